@@ -169,7 +169,11 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const threads = { ...threadSettings(settings), damageCount: this.#damage.shared, frontRequests: this.#load.shared }
+    const threads = {
+      ...threadSettings(settings),
+      damageCount: this.#damage.shared,
+      frontRequests: this.#load.shared,
+    }
     this.#pool = new WorkerPool({
       ...{ threads, entry: parts.threads, workerThreads, analyticsThreads },
       ...{ queryMsMax, cacheBytesMax },

@@ -8,9 +8,12 @@ import { cpSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
-import { openProcessor } from '../../src/engine/processor/open-processor.ts'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
+import { WRITER_PERSONS_MAX } from '../../src/store/identity/limits.ts'
+import { LogReader } from '../../src/store/log/event-log.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import {
   PersonLog,
   personDigest,
@@ -34,14 +37,23 @@ const step: fc.Arbitrary<Step> = fc.oneof(
         other: ids,
         set: fc.dictionary(fc.constantFrom('email', 'plan', 'n'), fc.integer({ max: 3 })),
         isPersonless: fc.boolean(),
+        automatic: fc.dictionary(
+          fc.constantFrom('$os', '$os_version', '$browser', '$current_url', 'utm_source'),
+          fc.constantFrom('x', 'y', 7),
+        ),
+        once: fc.dictionary(fc.constantFrom('plan', 'first'), fc.integer({ max: 3 })),
+        unset: fc.subarray(['n', 'first', '$browser']),
       })
-      .map(({ event, distinct_id, other, set, isPersonless }) => ({
+      .map(({ event, distinct_id, other, set, isPersonless, automatic, once, unset }) => ({
         event: {
           event,
           distinct_id,
           timestamp: new Date(FIRST_MS).toISOString(),
           properties: {
+            ...automatic,
             $set: set,
+            $set_once: once,
+            $unset: unset,
             $groups: { company: other },
             ...(event === '$identify' ? { $anon_distinct_id: other } : { alias: other }),
             ...(event === 'seen' && isPersonless ? { $process_person_profile: false } : {}),
@@ -80,20 +92,31 @@ function fill(log: PersonLog, steps: readonly Step[], projectId: number): void {
   }
 }
 
-/** A copy of the log, processed from its start in transactions of so many events; its digest. */
-async function replay(from: string, to: string, commitEventsMax: number): Promise<string> {
+/**
+ * A copy of the log, processed from its start in transactions of so many events, with so many persons in
+ * memory between them; its digest.
+ */
+async function replay(
+  from: string,
+  to: string,
+  commitEvents: number,
+  personCacheMax = WRITER_PERSONS_MAX,
+): Promise<string> {
   cpSync(`${from}/log`, `${to}/log`, { recursive: true })
-  const fail = (error: Error): never => {
+  const onDamage = (error: Error): never => {
     throw error
   }
-  const processor = openProcessor(threadSettings(to), fail, { commitEvents: commitEventsMax })
+  const settings = threadSettings(to)
+  const store = new EventStoreWriter({ dataDir: to, onDamage, personCacheMax })
+  const log = new LogReader(settings)
+  const processor = new LogProcessor({ settings, log, store, onDamage, commitEvents })
   processor.run(3_600_000)
   await processor.close()
   return personDigest(to)
 }
 
 t.test('random histories lead to the same persons from the start of the log', async (t) => {
-  const dir = t.testdir({ first: {}, one: {}, three: {}, all: {} })
+  const dir = t.testdir({ first: {}, one: {}, three: {}, all: {}, forgetful: {}, lazy: {} })
   const log = new PersonLog(t, `${dir}/first`)
   const histories = fc.sample(fc.array(step, { minLength: 20, maxLength: 40 }), {
     numRuns: 15,
@@ -115,6 +138,9 @@ t.test('random histories lead to the same persons from the start of the log', as
   t.equal(await replay(log.dataDir, `${dir}/one`, 1), digest, 'a transaction for each event')
   t.equal(await replay(log.dataDir, `${dir}/three`, 3), digest, 'some events each')
   t.equal(await replay(log.dataDir, `${dir}/all`, 1e9), digest, 'one transaction for all')
+  const forgetful = await replay(log.dataDir, `${dir}/forgetful`, 1, 0)
+  t.equal(forgetful, digest, 'whoever was changed is forgotten')
+  t.equal(await replay(log.dataDir, `${dir}/lazy`, 7, 0), digest, 'some events each, forgotten')
 })
 
 t.test('a process that is killed again and again ends with the same persons', async (t) => {

@@ -64,7 +64,7 @@ t.test('the first opening creates a whole store that only its owner can read', a
   const owner = readlinkSync(join(path, 'lock'))
   t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
   t.ok(statSync(join(path, 'lock')).isFile(), 'programs that follow links find a file')
-  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 3\n')
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 4\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
   }
@@ -119,7 +119,7 @@ t.test('a store whose format was removed is refused, and not made anew', async (
       t.match(error.message, /restore a backup/)
     }
     t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
-    writeFileSync(join(path, 'format'), 'tenrec 3\n')
+    writeFileSync(join(path, 'format'), 'tenrec 4\n')
     if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
     else t.equal((await refusal(path)).exitCode, 78, 'what else is missing is not made anew')
     rmSync(path, { recursive: true })
@@ -151,8 +151,8 @@ t.test('garbage or nothing in the place of the lock of LMDB does no harm', async
 t.test('another format is refused with exit code 78', async (t) => {
   const { path } = await filledStore(t)
   for (const [content, message] of [
-    ['tenrec 4\n', /has the format 4, this program knows 3/],
-    ['tenrec 1\n', /has the format 1, this program knows 3/],
+    ['tenrec 5\n', /has the format 5, this program knows 4/],
+    ['tenrec 1\n', /has the format 1, this program knows 4/],
     ['', /is damaged/],
     ['something else\n', /is damaged/],
   ] as const) {

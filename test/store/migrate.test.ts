@@ -5,7 +5,12 @@ import t, { type Test } from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
 import { migrateAndReport } from '../../src/cli/commands/migrate.ts'
 import { type Migration, planMigration, runMigration } from '../../src/store/care/migrations.ts'
-import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
+import {
+  DataDir,
+  FORMAT_VERSION,
+  readFormat,
+  requireStore,
+} from '../../src/store/directory/data-dir.ts'
 import { lockDataDir } from '../../src/store/directory/data-dir-lock.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 
@@ -85,12 +90,15 @@ t.test('steps are taken in order, and each leaves the mark of its format', async
   t.equal(plan.format, 0)
   t.strictSame(
     plan.steps.map(({ from }) => from),
-    [0, 1, 2],
+    [0, 1, 2, 3],
   )
   const announced: number[] = []
   await runMigration(plan, ({ from }) => announced.push(from))
-  t.strictSame(runs, ['0 with the mark 0', '1 with the mark 1', '2 with the mark 2'])
-  t.strictSame(announced, [0, 1, 2])
+  t.strictSame(
+    runs,
+    [0, 1, 2, 3].map((from) => `${from} with the mark ${from}`),
+  )
+  t.strictSame(announced, [0, 1, 2, 3])
   t.equal(readFileSync(join(path, 'format'), 'utf8'), `tenrec ${FORMAT_VERSION}\n`)
   const dir = await DataDir.open(path)
   dir.release()
@@ -105,7 +113,7 @@ t.test('what was cut short goes on with the step that was not finished', async (
   )
   t.equal(readFormat(path), 1)
   await runMigration(planMigration(path, steps(runs)), () => {})
-  t.strictSame(runs.slice(2), ['1 with the mark 1', '2 with the mark 2'])
+  t.strictSame(runs.slice(2), ['1 with the mark 1', '2 with the mark 2', '3 with the mark 3'])
   t.equal(readFormat(path), FORMAT_VERSION)
 })
 
@@ -142,15 +150,30 @@ t.test('the command shows the steps, and a dry run takes none', async (t) => {
   }
   const dry = { isDry: true, isJson: false }
   t.equal(await migrateAndReport(io, path, dry, steps(runs)), 0)
-  t.match(written.out, /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\nnothing was changed/)
+  t.match(
+    written.out,
+    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\nnothing was changed/,
+  )
   t.strictSame(runs, [])
   t.equal(readFormat(path), 1)
   t.equal(await migrateAndReport(io, path, { isDry: false, isJson: true }, steps(runs)), 0)
-  t.equal(written.err, '1 to 2: Writes 2.\n2 to 3: Writes 3.\n')
+  t.equal(written.err, '1 to 2: Writes 2.\n2 to 3: Writes 3.\n3 to 4: Writes 4.\n')
   t.match(
     written.out,
-    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\}\],"is_dry_run":false\}\n$/,
+    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\},\{"from":3,"to":4,"does":"Writes 4\."\}\],"is_dry_run":false\}\n$/,
   )
-  t.equal(runs.length, 2)
+  t.equal(runs.length, 3)
   t.equal(readFormat(path), FORMAT_VERSION)
 })
+
+t.test(
+  'a store of format 3 is read as it is, and a start marks it, for older versions to refuse',
+  async (t) => {
+    const path = await storeOf(t, 3)
+    t.equal(requireStore(path, 'events'), path)
+    t.equal(readFormat(path), 3, 'commands change nothing')
+    const dir = await DataDir.open(path)
+    dir.release()
+    t.equal(readFormat(path), FORMAT_VERSION)
+  },
+)

@@ -4,13 +4,20 @@
  */
 import t from 'tap'
 import { DamagedRecordError } from '../../src/store/faults.ts'
-import { loadChanges, PersonChanges } from '../../src/store/identity/person-changes.ts'
+import { PERSON_DELTAS_MAX } from '../../src/store/identity/limits.ts'
+import {
+  loadChanges,
+  PersonChanges,
+  type StoredChanges,
+} from '../../src/store/identity/person-changes.ts'
 import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-email-chunks.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
+import { store } from '../../src/store/lmdb/records.ts'
 
 const TABLES = ['person_changes', 'change_places', 'email_chunks'] as const
 const PROJECT = 7
+const NOTHING: StoredChanges = { version: null, json: '', deltas: '' }
 
 function open(dataDir: string) {
   const environment = new Environment({ dataDir, name: 'events', tables: TABLES })
@@ -31,21 +38,35 @@ for (const perCommit of [1, 40, 900]) {
   t.test(`the newest changes are read, ${perCommit} persons a commit`, async (t) => {
     const { environment, tables } = open(t.testdir())
     const below = draws(perCommit)
-    const model = new Map<number, { version: number; json: string }>()
+    const model = new Map<number, StoredChanges>()
+    const rooms = new Map<number, number>()
     let writer = new PersonChanges(PROJECT, tables)
     for (let commit = 1; commit <= 120; commit++) {
       environment.write(() => {
         const touched = new Set<number>()
         while (touched.size < perCommit) touched.add(1 + below(2000))
         for (const number of touched) {
+          const room = rooms.get(number) ?? 0
+          if (writer.hasRoom(number) !== room > 0) t.fail(`person ${number} has no room ${room}`)
+          const { version, json, deltas } = model.get(number) ?? NOTHING
+          if (room > 0 && below(3) > 0) {
+            const delta = `[0,"é${'y'.repeat(below(100))}",${commit}]`
+            writer.append(number, delta)
+            const all = deltas === '' ? delta : `${deltas}\n${delta}`
+            model.set(number, { version, json, deltas: all })
+            rooms.set(number, room - 1)
+            continue
+          }
+          const hasRoom = below(3) > 0
+          rooms.set(number, hasRoom ? PERSON_DELTAS_MAX : 0)
           if (below(10) === 0) {
-            writer.remove(number)
+            writer.remove(number, hasRoom)
             model.delete(number)
             continue
           }
-          const json = `{"é":"${'x'.repeat(below(500))}","n":${commit}}`
-          writer.put(number, commit, json)
-          model.set(number, { version: commit, json })
+          const text = `{"é":"${'x'.repeat(below(500))}","n":${commit}}`
+          writer.put(number, commit, text, hasRoom)
+          model.set(number, { version: commit, json: text, deltas: '' })
         }
         writer.store()
       })
@@ -63,12 +84,41 @@ for (const perCommit of [1, 40, 900]) {
   })
 }
 
+t.test(
+  'places without rooms, as older stores have them, are read, and nothing follows',
+  async (t) => {
+    const { environment, tables } = open(t.testdir())
+    const writer = new PersonChanges(PROJECT, tables)
+    environment.write(() => {
+      writer.put(5, 1, '{"a":1}', true)
+      writer.remove(6, true)
+      writer.store()
+    })
+    const key = pairKey(PROJECT, 0)
+    const older = tables.change_places.get(key)?.subarray(0, 5 * 256) ?? Buffer.alloc(0)
+    environment.write(() => store(tables.change_places, key, Buffer.from(older)))
+    environment.refresh()
+    t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}', deltas: '' })
+    const later = new PersonChanges(PROJECT, tables)
+    t.notOk(later.hasRoom(5) || later.hasRoom(6))
+    environment.write(() => {
+      later.remove(6, true)
+      later.store()
+      later.append(6, '[0,"Linux"]')
+      later.store()
+    })
+    t.strictSame(later.load(5), { version: 1, json: '{"a":1}', deltas: '' })
+    t.strictSame(later.load(6), { version: null, json: '', deltas: '[0,"Linux"]' })
+    await environment.close()
+  },
+)
+
 t.test('a changed byte and a missing block are noticed', async (t) => {
   const { environment, tables } = open(t.testdir())
   const writer = new PersonChanges(PROJECT, tables)
   environment.write(() => {
-    writer.put(5, 1, '{"a":1}')
-    writer.put(6, 1, '{"b":1}')
+    writer.put(5, 1, '{"a":1}', false)
+    writer.put(6, 1, '{"b":1}', false)
     writer.store()
   })
   const key = pairKey(PROJECT, 1)
@@ -77,7 +127,7 @@ t.test('a changed byte and a missing block are noticed', async (t) => {
   damaged[last] = (damaged[last] ?? 0) ^ 1
   environment.write(() => void tables.person_changes.put(key, damaged))
   environment.refresh()
-  t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}' })
+  t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}', deltas: '' })
   t.throws(() => loadChanges(tables, PROJECT, 6), DamagedRecordError)
   environment.write(() => void tables.person_changes.remove(key))
   environment.refresh()

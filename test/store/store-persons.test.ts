@@ -5,7 +5,7 @@ import { personBody } from '../../src/rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
-import { PersonLog } from '../fixtures/persons/person-log.ts'
+import { PersonLog, personDigest } from '../fixtures/persons/person-log.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 20)
 const QUERY: PersonListQuery = { projectId: 1, limit: 100, offset: 0, nowMs: NOW_MS }
@@ -350,3 +350,58 @@ t.test('decisions read one state of a person, whenever the store moves on', asyn
   t.equal(sources.person(1, 'user 2').number, sources.person(1, 'user 1').number)
   t.equal(sources.person(1, 'nobody').number, 0)
 })
+
+t.test(
+  'what events say of a person who is not in memory is seen at once, and counted',
+  async (t) => {
+    const log = new PersonLog(t, t.testdir())
+    const automatic = { $browser: 'Firefox', $os_name: 'Linux', $current_url: '/0' }
+    log.send(1, [sent('u', 'seen', 0, { ...automatic, $set: { email: 'u@x.io', n: 0, m: 0 } })])
+    log.process()
+    const sources = new DecisionSourceReader(log.dataDir)
+    t.teardown(() => sources.close())
+    const known = () => {
+      sources.refresh()
+      return sources.person(1, 'u')
+    }
+    let { version } = known()
+    const tagged = [{ key: '$initial_utm_source', value: 'mail', type: 'person' }]
+    for (let round = 1; round <= 20; round++) {
+      await log.reopen()
+      const properties = { ...automatic, $current_url: `/${round}`, $set_once: { first: round } }
+      const more =
+        round === 3 ? { utm_source: 'mail', $unset: ['m', 'email'] } : { $set: { n: round } }
+      log.send(1, [sent('u', 'seen', round, { ...properties, ...more })])
+      log.send(1, [sent('u', 'again', round, { $current_url: `/${round}` })])
+      log.process()
+      const person = known()
+      t.not(person.version, version)
+      version = person.version
+      t.equal(known().version, version, 'nothing has changed since')
+      t.strictSame(
+        { ...person.properties },
+        {
+          ...{
+            $os: 'Linux',
+            $initial_os: 'Linux',
+            $browser: 'Firefox',
+            $initial_browser: 'Firefox',
+          },
+          ...{ $current_url: `/${round}`, $initial_current_url: '/0', first: 1 },
+          n: round === 3 ? 2 : round,
+          ...(round < 3 ? { email: 'u@x.io', m: 0 } : { utm_source: 'mail' }),
+          ...(round < 3 ? {} : { $initial_utm_source: 'mail' }),
+        },
+      )
+      const listed = log.reader.persons().list({ ...QUERY, email: 'u@x.io' }).results
+      t.equal(listed.length, round < 3 ? 1 : 0, 'the address is gone when it is removed')
+      const found = log.reader.listEvents({ projectId: 1, properties: tagged, limit: 100 }).results
+      t.equal(found.length, round < 3 ? 0 : round * 2 + 1)
+    }
+    const before = await personDigest(log.dataDir)
+    await log.reopen()
+    log.send(1, [sent('u', 'again', 30, { $current_url: '/20' })])
+    log.process()
+    t.equal(await personDigest(log.dataDir), before, 'an event that changes nothing')
+  },
+)

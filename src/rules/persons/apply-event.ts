@@ -53,7 +53,7 @@ export interface PersonEvent {
 
 /** What became of an event. */
 export interface PersonOutcome {
-  /** The person after the event: the living object, to be read before the next event. Null: nobody. */
+  /** The person after the event: the living object, to be read before the next event. Null: nobody, or not read. */
   readonly person: PersonState | null
   readonly personMode: PersonMode
   /** What is stored as `$group_0` to `$group_4`; see `setGroupProperties`. */
@@ -96,11 +96,17 @@ export function applyEvent(
   world: PersonWorld,
   context: PersonContext,
 ): PersonOutcome {
-  const person = world.personOf(event.distinctId)
-  if (event.isPersonless) return applyPersonless(event, person, world)
+  const { distinctId, properties } = event
+  if (event.isPersonless) return applyPersonless(event, world.personOf(distinctId), world)
   const groupKeys =
-    event.properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(event.properties, world)
-  if (person !== null && !isSpecial(event.name)) {
+    properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world)
+  const isUsual = !isSpecial(event.name)
+  const { propertiesBytesMax } = context
+  if (isUsual && world.updateUnread?.(distinctId, properties, eventBytes, propertiesBytesMax)) {
+    return { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
+  }
+  const person = world.personOf(distinctId)
+  if (person !== null && isUsual) {
     // The usual event, without a detour.
     const isFitting = updatePerson(person, event, eventBytes, world, context, false)
     const warnings = isFitting ? NO_WARNINGS : [sizeWarning(event, person, context)]

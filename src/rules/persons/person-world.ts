@@ -2,6 +2,7 @@
  * What the rules of persons and groups know about a project, and the port through which they read and
  * change it. Plain data and interfaces; whoever implements the port decides how it is stored.
  */
+import type { JsonObject } from '../../base/json.ts'
 import { PropertyTable } from './property-table.ts'
 
 /** One person, changed in place by the rules. All are made by `personState`, so that they have one shape. */
@@ -37,6 +38,18 @@ export interface GroupState {
 export interface PersonWorld {
   /** The person that a distinct_id belongs to, or null. Asked for every event. */
   personOf(distinctId: string): PersonState | null
+  /**
+   * Notes what the properties of an event do to its person, who is not read for it: the world applies that
+   * when somebody asks for the person, as `updateProperties` does, one version more if it changes anything.
+   * False: nothing was noted, because nobody owns the distinct_id, the person is at hand, or it is not certain
+   * that its properties stay within `bytesMax`.
+   */
+  updateUnread?(
+    distinctId: string,
+    properties: JsonObject,
+    eventBytes: number,
+    bytesMax: number,
+  ): boolean
   /**
    * Whether a person has or had this uuid, the deterministic one of `distinctId`. Only true for a
    * distinct_id that was taken from its person by a deletion or a split.

@@ -128,6 +128,22 @@ export class PropertyTable {
     return isChanged
   }
 
+  /**
+   * What `setAutomatic` of a table would set: slot and value, one behind the other. About 0.5 us for 20
+   * automatic properties.
+   */
+  static automaticOf(event: JsonObject): unknown[] {
+    const found: unknown[] = []
+    let position = -1
+    for (const key in event) {
+      position++
+      const slot = seenKeys[position] === key ? seenSlots[position] : eventSlotAt(position, key)
+      if (slot === undefined || slot < 0 || (isSystemSlot(slot) && isHidden(key, event))) continue
+      if (event[key] !== undefined) found.push(slot, event[key])
+    }
+    return found
+  }
+
   /** Adds what `weaker` has and this table has not. */
   addMissing(weaker: PropertyTable): void {
     const theirs = weaker.#slots

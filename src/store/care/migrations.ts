@@ -1,7 +1,7 @@
 /**
  * From older formats of the store to the current one, step by step. A new format adds one step to
- * `MIGRATIONS`; it is used by `tenrec migrate`, so that no start changes a store unasked. The step from 2 to 3
- * is the exception: it costs next to nothing, and a start takes it, too.
+ * `MIGRATIONS`; it is used by `tenrec migrate`, so that no start changes a store unasked. The steps from 2 to 4
+ * are the exception: they cost next to nothing, and a start takes them, too.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -49,6 +49,12 @@ export const MIGRATIONS: readonly Migration[] = [
     from: 2,
     sentence: 'Copies the blocks of the log that are not processed from LMDB to files.',
     run: takeOver,
+  },
+  {
+    from: 3,
+    sentence:
+      'Changes the mark alone: persons may have deltas from now on, which older versions cannot read.',
+    run: () => Promise.resolve(),
   },
 ]
 

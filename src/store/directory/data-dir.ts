@@ -38,9 +38,11 @@ import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
-export const FORMAT_VERSION = 3
+export const FORMAT_VERSION = 4
 /** The format whose log is in LMDB: a start takes it over. */
 const LMDB_LOG_FORMAT = 2
+/** The format before deltas of persons (store/identity/person-changes.ts): whoever knows them can read it as it is. */
+const NO_DELTAS_FORMAT = 3
 /** Folders of the environments. */
 export const ENVIRONMENT_NAMES = ['events', 'flags'] as const
 /** One of `ENVIRONMENT_NAMES`. */
@@ -120,7 +122,7 @@ export class DataDir {
         requireWritable(file)
       }
       if (isStore) requireAgreement(path, true)
-      if (format === LMDB_LOG_FORMAT) markFormat(path)
+      if (isStore && format !== FORMAT_VERSION) markFormat(path)
       removeOldLog(path)
       return new DataDir(path, notes, release)
     } catch (error) {
@@ -245,9 +247,9 @@ function createFolder(path: string): void {
 }
 
 /** The format of a directory, or null when there is no store in it; throws when it is another one. */
-function formatOf(path: string, known = FORMAT_VERSION): number | null {
+function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
   const version = requireComplete(path)
-  if (version === null || version === FORMAT_VERSION || version === known) return version
+  if (version === null || (version >= oldest && version <= FORMAT_VERSION)) return version
   const wayOut =
     version > FORMAT_VERSION
       ? 'use a newer program'

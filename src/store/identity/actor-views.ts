@@ -149,6 +149,7 @@ function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {
     a.idCount === b.idCount &&
     a.firstIds.every((distinctId, index) => distinctId === b.firstIds[index]) &&
     a.json === b.json &&
-    a.changesJson === b.changesJson
+    a.changesJson === b.changesJson &&
+    a.deltas === b.deltas
   )
 }

@@ -60,9 +60,15 @@ interface KnownPerson extends StoredPerson {
   position: number
   /** UTF-16 units of the JSON of its properties. */
   readonly units: number
+  /** Both together tell whether the person is still the same. */
+  readonly storedVersion: number
+  readonly deltas: string
 }
 
-const NOBODY: KnownPerson = { position: -1, number: 0, version: -1, properties: null, units: 0 }
+const NOBODY: KnownPerson = {
+  ...{ position: -1, number: 0, version: -1, properties: null, units: 0 },
+  ...{ storedVersion: -1, deltas: '' },
+}
 const NO_FILTERS: JsonObject = Object.freeze({})
 
 /** Reads for decisions. For one thread; close it before the thread ends. */
@@ -79,6 +85,8 @@ export class DecisionSourceReader {
   readonly #places: Stretches
   /** The position of processing at which these were read. */
   #stretchesAt = -1
+  /** The version of the last person with deltas: they have none of their own that is known. */
+  #lastFolded = -1
 
   /** Opens the environment in `dataDir`. */
   constructor(dataDir: string) {
@@ -223,10 +231,14 @@ export class DecisionSourceReader {
     const number = id === 0 ? 0 : ownerAmong(this.#owners.of(projectId, id), id)
     const record = number === 0 ? null : loadPerson(this.#tables, projectId, number, this.#places)
     if (record === null) return { ...NOBODY, number }
-    const { version, json, changesJson } = record
-    if (known.number === number && known.version === version) return known
-    const units = json.length + (changesJson?.length ?? 0)
-    return { position: 0, number, version, properties: propertiesOfRecord(record), units }
+    const { json, changesJson, deltas } = record
+    const isSame = known.storedVersion === record.version && known.deltas === deltas
+    if (known.number === number && isSame) return known
+    const units = json.length + (changesJson?.length ?? 0) + deltas.length
+    const version = deltas === '' ? record.version : --this.#lastFolded
+    const stored = { storedVersion: record.version, deltas }
+    const properties = propertiesOfRecord(record)
+    return { position: 0, number, version, properties, units, ...stored }
   }
 }
 

@@ -8,7 +8,7 @@
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import { distinctIdKey, type EventTables, NUMBER_MAX, pairKey } from '../lmdb/keys.ts'
-import { load, need, store } from '../lmdb/records.ts'
+import { need, peek, store } from '../lmdb/records.ts'
 import { CACHED_IDS_MAX } from './limits.ts'
 
 /** The tables of distinct_ids. */
@@ -18,7 +18,7 @@ export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_text
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
   // They are cut when they are stored, and LMDB takes no longer keys.
   if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
-  return load(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
+  return peek(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
 }
 
 /** The distinct_id with number D. Throws `DamagedRecordError`, also when there is none. */

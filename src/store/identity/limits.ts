@@ -18,6 +18,12 @@ export const GROUP_KEY_BYTES_MAX = 400
 export const CACHED_GROUPS_MAX = 10_000
 /** Entries of the record of changes of a person. Beyond: a further record. */
 export const PERSON_CHANGES_MAX = 64
+/** Events of a person that are kept as they are, until it is read. Further: it is read, and they become one. */
+export const PERSON_DELTAS_MAX = 8
+/** Bytes of such an event. Larger: its person is read. */
+export const DELTA_EVENT_BYTES_MAX = 4096
+/** Bytes of the properties of such a person. More: it is read for each event. */
+export const DELTA_PERSON_BYTES_MAX = 48 * 1024
 /** Bytes of an e-mail address that can be searched for. Longer: cut. */
 export const EMAIL_TEXT_BYTES_MAX = 256
 /** Persons that `personValues` looks at, newest numbers first. */

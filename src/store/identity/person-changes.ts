@@ -2,13 +2,18 @@
  * What was written of persons since they were stored as a whole. Most commits change a few properties of
  * many persons all over the project, so their changes go, one behind the other, into blocks at the end
  * of a table, and an index says where the newest ones of each person are: a commit then writes what it
- * changes and the index, instead of a page for each person.
+ * changes and the index, instead of a page for each person. A person who is not in memory is not read for
+ * it either: what the event says goes behind the changes as it is, a delta, until there are
+ * `PERSON_DELTAS_MAX` of them or somebody has to know the person.
  *
  * Table `person_changes`: project, block u32 -> `entries u32`, for each entry `P u32, end u32` (of its
- * bytes, from the start of the block), then the entries: `version u32, properties as compact JSON, crc32
- * u32` over project, P and the bytes before it. Table `change_places`: project, P / 256 -> for each of 256
- * P the block as u32, then for each the position in it as u8; block 0: no changes; sealed. All numbers
- * little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
+ * bytes, from the start of the block), then the entries: `version u32, properties as compact JSON, for each
+ * delta a line feed and its text (rules/persons/property-deltas.ts), crc32 u32` over project, P and the bytes
+ * before it. The version is the one before the deltas; 2^32 - 1, without properties: that of the whole.
+ *
+ * Table `change_places`: project, P / 256 -> for each of 256 P the block as u32, then for each the position in
+ * it as u8; block 0: no changes; then for each as u8 how many deltas may still follow; sealed. Without these
+ * last ones, as older stores have it: none. All numbers little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
  * the rest to a new one.
  */
 import { crc32 } from 'node:zlib'
@@ -17,13 +22,23 @@ import { bytesOf } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, lastKey, load, store } from '../lmdb/records.ts'
-import { PERSON_CHANGES_MAX } from './limits.ts'
+import {
+  DELTA_EVENT_BYTES_MAX,
+  DELTA_PERSON_BYTES_MAX,
+  PERSON_CHANGES_MAX,
+  PERSON_DELTAS_MAX,
+} from './limits.ts'
 import type { Stretches } from './stretches.ts'
 
 const CHANGES = 'person_changes'
 const CHUNK_PERSONS = 256
-const CHUNK_BYTES = CHUNK_PERSONS * 5
+const CHUNK_BYTES = CHUNK_PERSONS * 6
+const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
+/** The version of an entry that is that of the whole person. */
+const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
+/** A block of usual entries while it is written: a character may take three bytes. */
+const WRITTEN_BYTES = 4 * BLOCK_BYTES
 const HEAD_BYTES = 4
 const ENTRY_HEAD_BYTES = 8
 const CRC_BYTES = 4
@@ -34,13 +49,30 @@ const SPARSE_PART = 0.3
 /** Blocks that one commit empties at most, for each block that it writes. */
 const EMPTIED_PER_BLOCK = 2
 
+/**
+ * Bytes of the properties of a person to which deltas were added, at most: what an event adds is bounded by
+ * twelve times its own bytes and a kilobyte, and what was changed by the person's.
+ */
+const DELTA_LIMIT_BYTES_MIN =
+  2 * DELTA_PERSON_BYTES_MAX + PERSON_DELTAS_MAX * (12 * DELTA_EVENT_BYTES_MAX + 1024)
+
+/** Whether an event of so many bytes may become a delta where properties may have `bytesMax` (0: any). */
+export function mayWait(eventBytes: number, bytesMax: number): boolean {
+  if (eventBytes > DELTA_EVENT_BYTES_MAX) return false
+  return bytesMax === 0 || bytesMax >= DELTA_LIMIT_BYTES_MIN
+}
+
 /** The tables of changes. */
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /** Changes of one person. */
 export interface StoredChanges {
-  readonly version: number
+  /** Before the deltas; null: that of the person as a whole. */
+  readonly version: number | null
+  /** '' when there are only deltas. */
   readonly json: string
+  /** Deltas in order, with line feeds between them; '' when there are none. */
+  readonly deltas: string
 }
 
 /** The stored changes of a person, or null; `kept` are places of changes. Throws `DamagedRecordError`. */
@@ -60,12 +92,16 @@ export function loadChanges(
 /** Where the changes of the stretch of a person are; null: it has none. Throws `DamagedRecordError`. */
 export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
   const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
-  return load(tables.change_places, key, CHUNK_BYTES) ?? null
+  const places = load(tables.change_places, key)
+  if (places !== undefined) checkChunk(key, places)
+  return places ?? null
 }
 
 interface Chunk {
   readonly blocks: Uint32Array
   readonly positions: Uint8Array
+  /** How many deltas may still follow. */
+  readonly rooms: Uint8Array
 }
 
 interface BlockUse {
@@ -73,7 +109,7 @@ interface BlockUse {
   current: number
 }
 
-/** The changes of the persons of one project. For the one writing thread: 5 bytes for each person. */
+/** The changes of the persons of one project. For the one writing thread: 6 bytes for each person. */
 export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
@@ -82,11 +118,13 @@ export class PersonChanges {
   readonly #uses = new Map<number, BlockUse>()
   readonly #sparse = new Set<number>()
   readonly #dead: number[] = []
-  readonly #blockBytes = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  readonly #blockBytes = Buffer.allocUnsafeSlow(WRITTEN_BYTES)
   #lastBlock = 0
   #isLoaded = false
   #numbers: number[] = []
-  #entries: { readonly version: number; readonly json: string }[] = []
+  #entries: { readonly version: number; readonly text: string; readonly room: number }[] = []
+  /** Deltas since the last commit. */
+  readonly #deltas = new Map<number, string>()
   #entryBytes = 0
   #written = 0
 
@@ -105,25 +143,57 @@ export class PersonChanges {
     return readChanges(this.#tables.person_changes, this.#projectId, number, block, position)
   }
 
-  /** Stores the changes of a person in place of earlier ones. Only in a write transaction. */
-  put(number: number, version: number, json: string): void {
+  /**
+   * Whether a delta may follow what is known of a person: one between two commits, because whoever comes more
+   * often is cheaper read and kept in memory.
+   */
+  hasRoom(number: number): boolean {
+    this.#open()
+    const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
+    return (chunk?.rooms[number % CHUNK_PERSONS] ?? 0) > 0 && !this.#deltas.has(number)
+  }
+
+  /** Adds a delta, for which there must be room; it is stored with the next commit. */
+  append(number: number, delta: string): void {
+    this.#deltas.set(number, delta)
+  }
+
+  /** The delta of a person since the last commit, or null: whoever takes it stores what it leads to. */
+  takeDelta(number: number): string | null {
+    const delta = this.#deltas.get(number) ?? null
+    if (delta !== null) this.#deltas.delete(number)
+    return delta
+  }
+
+  /**
+   * Stores the changes of a person in place of earlier ones; `hasRoom`: deltas may follow them. Only in a
+   * write transaction.
+   */
+  put(number: number, version: number, json: string, hasRoom: boolean): void {
+    this.#put(number, version, json, hasRoom ? PERSON_DELTAS_MAX : 0)
+  }
+
+  #put(number: number, version: number, text: string, room: number): void {
     this.#open()
     this.#numbers.push(number)
-    this.#entries.push({ version, json })
-    this.#entryBytes += json.length
+    this.#entries.push({ version, text, room })
+    this.#entryBytes += text.length
     if (this.#numbers.length >= PERSON_CHANGES_MAX || this.#entryBytes >= BLOCK_BYTES)
       this.#writeBlock()
   }
 
-  /** Forgets the changes of a person. */
-  remove(number: number): void {
+  /** Forgets the changes of a person who is gone or stored as a whole; `hasRoom`: deltas may follow. */
+  remove(number: number, hasRoom = false): void {
     this.#open()
-    this.#place(number, 0, 0)
+    this.#place(number, 0, 0, hasRoom ? PERSON_DELTAS_MAX : 0)
   }
 
   /** Writes what is left to be written; comes last in a transaction. */
   store(): void {
     if (!this.#isLoaded) return
+    const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
+    for (const [number, delta] of deltas) this.#putDelta(number, delta)
+    this.#deltas.clear()
     if (this.#written + this.#numbers.length > 0) this.#emptySparse()
     if (this.#numbers.length > 0) this.#writeBlock()
     for (const block of this.#dead.splice(0)) {
@@ -132,6 +202,16 @@ export class PersonChanges {
     for (const chunk of [...this.#dirty].sort((a, b) => a - b)) this.#writeChunk(chunk)
     this.#dirty.clear()
     this.#written = 0
+  }
+
+  /** Puts the delta of a person behind what is stored of its changes, none of which is understood for it. */
+  #putDelta(number: number, delta: string): void {
+    const stored = this.load(number)
+    const before = stored === null ? '' : textOf(stored)
+    const room =
+      this.#chunkAt(Math.floor(number / CHUNK_PERSONS)).rooms[number % CHUNK_PERSONS] ?? 0
+    const version = stored?.version ?? WHOLE_VERSION
+    this.#put(number, version, `${before}\n${delta}`, room - 1)
   }
 
   /** Moves what is current in mostly outdated blocks to the end. */
@@ -153,7 +233,8 @@ export class PersonChanges {
         if (chunk?.blocks[index] !== block || chunk.positions[index] !== position) continue
         if (waiting.has(number)) continue
         const changes = entryOf(key, value, number, position)
-        this.put(number, changes.version, changes.json)
+        const version = changes.version ?? WHOLE_VERSION
+        this.#put(number, version, textOf(changes), chunk.rooms[index] ?? 0)
         // Until it has its new place, this block still looks current, and may be visited again.
         waiting.add(number)
       }
@@ -166,14 +247,14 @@ export class PersonChanges {
     const block = ++this.#lastBlock
     const headBytes = HEAD_BYTES + numbers.length * ENTRY_HEAD_BYTES
     const bytesMax = headBytes + numbers.length * (4 + CRC_BYTES) + this.#entryBytes * 3
-    const bytes = bytesMax <= BLOCK_BYTES ? this.#blockBytes : Buffer.allocUnsafe(bytesMax)
+    const bytes = bytesMax <= WRITTEN_BYTES ? this.#blockBytes : Buffer.allocUnsafe(bytesMax)
     bytes.writeUInt32LE(numbers.length)
     let offset = headBytes
     for (const [position, number] of numbers.entries()) {
       const start = offset
-      const { version, json } = entries[position] ?? { version: 0, json: '' }
+      const { version, text } = entries[position] ?? { version: 0, text: '' }
       offset = bytes.writeUInt32LE(version, offset)
-      offset += bytes.write(json, offset, 'utf8')
+      offset += bytes.write(text, offset, 'utf8')
       const crc = crc32(bytes.subarray(start, offset), seedOf(this.#projectId, number))
       offset = bytes.writeUInt32LE(crc, offset)
       const head = HEAD_BYTES + position * ENTRY_HEAD_BYTES
@@ -185,22 +266,25 @@ export class PersonChanges {
     void this.#tables.person_changes.put(pairKey(this.#projectId, block), value)
     this.#uses.set(block, { entries: numbers.length, current: 0 })
     if (numbers.length < ENTRIES_SMALL) this.#sparse.add(block)
-    for (const [position, number] of numbers.entries()) this.#place(number, block, position)
+    for (const [position, number] of numbers.entries()) {
+      this.#place(number, block, position, entries[position]?.room ?? 0)
+    }
     this.#numbers = []
     this.#entries = []
     this.#entryBytes = 0
     this.#written++
   }
 
-  #place(number: number, block: number, position: number): void {
+  #place(number: number, block: number, position: number, room: number): void {
     const place = Math.floor(number / CHUNK_PERSONS)
     const index = number % CHUNK_PERSONS
     const chunk = this.#chunkAt(place)
     const before = chunk.blocks[index] ?? 0
-    if (before === block && block === 0) return
+    if (before === block && block === 0 && chunk.rooms[index] === room) return
     if (before !== 0) this.#outdate(before)
     chunk.blocks[index] = block
     chunk.positions[index] = position
+    chunk.rooms[index] = room
     const use = this.#uses.get(block)
     if (use !== undefined) use.current++
     this.#dirty.add(place)
@@ -218,9 +302,9 @@ export class PersonChanges {
   }
 
   #writeChunk(place: number): void {
-    const { blocks, positions } = this.#chunkAt(place)
+    const { blocks, positions, rooms } = this.#chunkAt(place)
     const key = pairKey(this.#projectId, place)
-    store(this.#tables.change_places, key, bytesOf(blocks), positions)
+    store(this.#tables.change_places, key, bytesOf(blocks), positions, rooms)
   }
 
   #chunkAt(place: number): Chunk {
@@ -233,10 +317,12 @@ export class PersonChanges {
     if (this.#isLoaded) return
     this.#isLoaded = true
     const range = keysOf(this.#projectId)
-    for (const { key, value } of entriesOf(this.#tables.change_places, range, CHUNK_BYTES)) {
+    for (const { key, value } of entriesOf(this.#tables.change_places, range)) {
+      checkChunk(key, value)
       const chunk = this.#chunkAt(numberInKey(key, 4))
       value.copy(bytesOf(chunk.blocks))
-      chunk.positions.set(value.subarray(CHUNK_PERSONS * 4))
+      chunk.positions.set(value.subarray(CHUNK_PERSONS * 4, OLD_CHUNK_BYTES))
+      chunk.rooms.set(value.subarray(OLD_CHUNK_BYTES))
       for (const block of chunk.blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
@@ -255,7 +341,21 @@ export class PersonChanges {
 }
 
 function emptyChunk(): Chunk {
-  return { blocks: new Uint32Array(CHUNK_PERSONS), positions: new Uint8Array(CHUNK_PERSONS) }
+  return {
+    blocks: new Uint32Array(CHUNK_PERSONS),
+    positions: new Uint8Array(CHUNK_PERSONS),
+    rooms: new Uint8Array(CHUNK_PERSONS),
+  }
+}
+
+function checkChunk(key: Buffer, { length }: Buffer): void {
+  if (length === CHUNK_BYTES || length === OLD_CHUNK_BYTES) return
+  throw new DamagedRecordError('change_places', key, 'the value has a wrong length')
+}
+
+/** The text of an entry. */
+function textOf({ json, deltas }: StoredChanges): string {
+  return deltas === '' ? json : `${json}\n${deltas}`
 }
 
 function readChanges(
@@ -287,7 +387,15 @@ function entryOf(key: Buffer, value: Buffer, number: number, position: number): 
   }
   const crc = crc32(value.subarray(start, end), seedOf(key.readUInt32BE(), number))
   if (crc !== value.readUInt32LE(end)) throw new DamagedRecordError(CHANGES, key)
-  return { version: value.readUInt32LE(start), json: value.toString('utf8', start + 4, end) }
+  const version = value.readUInt32LE(start)
+  const text = value.toString('utf8', start + 4, end)
+  // No JSON of ours has one.
+  const jsonEnd = text.indexOf('\n')
+  return {
+    version: version === WHOLE_VERSION ? null : version,
+    json: jsonEnd < 0 ? text : text.slice(0, jsonEnd),
+    deltas: jsonEnd < 0 ? '' : text.slice(jsonEnd + 1),
+  }
 }
 
 /** Checks every entry of a block, current or not. Throws `DamagedRecordError`. */

@@ -400,6 +400,8 @@ export class PersonReader {
 }
 
 /** Whether a person may have a property with that name, given as JSON. */
-function mayHave({ json, changesJson }: PersonRecord, name: string): boolean {
+function mayHave({ json, changesJson, deltas }: PersonRecord, name: string): boolean {
+  // These do not name all that they change.
+  if (deltas !== '') return true
   return json.includes(name) || changesJson?.includes(name) === true
 }

@@ -11,13 +11,15 @@
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
+import { applyDelta } from '../../rules/persons/property-deltas.ts'
+import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
-import { entriesOf, getRecord, load } from '../lmdb/records.ts'
+import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, loadChanges } from './person-changes.ts'
+import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
@@ -63,6 +65,8 @@ export interface PersonRecord {
   readonly jsonBytes: number
   /** Properties that were written later; null when there are none. */
   readonly changesJson: string | null
+  /** What later events said, which `version` does not count; '' when there are none. */
+  readonly deltas: string
 }
 
 /** Where a person is stored. */
@@ -106,7 +110,7 @@ export class RecordSlab {
 export function encodePerson(
   slab: RecordSlab,
   key: Uint8Array,
-  person: Omit<PersonRecord, 'changesJson'>,
+  person: Omit<PersonRecord, 'changesJson' | 'deltas'>,
 ): Buffer {
   const { firstIds, json, jsonBytes } = person
   const jsonStart = FIXED_BYTES + firstIds.length * 4
@@ -131,15 +135,20 @@ export function loadPerson(
 ): PersonRecord | null {
   const record = loadWhole(tables.persons, projectId, number)
   const changes = record && loadChanges(tables, projectId, number, kept)
-  return changes && record
-    ? { ...record, version: changes.version, changesJson: changes.json }
-    : record
+  return changes && record ? withChanges(record, changes) : record
+}
+
+/** A person and what was written since. */
+export function withChanges(whole: PersonRecord, changes: StoredChanges): PersonRecord {
+  const { version, json, deltas } = changes
+  const changesJson = json === '' ? null : json
+  return { ...whole, version: version ?? whole.version, changesJson, deltas }
 }
 
 /** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
 export function loadWhole(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
-  const record = load(table, key)
+  const record = peek(table, key)
   if (record === undefined) return null
   if (record.length < FIXED_BYTES) {
     throw new DamagedRecordError(table.name, key, 'the value has a wrong length')
@@ -162,25 +171,43 @@ export function loadWhole(table: Table, projectId: number, number: number): Pers
     json: record.toString('utf8', offset),
     jsonBytes: record.length - offset,
     changesJson: null,
+    deltas: '',
   }
 }
 
 /** The properties of a person as they are now. */
-export function propertiesOfRecord({
-  json,
-  changesJson,
-}: PersonRecord): Readonly<Record<string, unknown>> {
+export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string, unknown>> {
+  const { json, changesJson, deltas } = record
+  if (deltas !== '') return foldRecord(record).properties.toObject()
   const properties = parseProperties(json)
   // No change is called `__proto__`: such properties are written with all others.
   return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))
+}
+
+/** Properties and version of a person as they are now, or after one delta more. */
+export function foldRecord(
+  { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
+  further: string | null = null,
+): { readonly properties: PropertyTable; readonly version: number } {
+  const properties = PropertyTable.from(parseProperties(json), jsonBytes)
+  // No change is called `__proto__`: such properties are written with all others.
+  if (changesJson !== null) {
+    properties.addChanges(parseProperties(changesJson), Buffer.byteLength(changesJson))
+  }
+  let now = version
+  const stored = deltas === '' ? [] : deltas.split('\n')
+  for (const delta of further === null ? stored : [...stored, further]) {
+    if (applyDelta(properties, delta)) now++
+  }
+  return { properties, version: now }
 }
 
 /**
  * The stored text of the properties, when that is their compact JSON as it would be written now: nothing was
  * changed since, and no name looks like a number, which objects have first and the store has not. Else null.
  */
-export function storedJson({ json, changesJson }: PersonRecord): string | null {
-  return changesJson === null && !NUMBER_LIKE_NAME.test(json) ? json : null
+export function storedJson({ json, changesJson, deltas }: PersonRecord): string | null {
+  return changesJson === null && deltas === '' && !NUMBER_LIKE_NAME.test(json) ? json : null
 }
 
 /** A person as tests see it; its properties are parsed when one is asked for. */

@@ -2,11 +2,12 @@
  * What is stored of the persons of one project, and how a commit changes it: each person that changed as
  * a whole or as the changes since, and the indexes by time, e-mail and uuid in the order of their keys.
  */
-import type { PersonState } from '../../rules/persons/person-world.ts'
+import { type PersonState, personState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
+import { DELTA_PERSON_BYTES_MAX } from './limits.ts'
 import { PersonChanges } from './person-changes.ts'
 import { EmailChunkWrites } from './person-email-chunks.ts'
 import {
@@ -14,9 +15,11 @@ import {
   emailKey,
   encodePerson,
   encodeUuid,
+  type foldRecord,
   INLINE_IDS_MAX,
   numberBytes,
   numbersOf,
+  type PersonRecord,
   RecordSlab,
   uuidKey,
 } from './person-records.ts'
@@ -38,8 +41,6 @@ export interface PersonEntry {
   storedIsIdentified: boolean
   /** Bytes of its properties in table `persons`. */
   storedBytes: number
-  /** Whether there are changes since. */
-  hasChanges: boolean
   areIdsChanged: boolean
   storedEmail: string | null
   /** Ids behind the first ones that are stored. */
@@ -58,7 +59,6 @@ export function newEntry(state: PersonState, firstIds: number[], idCount: number
     storedCreatedAtMs: Number.NaN,
     storedIsIdentified: false,
     storedBytes: 0,
-    hasChanges: false,
     areIdsChanged: false,
     storedEmail: null,
     storedIds: 0,
@@ -66,9 +66,26 @@ export function newEntry(state: PersonState, firstIds: number[], idCount: number
   }
 }
 
+/** A person as it is stored, with what its properties and version are by now. */
+export function storedEntry(
+  whole: PersonRecord,
+  { properties, version }: ReturnType<typeof foldRecord>,
+): PersonEntry {
+  const { number, uuid, createdAtMs, isIdentified, idCount, firstIds } = whole
+  const state = personState(number, uuid, createdAtMs, properties, isIdentified, version)
+  const entry = newEntry(state, firstIds, idCount)
+  entry.storedCreatedAtMs = createdAtMs
+  entry.storedIsIdentified = isIdentified
+  entry.storedBytes = whole.jsonBytes
+  entry.storedEmail = emailOf(properties)
+  entry.storedIds = Math.max(0, idCount - INLINE_IDS_MAX)
+  return entry
+}
+
 /** A deleted or merged person that leaves records behind. */
-export interface GonePerson {
-  readonly entry: PersonEntry
+export interface GonePerson
+  extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedEmail' | 'storedIds'>,
+    Pick<PersonState, 'number' | 'uuid'> {
   /** NaN: merged. */
   readonly deletedAtMs: number
 }
@@ -141,8 +158,7 @@ export class PersonWrites {
     if (json.length > CHANGES_BYTES_MIN && json.length > entry.storedBytes * CHANGES_PART) {
       return false
     }
-    this.changes.put(state.number, version, json)
-    entry.hasChanges = true
+    this.changes.put(state.number, version, json, isSmall(entry))
     return true
   }
 
@@ -157,18 +173,21 @@ export class PersonWrites {
       ...{ json, jsonBytes },
     })
     void this.#tables.persons.put(key, value)
-    if (entry.hasChanges) this.changes.remove(number)
-    entry.hasChanges = false
     properties.forgetChanges()
     properties.setJsonBytes(jsonBytes)
     entry.storedBytes = jsonBytes
+    this.changes.remove(number, isSmall(entry))
     entry.storedIsIdentified = isIdentified
     entry.areIdsChanged = false
   }
 
   #storeIds(entry: PersonEntry): void {
     const { number } = entry.state
-    if (entry.rewritesIds) this.#removeIds(entry)
+    if (entry.rewritesIds) {
+      this.#removeIds(number, entry.storedIds)
+      entry.storedIds = 0
+      entry.rewritesIds = false
+    }
     if (entry.addedIds.length === 0) return
     let position = entry.idCount - entry.addedIds.length
     for (const id of entry.addedIds) {
@@ -179,32 +198,30 @@ export class PersonWrites {
     entry.storedIds = entry.idCount - INLINE_IDS_MAX
   }
 
-  #removeIds(entry: PersonEntry): void {
-    for (let index = 0; index < entry.storedIds; index++) {
-      const key = tripleKey(this.#projectId, entry.state.number, INLINE_IDS_MAX + index)
+  #removeIds(number: number, storedIds: number): void {
+    for (let index = 0; index < storedIds; index++) {
+      const key = tripleKey(this.#projectId, number, INLINE_IDS_MAX + index)
       void this.#tables.person_ids.remove(key)
     }
-    entry.storedIds = 0
-    entry.rewritesIds = false
   }
 
   /** Removes what is stored of a deleted or merged person, and says when it was deleted. */
-  remove({ entry, deletedAtMs }: GonePerson): void {
+  remove(gone: GonePerson): void {
     const projectId = this.#projectId
-    const { number, uuid } = entry.state
+    const { number, uuid, deletedAtMs } = gone
     if (!Number.isNaN(deletedAtMs)) {
       this.#uuids.push([uuidKey(projectId, uuid), encodeUuid({ number, deletedAtMs })])
     }
-    if (Number.isNaN(entry.storedCreatedAtMs)) return
+    if (Number.isNaN(gone.storedCreatedAtMs)) return
     const key = pairKey(projectId, number)
     void this.#tables.persons.remove(key)
-    if (entry.hasChanges) this.changes.remove(number)
-    this.#created.push([createdKey(projectId, entry.storedCreatedAtMs, uuid), null])
-    if (entry.storedEmail !== null) {
-      this.#emails.push([emailKey(projectId, entry.storedEmail, number), null])
+    this.changes.remove(number)
+    this.#created.push([createdKey(projectId, gone.storedCreatedAtMs, uuid), null])
+    if (gone.storedEmail !== null) {
+      this.#emails.push([emailKey(projectId, gone.storedEmail, number), null])
       this.#emailChunks.set(number, null)
     }
-    this.#removeIds(entry)
+    this.#removeIds(number, gone.storedIds)
   }
 
   /** Writes the indexes; comes last. */
@@ -225,8 +242,13 @@ export class PersonWrites {
   }
 }
 
+/** Whether a person is far from the limit of its properties, so that events may wait to be applied. */
+function isSmall({ storedBytes }: PersonEntry): boolean {
+  return storedBytes <= DELTA_PERSON_BYTES_MAX
+}
+
 /** The e-mail address that a person can be found by. */
-export function emailOf(properties: PropertyTable): string | null {
+function emailOf(properties: PropertyTable): string | null {
   const email = properties.get('email')
   return typeof email === 'string' && email !== '' ? email : null
 }

@@ -3,15 +3,12 @@
  * memory for a while; what is changed stays until the next commit, which writes each person once,
  * however many events changed it.
  */
+
+import type { JsonObject } from '../../base/json.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
-import {
-  type GroupState,
-  type PersonState,
-  type PersonWorld,
-  personState,
-} from '../../rules/persons/person-world.ts'
-import { PropertyTable } from '../../rules/persons/property-table.ts'
+import type { GroupState, PersonState, PersonWorld } from '../../rules/persons/person-world.ts'
+import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
 import { pack } from '../lmdb/codec.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
 import { type EventTables, numberKey } from '../lmdb/keys.ts'
@@ -22,22 +19,24 @@ import type { DistinctIds } from './distinct-ids.ts'
 import { type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
+import { mayWait } from './person-changes.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
+  foldRecord,
   INLINE_IDS_MAX,
   loadPersonCounters,
   loadUuid,
   loadWhole,
   type PersonCounters,
-  parseProperties,
+  withChanges,
 } from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
 import {
-  emailOf,
   type GonePerson,
   newEntry,
   type PersonEntry,
   PersonWrites,
+  storedEntry,
   storedIds,
 } from './person-writes.ts'
 
@@ -59,6 +58,8 @@ export class ProjectPersons implements PersonWorld {
   /** Changed since the last commit. */
   #unsaved: PersonEntry[] = []
   #gone: GonePerson[] = []
+  /** Who got deltas since the last commit. */
+  #unread: number[] = []
   /** uuids of persons made since the last commit. */
   readonly #newUuids = new Map<string, number>()
   #activity: (readonly [number: number, person: number, view: ActivityView])[] = []
@@ -105,6 +106,29 @@ export class ProjectPersons implements PersonWorld {
   personOf(distinctId: string): PersonState | null {
     const number = this.ownerNumber(distinctId)
     return number === 0 ? null : this.#entry(number).state
+  }
+
+  /**
+   * Only for a person who is not in memory, and far from the limit: some dozens of such events and the person
+   * have less than that.
+   */
+  updateUnread(
+    distinctId: string,
+    properties: JsonObject,
+    eventBytes: number,
+    bytesMax: number,
+  ): boolean {
+    if (!mayWait(eventBytes, bytesMax)) return false
+    const number = this.ownerNumber(distinctId)
+    if (number === 0 || this.#cached(number) !== undefined) return false
+    const { changes } = this.#writes
+    // The index of e-mail addresses has to know the one before.
+    if (!changes.hasRoom(number) || namesEmail(properties)) return false
+    const delta = deltaOf(properties)
+    if (delta === null) return true
+    changes.append(number, delta)
+    this.#unread.push(number)
+    return true
   }
 
   isUuidTaken(uuid: string, distinctId: string): boolean {
@@ -191,7 +215,7 @@ export class ProjectPersons implements PersonWorld {
     if (!Number.isInteger(number) || number < 1 || number > this.counters.lastPerson) return null
     const cached = this.#cached(number)
     if (cached !== undefined) return cached.state
-    if (this.#gone.some(({ entry }) => entry.state.number === number)) return null
+    if (this.#gone.some((gone) => gone.number === number)) return null
     return this.#load(number)?.state ?? null
   }
 
@@ -271,7 +295,8 @@ export class ProjectPersons implements PersonWorld {
   /** P of those who were changed or removed since the last commit. */
   get changedPersons(): readonly number[] {
     const unsaved = this.#unsaved.map(({ state }) => state.number)
-    return [...new Set([...unsaved, ...this.#gone.map(({ entry }) => entry.state.number)])]
+    const gone = this.#gone.map(({ number }) => number)
+    return [...new Set([...unsaved, ...gone, ...this.#unread])]
   }
 
   /** Jobs that are not stored yet, oldest first. */
@@ -330,6 +355,7 @@ export class ProjectPersons implements PersonWorld {
   settle(entriesMax: number): void {
     this.#unsaved = []
     this.#gone = []
+    this.#unread = []
     this.#activity = []
     this.#separations = []
     this.#newUuids.clear()
@@ -379,11 +405,12 @@ export class ProjectPersons implements PersonWorld {
   }
 
   #remove(entry: PersonEntry, deletedAtMs: number): void {
-    const { number } = entry.state
+    const { number, uuid } = entry.state
+    const { storedCreatedAtMs, storedEmail, storedIds } = entry
     entry.state.isUnsaved = false
     this.#young.delete(number)
     this.#old.delete(number)
-    this.#gone.push({ entry, deletedAtMs })
+    this.#gone.push({ number, uuid, storedCreatedAtMs, storedEmail, storedIds, deletedAtMs })
     this.counters.persons--
     this.#areCountersChanged = true
   }
@@ -404,25 +431,15 @@ export class ProjectPersons implements PersonWorld {
   }
 
   #load(number: number): PersonEntry | null {
-    const record = loadWhole(this.#tables.persons, this.projectId, number)
-    if (record === null) return null
-    const { uuid, createdAtMs, isIdentified, idCount, firstIds } = record
-    const table = PropertyTable.from(parseProperties(record.json), record.jsonBytes)
-    const changes = this.#writes.changes.load(number)
-    // No change is called `__proto__`: such properties are written with all others.
-    if (changes !== null) {
-      table.addChanges(parseProperties(changes.json), Buffer.byteLength(changes.json))
-    }
-    const version = changes?.version ?? record.version
-    const state = personState(number, uuid, createdAtMs, table, isIdentified, version)
-    const entry = newEntry(state, firstIds, idCount)
-    entry.storedCreatedAtMs = createdAtMs
-    entry.storedIsIdentified = isIdentified
-    entry.storedBytes = record.jsonBytes
-    entry.hasChanges = changes !== null
-    entry.storedEmail = emailOf(table)
-    entry.storedIds = Math.max(0, idCount - INLINE_IDS_MAX)
+    const whole = loadWhole(this.#tables.persons, this.projectId, number)
+    if (whole === null) return null
+    const { changes } = this.#writes
+    const changed = changes.load(number)
+    const record = changed === null ? whole : withChanges(whole, changed)
+    const delta = changes.takeDelta(number)
+    const entry = storedEntry(whole, foldRecord(record, delta))
     this.#young.set(number, entry)
+    if (delta !== null) this.update(entry.state)
     return entry
   }
 }

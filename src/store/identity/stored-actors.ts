@@ -35,7 +35,7 @@ export class StoredActors implements ActorSource {
   person(number: number): FoundPerson | null {
     const record = loadPerson(this.#tables, this.#projectId, number, this.#places)
     if (record === null) return null
-    const { uuid, createdAtMs, isIdentified, json, changesJson } = record
+    const { uuid, createdAtMs, isIdentified, json, changesJson, deltas } = record
     let parsed: JsonObject | null = null
     const properties = (): JsonObject => {
       parsed ??= propertiesOfRecord(record)
@@ -43,7 +43,7 @@ export class StoredActors implements ActorSource {
     }
     return {
       ...{ number, uuid, createdAtMs, isIdentified },
-      propertyUnits: json.length + (changesJson?.length ?? 0),
+      propertyUnits: json.length + (changesJson?.length ?? 0) + deltas.length,
       get properties() {
         return properties()
       },
