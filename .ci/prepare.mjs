@@ -29,7 +29,11 @@ const NODE_OLDEST = [20, 19]
 const INSTALL_STAMP = 'node_modules/.tenrec-install'
 const BUILD_STAMP = 'dist/.tenrec-build'
 const BENCH_STAMP = '.bench/.tenrec-build'
-const KERNELS = ['rules/capture/scanner/scanner.wasm', 'rules/flags/sha1/sha1.wasm']
+const KERNELS = [
+  'rules/capture/kernel/kernel.wasm',
+  'rules/capture/scanner/scanner.wasm',
+  'rules/flags/sha1/sha1.wasm',
+]
 
 process.chdir(dirname(dirname(fileURLToPath(import.meta.url))))
 

@@ -169,13 +169,10 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const threads = {
-      ...threadSettings(settings),
-      damageCount: this.#damage.shared,
-      frontRequests: this.#load.shared,
-    }
+    const shared = { damageCount: this.#damage.shared, frontRequests: this.#load.shared }
     this.#pool = new WorkerPool({
-      ...{ threads, entry: parts.threads, workerThreads, analyticsThreads },
+      threads: { ...threadSettings(settings), ...shared },
+      ...{ entry: parts.threads, workerThreads, analyticsThreads },
       ...{ queryMsMax, cacheBytesMax },
       onDeath: (death) => this.#died(death),
     })

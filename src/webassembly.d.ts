@@ -5,7 +5,12 @@ declare namespace WebAssembly {
   }
   class Instance {
     readonly exports: Record<string, unknown>
-    constructor(module: Module)
+    constructor(
+      module: Module,
+      imports?: Readonly<
+        Record<string, Readonly<Record<string, (...numbers: number[]) => number>>>
+      >,
+    )
   }
   class Memory {
     readonly buffer: ArrayBuffer

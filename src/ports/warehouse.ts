@@ -6,7 +6,7 @@
  */
 import type { RowsWriter } from '../base/rows-writer.ts'
 import type { EventScanner } from '../rules/analytics/event-columns.ts'
-import type { NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
+import type { EventCells, NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
 import type { ErasureTarget } from '../rules/events/erasure-job.ts'
 import type { EventListQuery, EventRows, EventView } from '../rules/events/event-queries.ts'
 
@@ -14,6 +14,11 @@ import type { EventListQuery, EventRows, EventView } from '../rules/events/event
 export interface EventIdentity {
   readonly projectId: number
   readonly event: NormalisedEvent
+  /**
+   * The properties of an event that was read without making an object of it: `properties` of the event are
+   * then not those to be stored. Only for a warehouse that `takesCells`.
+   */
+  readonly cells?: EventCells | null
   /** 16 bytes of uuid begin at `uuidOffset`. They are copied. */
   readonly uuidBytes: Uint8Array
   readonly uuidOffset: number
@@ -48,6 +53,8 @@ export interface ErasureJob {
  * S comes again.
  */
 export interface WarehouseWriter {
+  /** Whether events may come as cells. */
+  readonly takesCells?: boolean
   /**
    * Null when the event is a duplicate: same project, uuid, name and D, stored or gathered. Nothing is added
    * yet. `isNew`: nobody has sent with this D before. Source: docs/compatibility/events.md, "Duplicates".

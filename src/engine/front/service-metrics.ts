@@ -68,6 +68,13 @@ export class ServiceMetrics {
     'Events by what became of them.',
     ['project', 'fate'],
   )
+  readonly kernelEvents = this.page
+    .counters(
+      'ingest_kernel_events_total',
+      'Processed events that the kernel recognised; all others were parsed.',
+      [],
+    )
+    .with()
   readonly deadLetters = this.page
     .gauges('dead_letters', 'Events and blocks that could not be processed and are kept.', [])
     .with()
@@ -251,6 +258,7 @@ export class ServiceMetrics {
     }
     const { eventCount, commitMs, deadLetters, geoIp, freeBytes = 0 } = result
     if (eventCount > 0) this.storeCommitSeconds.with('events').observe(commitMs / 1000)
+    this.kernelEvents.value += result.recognisedCount
     this.deadLetters.value = deadLetters.count
     this.deadLetterBytes.value = deadLetters.bytes
     this.deadLettersForgotten.value += deadLetters.forgotten

@@ -5,6 +5,7 @@
  *
  * An event that cannot be processed goes to the dead letters and never stops the stream.
  */
+import { randomBytes } from 'node:crypto'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -13,6 +14,7 @@ import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
+import { EventRecogniser } from '../../rules/capture/kernel/recognise.ts'
 import {
   eventBytes,
   eventStart,
@@ -20,18 +22,20 @@ import {
   hasClientUuid,
   type LogRecord,
   RECORD_COMMAND,
-  RECORD_HISTORICAL,
-  RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
   readBlock,
 } from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
-import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
+import type {
+  EventCells,
+  EventOutcome,
+  IngestionWarning,
+  NormalisedEvent,
+} from '../../rules/capture/types.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import { isAboutDeadLetters, readCommand } from '../../rules/persons/logged-command.ts'
-import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
@@ -45,6 +49,7 @@ import type {
 import { CommandRunner } from './command-runner.ts'
 import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { EventEnrichment } from './event-enrichment.ts'
+import { type Fates, parseEvent, type RecordStep, recordStep } from './record-step.ts'
 
 /**
  * Events gathered for one transaction while there is a backlog. A person is written once for each
@@ -59,11 +64,6 @@ const MAINTAIN_MS_BUSY = 50
 const COMMIT_BYTES = 64 * 1024 * 1024
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
-
-interface Fates {
-  stored: number
-  readonly drops: Partial<Record<DropReason, number>>
-}
 
 /** What processing works with; all of it is closed with the processor. */
 export interface LogProcessorOptions {
@@ -80,6 +80,8 @@ export interface LogProcessorOptions {
   readonly commitEvents?: number | undefined
   /** What is added to events; null, the default: nothing. */
   readonly enrichment?: EventEnrichment | null | undefined
+  /** False: every event is parsed, for tests that compare. */
+  readonly isKernelUsed?: boolean
 }
 
 /** The processing thread's work. One per data directory. */
@@ -102,6 +104,11 @@ export class LogProcessor {
   readonly #onDamage: DamageListener
   readonly #salts: DailySalts
   readonly #enrichment: EventEnrichment | null
+  readonly #recogniser = new EventRecogniser(() => randomBytes(8).readBigUInt64LE())
+  readonly #canRecognise: boolean
+  #mayRecognise = false
+  /** Events of this run that were recognised. */
+  #recognised = 0
   #position: number
   #outcomes: CommandOutcome[] = []
   /** The block that is processed, and the place of the next event of it that is dropped. */
@@ -117,6 +124,9 @@ export class LogProcessor {
     this.#log = log
     this.#store = store
     this.#warehouse = store.warehouse
+    const isWanted = options.isKernelUsed !== false
+    this.#canRecognise =
+      isWanted && this.#enrichment === null && this.#warehouse.takesCells === true
     this.#propertiesBytesMax = settings.propertiesBytesMax
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
     this.#flags = new FlagsVersion(settings.dataDir)
@@ -146,6 +156,7 @@ export class LogProcessor {
     let commitMs = 0
     this.#fates = new Map()
     this.#outcomes = []
+    this.#recognised = 0
     this.#enrichment?.refresh()
     let last = this.#lastBlock()
     // What it takes to look at the log does not count: each call makes a commit when there is one to make.
@@ -180,6 +191,7 @@ export class LogProcessor {
       processed: this.#position,
       last,
       eventCount,
+      recognisedCount: this.#recognised,
       elapsedMs,
       fates: this.#takeFates(),
       commitMs,
@@ -232,6 +244,8 @@ export class LogProcessor {
     const block = this.#log.block(sequence)
     // A sequence without a block was trimmed after it had been processed, or never written.
     if (block === undefined) return 0
+    this.#recogniser.beginBlock()
+    this.#mayRecognise = this.#canRecognise && !this.#store.needsProperties
     this.#gatheredBytes += block.length
     let records: readonly LogRecord[]
     try {
@@ -253,28 +267,14 @@ export class LogProcessor {
       this.#runCommand(record)
       return
     }
-    const fates = this.#fatesOf(record.projectId)
-    const context: EventContext = {
-      arrivedAtMs: record.arrivedAtMs,
-      sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
-      isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
-      ip: record.address,
-      isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
-      isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
-      propertiesBytesMax: this.#propertiesBytesMax,
-    }
-    const personContext: PersonContext = {
-      projectId: record.projectId,
-      arrivedAtMs: record.arrivedAtMs,
-      propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
-    }
+    const step = recordStep(record, this.#propertiesBytesMax, this.#fatesOf(record.projectId))
     for (let index = 0; index < record.eventCount; index++) {
       try {
-        this.#addEvent(record, index, context, personContext, fates)
+        this.#addEvent(step, index)
       } catch (cause) {
         if (cause instanceof DamagedRecordError) this.#onDamage(cause)
         const start = eventStart(record, index)
-        this.#countDrop(record, fates, 'dead_letter')
+        this.#countDrop(step, 'dead_letter')
         this.#store.addDeadLetter({
           projectId: record.projectId,
           step: 'process',
@@ -286,32 +286,47 @@ export class LogProcessor {
     }
   }
 
-  #addEvent(
-    record: LogRecord,
-    index: number,
-    context: EventContext,
-    personContext: PersonContext,
-    fates: Fates,
-  ): void {
+  #addEvent(step: RecordStep, index: number): void {
+    const { record, eventContext } = step
     const start = eventStart(record, index)
     const sentBytes = eventBytes(record, index)
+    const recogniser = this.#mayRecognise ? this.#recogniser : null
+    const usual = recogniser?.recognise(record.bytes, start, sentBytes, eventContext) ?? null
+    if (usual !== null) {
+      this.#recognised++
+      this.#storeEvent(step, index, usual, sentBytes, this.#recogniser.cells)
+      return
+    }
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
     // Both normalising and identifying take away what enrichment looks at.
     const address = enrichment?.addressOf(given, record.address)
-    const normalised = normaliseEvent(given, context, sentBytes)
+    const normalised = normaliseEvent(given, eventContext, sentBytes)
     const isEnriched = enrichment !== null && normalised.kind === 'event'
     const length = sentBytes + (isEnriched ? enrichment.enrich(normalised.event, address) : 0)
     const outcome = this.#identify(normalised, record)
     if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
     if (outcome.kind === 'drop') {
       this.#drop(record, index, given, outcome.reason)
-      this.#countDrop(record, fates, outcome.reason)
+      this.#countDrop(step, outcome.reason)
       return
     }
+    this.#storeEvent(step, index, outcome.event, length, null)
+  }
+
+  /** Stores an event of `bytes` bytes, with its properties in `cells` unless that is null. */
+  #storeEvent(
+    step: RecordStep,
+    index: number,
+    event: NormalisedEvent,
+    bytes: number,
+    cells: EventCells | null,
+  ): void {
+    const { record } = step
     const identity = {
       projectId: record.projectId,
-      event: outcome.event,
+      event,
+      cells,
       uuidBytes: record.bytes,
       uuidOffset: eventUuidOffset(record, index),
       hasClientUuid: hasClientUuid(record, index),
@@ -319,26 +334,18 @@ export class LogProcessor {
     // A duplicate must not touch persons, so it is found out first.
     const admission = this.#store.admit(identity)
     if (admission === null) {
-      this.#countDrop(record, fates, 'duplicate')
+      this.#countDrop(step, 'duplicate')
       return
     }
-    const { distinctId } = outcome.event
-    const world = this.#store.persons(record.projectId, distinctId, admission)
-    const applied = applyEvent(outcome.event, length, world, personContext)
+    const world = this.#store.persons(record.projectId, event.distinctId, admission)
+    const applied = applyEvent(event, bytes, world, step.personContext)
     if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
     if (applied.groupKeys.length > 0) {
-      setGroupProperties(outcome.event.properties, applied.groupKeys)
+      setGroupProperties(event.properties, applied.groupKeys, cells)
     }
-    const { personMode } = applied
-    this.#store.append(
-      identity,
-      admission,
-      record.arrivedAtMs,
-      personMode,
-      context.isHistorical,
-      length,
-    )
-    fates.stored++
+    const { arrivedAtMs, isHistorical } = step.eventContext
+    this.#store.append(identity, admission, arrivedAtMs, applied.personMode, isHistorical, bytes)
+    step.fates.stored++
   }
 
   /** Keeps the beginning of an event that is not stored, as it was accepted. */
@@ -365,7 +372,7 @@ export class LogProcessor {
     })
   }
 
-  #countDrop(record: LogRecord, fates: Fates, reason: DropReason): void {
+  #countDrop({ record, fates }: RecordStep, reason: DropReason): void {
     fates.drops[reason] = (fates.drops[reason] ?? 0) + 1
     this.#store.dropped.count(record.projectId, record.arrivedAtMs, reason)
   }
@@ -436,11 +443,6 @@ export class LogProcessor {
   #takeFates(): readonly ProjectFates[] {
     return [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates }))
   }
-}
-
-/** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
-function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
-  return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
 }
 
 function reasonOf(cause: unknown): string {

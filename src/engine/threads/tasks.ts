@@ -142,6 +142,8 @@ export interface ProcessResult {
   readonly processed: number
   readonly last: number
   readonly eventCount: number
+  /** Events of them that the kernel recognised. */
+  readonly recognisedCount: number
   /** How long that took; merging and erasing is not in it. */
   readonly elapsedMs: number
   readonly fates: readonly ProjectFates[]

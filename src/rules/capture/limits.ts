@@ -17,6 +17,8 @@ export const ELEMENT_TEXT_UNITS_MAX = 400
 export const ELEMENT_HREF_UNITS_MAX = 2048
 /** More than any name or id keeps: a code point has at most two units. */
 export const FIELD_JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
+/** Bytes of an event beyond which it is always parsed: what large events hold hardly repeats. */
+export const KERNEL_EVENT_BYTES_MAX = 256 * 1024
 /** Events without a key that are looked at for one before the body has to wait for those that are proved. */
 export const KEY_PROOF_EVENTS_MAX = 1000
 /** UTF-16 units of a text in a warning. Longer: cut. */

@@ -62,7 +62,7 @@ export function normaliseEvent(
   setSender(properties, context, time.sentAtMs)
   const chain = takeElements(properties)
   if (properties['$heatmap_data'] !== undefined) properties['$heatmap_data'] = undefined
-  redactToken(properties)
+  if (properties['token'] !== undefined) properties['token'] = redacted(properties['token'])
   return {
     kind: 'event',
     event: {
@@ -177,10 +177,9 @@ function takeElements(properties: OwnObject): string {
   return Array.isArray(elements) ? elementsChain(elements) : ''
 }
 
-/** A personal key that a client sent as token by mistake must not be readable in its events. */
-function redactToken(properties: OwnObject): void {
-  const token = properties['token']
-  if (typeof token === 'string' && token.startsWith('phx_')) properties['token'] = REDACTED
+/** A property `token` as it is stored: a personal key that a client sent by mistake must not be readable. */
+export function redacted(token: unknown): unknown {
+  return typeof token === 'string' && token.startsWith('phx_') ? REDACTED : token
 }
 
 function warning(

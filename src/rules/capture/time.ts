@@ -83,25 +83,40 @@ export function eventTime(
     sentAtMs = parseSentAt(event['sent_at'])
     if (sentAtMs === null) warnings = [invalidTimestamp('sent_at', event['sent_at'])]
   }
-  let timestampMs = nowMs
   const timestamp = event['timestamp']
+  let givenMs: number | null = null
   if (isGiven(timestamp)) {
-    const parsedMs = parseTimestamp(timestamp)
-    if (parsedMs === null) warnings = [...warnings, invalidTimestamp('timestamp', timestamp)]
-    else if (sentAtMs === null || properties['$ignore_sent_at'] === true) timestampMs = parsedMs
-    else timestampMs = nowMs + (parsedMs - sentAtMs)
+    givenMs = parseTimestamp(timestamp)
+    if (givenMs === null) warnings = [...warnings, invalidTimestamp('timestamp', timestamp)]
   }
-  const offset = event['offset']
-  if (typeof offset === 'number' && Number.isFinite(offset))
-    timestampMs = nowMs - Math.trunc(offset)
-  if (timestampMs > nowMs + FUTURE_TIMESTAMP_MS_MAX) {
-    timestampMs = nowMs
-    warnings = [...warnings, { type: 'event_timestamp_in_future', details: {} }]
-  } else if (timestampMs < MOMENT_MS_MIN) {
-    timestampMs = nowMs
-    warnings = [...warnings, { type: 'ignored_invalid_timestamp', details: { field: 'offset' } }]
-  }
-  return { timestampMs, sentAtMs, warnings }
+  const skewAtMs = properties['$ignore_sent_at'] === true ? null : sentAtMs
+  const timestampMs = timestampOf(givenMs, event['offset'], skewAtMs, nowMs)
+  if (isTimestampUsable(timestampMs, nowMs)) return { timestampMs, sentAtMs, warnings }
+  const cause: IngestionWarning =
+    timestampMs > nowMs
+      ? { type: 'event_timestamp_in_future', details: {} }
+      : { type: 'ignored_invalid_timestamp', details: { field: 'offset' } }
+  return { timestampMs: nowMs, sentAtMs, warnings: [...warnings, cause] }
+}
+
+/**
+ * The moment of an event by its timestamp (null: none), its offset and the client's clock when it was sent
+ * (null: taken as right), whatever the bounds are.
+ */
+export function timestampOf(
+  givenMs: number | null,
+  offset: unknown,
+  sentAtMs: number | null,
+  nowMs: number,
+): number {
+  if (typeof offset === 'number' && Number.isFinite(offset)) return nowMs - Math.trunc(offset)
+  if (givenMs === null) return nowMs
+  return sentAtMs === null ? givenMs : nowMs + (givenMs - sentAtMs)
+}
+
+/** Whether the server accepts a moment: at most 23 hours ahead, and within the years of four digits. */
+export function isTimestampUsable(timestampMs: number, nowMs: number): boolean {
+  return timestampMs <= nowMs + FUTURE_TIMESTAMP_MS_MAX && timestampMs >= MOMENT_MS_MIN
 }
 
 /** ISO text of a time that many events of one request share. */

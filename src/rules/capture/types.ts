@@ -1,5 +1,6 @@
 /** Plain data that the ingestion rules pass on. No behaviour. */
 import type { JsonObject, OwnObject } from '../../base/json.ts'
+import type { AutomaticValues } from '../persons/automatic-properties.ts'
 import type { LossReason } from './drop-reasons.ts'
 
 /** What an operator is warned of. Source: docs/compatibility/events.md, "Ingestion warnings". */
@@ -62,9 +63,35 @@ export interface NormalisedEvent {
    * was taken out has the value undefined: deleting a key makes V8 slow on the whole object.
    */
   readonly properties: OwnObject
+  /** As of `PersonEvent`. */
+  readonly automatic?: AutomaticValues
   readonly elementsChain: string
   /** `$process_person_profile` is false, or `$cookieless_mode` is true: no person is made or changed. */
   readonly isPersonless: boolean
+}
+
+/**
+ * All properties of an event that was read without making an object of it: a cell for each, and some that
+ * were added behind them. What stands for a key or a value means something else in another epoch. Valid
+ * until the next event is read.
+ */
+export interface EventCells {
+  readonly epoch: number
+  readonly cellCount: number
+  /** The key of a cell, a small number. */
+  keyAt(cell: number): number
+  /** A number from 1 that stands for the value among those of its key; 0 or less: the value has none. */
+  codeAt(cell: number): number
+  /** The value of a cell. What has a number is the same each time; nobody may change it. */
+  valueAt(cell: number): unknown
+  /** Whether the cell is no property of the event after all. */
+  isTakenOut(cell: number): boolean
+  nameOfKey(key: number): string
+  /** So many properties with these names and values follow. */
+  readonly addedCount: number
+  readonly addedNames: readonly string[]
+  readonly addedValues: readonly unknown[]
+  add(name: string, value: unknown): void
 }
 
 /** What became of one event of a request. */

@@ -26,6 +26,7 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { IngestionWarning, PersonMode } from '../capture/types.ts'
+import type { AutomaticValues } from './automatic-properties.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
 import { isIllegalId, otherIdOf } from './merge-ids.ts'
 import { laterPersonUuid, personUuid } from './person-uuid.ts'
@@ -47,6 +48,8 @@ export interface PersonEvent {
   readonly distinctId: string
   readonly timestampMs: number
   readonly properties: JsonObject
+  /** What is copied to the person, of an event that was read into cells; else it is among `properties`. */
+  readonly automatic?: AutomaticValues
   /** No person is made or changed. */
   readonly isPersonless: boolean
 }
@@ -96,13 +99,14 @@ export function applyEvent(
   world: PersonWorld,
   context: PersonContext,
 ): PersonOutcome {
-  const { distinctId, properties } = event
+  const { distinctId, properties, automatic } = event
   if (event.isPersonless) return applyPersonless(event, world.personOf(distinctId), world)
   const groupKeys =
     properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world)
   const isUsual = !isSpecial(event.name)
   const { propertiesBytesMax } = context
-  if (isUsual && world.updateUnread?.(distinctId, properties, eventBytes, propertiesBytesMax)) {
+  const updates = { distinctId, properties, automatic }
+  if (isUsual && world.updateUnread?.(updates, eventBytes, propertiesBytesMax)) {
     return { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
   }
   const person = world.personOf(distinctId)
@@ -240,8 +244,13 @@ function createPerson(step: Step, seedId: string, isIdentified: boolean): Person
   const properties = new PropertyTable()
   const isFitting =
     event.name === '$groupidentify' ||
-    updateProperties(properties, event.properties, eventBytes, context.propertiesBytesMax) !==
-      'refused'
+    updateProperties(
+      properties,
+      event.properties,
+      eventBytes,
+      context.propertiesBytesMax,
+      event.automatic,
+    ) !== 'refused'
   const number = world.nextPersonNumber()
   let uuid = personUuid(context.projectId, seedId)
   if (world.isUuidTaken(uuid, seedId)) uuid = laterPersonUuid(context.projectId, seedId, number)
@@ -267,7 +276,8 @@ function updatePerson(
   becomesIdentified: boolean,
 ): boolean {
   const bytesMax = context.propertiesBytesMax
-  const result = updateProperties(person.properties, event.properties, eventBytes, bytesMax)
+  const { automatic, properties } = event
+  const result = updateProperties(person.properties, properties, eventBytes, bytesMax, automatic)
   const isNewlyIdentified = becomesIdentified && !person.isIdentified
   if (result === 'changed' || isNewlyIdentified) {
     if (isNewlyIdentified) person.isIdentified = true

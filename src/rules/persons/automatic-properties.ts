@@ -34,6 +34,13 @@ export const EVENT_SLOT_OF: ReadonlyMap<string, number> = new Map([
   ['$os_name', 0],
 ])
 
+/** What an event copies to its person: slots of latest values, each once, and the value of each. */
+export interface AutomaticValues {
+  readonly count: number
+  readonly slots: Uint8Array
+  readonly values: readonly unknown[]
+}
+
 /** True for the even slots that say nothing about a person when a server sends them. */
 export function isSystemSlot(slot: number): boolean {
   return slot <= 2

@@ -4,6 +4,7 @@
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
+import type { EventCells } from '../capture/types.ts'
 import { groupState, type PersonContext, type PersonWorld } from './person-world.ts'
 import { type UpdateResult, updateProperties } from './property-updates.ts'
 
@@ -37,14 +38,20 @@ export function groupKeysOf(properties: JsonObject, world: PersonWorld): readonl
   return keys
 }
 
-/** Writes `$group_0` to `$group_4` into the properties of an event that is about to be stored. */
+/**
+ * Writes `$group_0` to `$group_4` into the properties of an event that is about to be stored, which are those
+ * of its cells unless that is null.
+ */
 export function setGroupProperties(
   properties: Record<string, unknown>,
   groupKeys: readonly GroupKey[],
+  cells: EventCells | null = null,
 ): void {
   for (const { typeIndex, key } of groupKeys) {
     const name = GROUP_PROPERTIES[typeIndex]
-    if (name !== undefined) properties[name] = key
+    if (name === undefined) continue
+    if (cells === null) properties[name] = key
+    else cells.add(name, key)
   }
 }
 

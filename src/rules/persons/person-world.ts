@@ -3,7 +3,16 @@
  * change it. Plain data and interfaces; whoever implements the port decides how it is stored.
  */
 import type { JsonObject } from '../../base/json.ts'
+import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
+
+/** What an event does to the properties of its person. */
+export interface PersonUpdates {
+  readonly distinctId: string
+  readonly properties: JsonObject
+  /** What is copied to the person, of an event that was read into cells; else it is among `properties`. */
+  readonly automatic: AutomaticValues | undefined
+}
 
 /** One person, changed in place by the rules. All are made by `personState`, so that they have one shape. */
 export interface PersonState {
@@ -44,12 +53,7 @@ export interface PersonWorld {
    * False: nothing was noted, because nobody owns the distinct_id, the person is at hand, or it is not certain
    * that its properties stay within `bytesMax`.
    */
-  updateUnread?(
-    distinctId: string,
-    properties: JsonObject,
-    eventBytes: number,
-    bytesMax: number,
-  ): boolean
+  updateUnread?(updates: PersonUpdates, eventBytes: number, bytesMax: number): boolean
   /**
    * Whether a person has or had this uuid, the deterministic one of `distinctId`. Only true for a
    * distinct_id that was taken from its person by a deletion or a split.

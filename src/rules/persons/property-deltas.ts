@@ -7,18 +7,24 @@
  * and `$unset`. Stores hold it, so no slot may ever mean another property.
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
-import { SLOT_NAMES } from './automatic-properties.ts'
+import { type AutomaticValues, SLOT_NAMES } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 import { updateProperties } from './property-updates.ts'
 
-/** What the updates of a normalised event are, or null when there are none. About 2 us for 20 automatic properties. */
-export function deltaOf(event: JsonObject): string | null {
-  const parts = PropertyTable.automaticOf(event)
+/** What the updates of a normalised event are, or null when there are none; `automatic` as for `updateProperties`. About 2 us for 20 automatic properties. */
+export function deltaOf(event: JsonObject, automatic: AutomaticValues | undefined): string | null {
+  const parts = automatic === undefined ? PropertyTable.automaticOf(event) : partsOf(automatic)
   const { $set, $set_once, $unset } = event
   if ($set !== undefined || $set_once !== undefined || $unset !== undefined) {
     parts.push({ $set, $set_once, $unset })
   }
   return parts.length === 0 ? null : JSON.stringify(parts)
+}
+
+function partsOf({ count, slots, values }: AutomaticValues): unknown[] {
+  const parts: unknown[] = []
+  for (let index = 0; index < count; index++) parts.push(slots[index], values[index])
+  return parts
 }
 
 /** Applies a delta, whatever size it leads to; true when it changed something. */

@@ -7,7 +7,13 @@
  * changes are recorded, measured exactly and taken back if they are too much.
  */
 import { isSameJson, type JsonObject } from '../../base/json.ts'
-import { EVENT_SLOT_OF, isSystemSlot, SLOT_NAMES, SLOT_OF } from './automatic-properties.ts'
+import {
+  type AutomaticValues,
+  EVENT_SLOT_OF,
+  isSystemSlot,
+  SLOT_NAMES,
+  SLOT_OF,
+} from './automatic-properties.ts'
 import { TABLE_NAME_UNITS_MAX, TABLE_NAMES_MAX, TABLE_SEEN_KEYS_MAX } from './limits.ts'
 
 const EMPTY_JSON_BYTES = 2
@@ -142,6 +148,30 @@ export class PropertyTable {
       if (event[key] !== undefined) found.push(slot, event[key])
     }
     return found
+  }
+
+  /** As `setAutomatic` for an event that neither sets nor sets once, by slots. */
+  setSlots({ count, slots: given, values }: AutomaticValues): boolean {
+    if (count === 0) return false
+    const slots = this.#slots ?? this.#makeSlots()
+    let isChanged = false
+    for (let index = 0; index < count; index++) {
+      const slot = given[index] ?? 0
+      const value = values[index]
+      const before = slots[slot]
+      if (before !== value && (typeof value !== 'object' || !isSameJson(before, value))) {
+        if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
+        slots[slot] = value
+        this.#noteSlot(slot)
+        isChanged = true
+      }
+      if (slots[slot + 1] !== undefined) continue
+      if (this.#changes !== null) this.#record(SLOT_NAMES[slot + 1] ?? '', undefined, value)
+      slots[slot + 1] = value
+      this.#noteSlot(slot + 1)
+      isChanged = true
+    }
+    return isChanged
   }
 
   /** Adds what `weaker` has and this table has not. */

@@ -4,10 +4,14 @@
  * however many events changed it.
  */
 
-import type { JsonObject } from '../../base/json.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
-import type { GroupState, PersonState, PersonWorld } from '../../rules/persons/person-world.ts'
+import type {
+  GroupState,
+  PersonState,
+  PersonUpdates,
+  PersonWorld,
+} from '../../rules/persons/person-world.ts'
 import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
 import { pack } from '../lmdb/codec.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
@@ -112,19 +116,15 @@ export class ProjectPersons implements PersonWorld {
    * Only for a person who is not in memory, and far from the limit: some dozens of such events and the person
    * have less than that.
    */
-  updateUnread(
-    distinctId: string,
-    properties: JsonObject,
-    eventBytes: number,
-    bytesMax: number,
-  ): boolean {
+  updateUnread(updates: PersonUpdates, eventBytes: number, bytesMax: number): boolean {
+    const { distinctId, properties, automatic } = updates
     if (!mayWait(eventBytes, bytesMax)) return false
     const number = this.ownerNumber(distinctId)
     if (number === 0 || this.#cached(number) !== undefined) return false
     const { changes } = this.#writes
     // The index of e-mail addresses has to know the one before.
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
-    const delta = deltaOf(properties)
+    const delta = deltaOf(properties, automatic)
     if (delta === null) return true
     changes.append(number, delta)
     this.#unread.push(number)

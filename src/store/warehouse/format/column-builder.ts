@@ -7,11 +7,13 @@
 
 import { jsonOf } from '../../../base/json.ts'
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
+import type { EventCells } from '../../../rules/capture/types.ts'
 
 /** Distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
 /** A column is plain when it has at most this many rows for each 8 values. */
 const PLAIN_ROWS_PER_8_VALUES = 9
+const NO_IDS = new Uint16Array(0)
 
 /** A column of the segment that is being filled. */
 export class ColumnBuilder {
@@ -27,6 +29,8 @@ export class ColumnBuilder {
   isMirror = false
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
+  /** Positions of values by the numbers that the kernel gives them; 0: not known. */
+  #idsByCode = NO_IDS
   // Neighbours often agree: comparing is cheaper than hashing a text that was just parsed.
   #lastValue: unknown = undefined
   #lastId = 0
@@ -52,6 +56,7 @@ export class ColumnBuilder {
     this.#lastValue = undefined
     this.#lookup.clear()
     this.#objects = null
+    this.#idsByCode.fill(0)
   }
 
   /** Gives a row its value: any JSON value. Rows come in ascending order. */
@@ -80,6 +85,25 @@ export class ColumnBuilder {
     this.#lastValue = value
     this.#lastId = id
     if (isNew && id === PLAIN_DECISION_VALUES) this.#decide(row)
+  }
+
+  /** Gives a row the value of a cell; `code` is its number, from 1. */
+  putCell(row: number, cells: EventCells, cell: number, code: number): void {
+    const known = this.#idsByCode[code] ?? 0
+    if (known !== 0) {
+      this.count++
+      this.ids[row] = known
+      return
+    }
+    this.put(row, cells.valueAt(cell))
+    if (this.isPlain) return
+    if (code >= this.#idsByCode.length) this.#idsByCode = grown(this.#idsByCode, code * 2 + 16)
+    this.#idsByCode[code] = this.ids[row] ?? 0
+  }
+
+  /** The numbers of the kernel mean something else from now on. */
+  forgetCodes(): void {
+    this.#idsByCode = NO_IDS
   }
 
   /** Gives a row a value that has a position already; not when plain or mirrored. */
@@ -166,6 +190,7 @@ export class ColumnBuilder {
     }
     this.values = plain
     this.isPlain = true
+    this.#idsByCode = NO_IDS
     this.#lookup.clear()
     this.#objects = null
   }

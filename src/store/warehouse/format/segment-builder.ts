@@ -5,6 +5,7 @@
 
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import {
+  type EventCells,
   type NormalisedEvent,
   PERSON_MODES,
   type PersonMode,
@@ -56,6 +57,9 @@ export class SegmentBuilder {
   #capacity = CAPACITY_FIRST
   /** Column found last at each position of an event: events mostly repeat the order of their keys. */
   #order: ColumnBuilder[] = []
+  /** Columns by the kernel's numbers of keys. */
+  #byKey: (ColumnBuilder | undefined)[] = []
+  #epoch = -1
 
   /** `textOf` gives the text of a distinct_id number of the project. */
   constructor(textOf: (distinctId: number) => string) {
@@ -113,18 +117,40 @@ export class SegmentBuilder {
         column = found
       }
       position++
-      if (column.isMirror) {
-        if (value === distinctId) {
-          column.putMirror(row)
-          continue
-        }
-        column.unmirror(row, this.textOfRow)
-      } else if (value === distinctId && column.count === 0) {
-        column.isMirror = true
-        column.putMirror(row)
+      this.#putValue(column, row, value, distinctId)
+    }
+    if (rest !== null) this.rest.put(row, rest)
+  }
+
+  /** The same of an event that was read into cells. */
+  putCells(row: number, event: NormalisedEvent, cells: EventCells): void {
+    if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
+    if (cells.epoch !== this.#epoch) this.#beginEpoch(cells.epoch)
+    const { distinctId } = event
+    const byKey = this.#byKey
+    let rest: Record<string, unknown> | null = null
+    for (let cell = 0; cell < cells.cellCount; cell++) {
+      if (cells.isTakenOut(cell)) continue
+      const key = cells.keyAt(cell)
+      const column = byKey[key] ?? this.#columnOfKey(key, cells)
+      if (column === null) {
+        rest ??= {}
+        addOwn(rest, cells.nameOfKey(key), cells.valueAt(cell))
         continue
       }
-      column.put(row, value)
+      const code = cells.codeAt(cell)
+      const isUsual = code > 0 && !column.isMirror && column.count > 0
+      if (isUsual) column.putCell(row, cells, cell, code)
+      else this.#putValue(column, row, cells.valueAt(cell), distinctId)
+    }
+    for (let index = 0; index < cells.addedCount; index++) {
+      const name = cells.addedNames[index] ?? ''
+      const column = this.columnOf(name)
+      const value = cells.addedValues[index]
+      if (column === null) {
+        rest ??= {}
+        addOwn(rest, name, value)
+      } else this.#putValue(column, row, value, distinctId)
     }
     if (rest !== null) this.rest.put(row, rest)
   }
@@ -173,9 +199,34 @@ export class SegmentBuilder {
       if (isCrowded && column.count === 0) this.columns.delete(key)
       else column.reset(rows)
     }
-    if (isCrowded) this.#order = []
+    if (isCrowded) {
+      this.#order = []
+      this.#byKey = []
+    }
     this.rows = 0
     this.bytes = 0
+  }
+
+  #putValue(column: ColumnBuilder, row: number, value: unknown, distinctId: string): void {
+    if ((column.isMirror || column.count === 0) && value === distinctId) {
+      column.isMirror = true
+      column.putMirror(row)
+      return
+    }
+    if (column.isMirror) column.unmirror(row, this.textOfRow)
+    column.put(row, value)
+  }
+
+  #columnOfKey(key: number, cells: EventCells): ColumnBuilder | null {
+    const column = this.columnOf(cells.nameOfKey(key))
+    if (column !== null) this.#byKey[key] = column
+    return column
+  }
+
+  #beginEpoch(epoch: number): void {
+    this.#epoch = epoch
+    this.#byKey = []
+    for (const column of this.columns.values()) column.forgetCodes()
   }
 
   #columnAt(position: number, key: string): ColumnBuilder | null {

@@ -133,6 +133,11 @@ export class EventStoreWriter {
     return this.#position
   }
 
+  /** Somebody listens to events: they are added with their properties, not as cells. */
+  get needsProperties(): boolean {
+    return this.#outbox?.isWanted === true
+  }
+
   /**
    * Adds an event; false when it is a duplicate: same project, uuid, name and distinct_id. Visible to
    * nobody before `commit`. Throws, and then has added nothing.

@@ -60,6 +60,7 @@ interface RowAdmission extends Admission {
 
 /** Stores events as segments. One per data directory, in one thread. */
 export class SegmentWriter implements WarehouseWriter {
+  readonly takesCells = true
   readonly #environment: Environment<EventsTable>
   readonly #distinctIds: DistinctIds
   readonly #countersOf: (projectId: number) => ProjectCounters
@@ -157,7 +158,9 @@ export class SegmentWriter implements WarehouseWriter {
       uuidOffset,
     )
     try {
-      builder.putEvent(row, event)
+      const { cells } = input
+      if (cells === undefined || cells === null) builder.putEvent(row, event)
+      else builder.putCells(row, event, cells)
     } catch (cause) {
       builder.abandonRow()
       throw cause

@@ -1,0 +1,54 @@
+/** A record of the log on its way through processing: what it says about each of its events. */
+import type { JsonObject } from '../../base/json.ts'
+import type { DropReason } from '../../rules/capture/drop-reasons.ts'
+import {
+  type LogRecord,
+  RECORD_HISTORICAL,
+  RECORD_INVALID_SENT_AT,
+  RECORD_IP_ANONYMIZED,
+} from '../../rules/capture/log-block.ts'
+import type { EventContext } from '../../rules/capture/types.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
+import type { PersonContext } from '../../rules/persons/person-world.ts'
+
+/** What became of the events of a project. */
+export interface Fates {
+  stored: number
+  readonly drops: Partial<Record<DropReason, number>>
+}
+
+/** What all events of a record have in common. */
+export interface RecordStep {
+  readonly record: LogRecord
+  readonly eventContext: EventContext
+  readonly personContext: PersonContext
+  readonly fates: Fates
+}
+
+/** The step of a record; `propertiesBytesMax` as of `EventContext`, `fates` are counted up. */
+export function recordStep(
+  record: LogRecord,
+  propertiesBytesMax: number,
+  fates: Fates,
+): RecordStep {
+  const { projectId, arrivedAtMs } = record
+  return {
+    record,
+    eventContext: {
+      arrivedAtMs,
+      sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
+      isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
+      ip: record.address,
+      isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
+      isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
+      propertiesBytesMax,
+    },
+    personContext: { projectId, arrivedAtMs, propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX },
+    fates,
+  }
+}
+
+/** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
+export function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
+  return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
+}

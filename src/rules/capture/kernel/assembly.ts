@@ -1,0 +1,621 @@
+/**
+ * The kernel of processing: from the bytes of an accepted event to cells (property, number of its value),
+ * without an object. AssemblyScript, compiled to WebAssembly with SIMD; `kernel.ts` is its only caller.
+ *
+ * It only ever says yes. Whatever it does not recognise (a name or an id that is no text, `$set`, a key
+ * twice, a key that is a number or has an escape) is answered with 0, and the event goes to JSON.parse and
+ * the rules. It knows no rule: which keys are recognised is told by `newKey`, once for each.
+ *
+ * Each key has a dictionary of the raw texts of its values: equal text, equal value. A key whose values
+ * hardly repeat gives up its dictionary; its values, and those for which there is no room, are told by their
+ * place. All of it stays from one event to the next, until `forget`.
+ *
+ * Memory: RESULT words, CELLS, KEYS with their table KEY_TABLE, the window on INPUT with events, followed
+ * by PADDING zero bytes (a zero ends every rule below, so no loop needs a bound), then the dictionaries from
+ * HEAP on, which grow up to HEAP_BYTES_MAX.
+ *
+ * Cell, 16 bytes: key u32, code i32, and for code TEXT start u32 (in this memory), length u32 shifted by 2
+ * with IS_ASCII and NEEDS_PARSING; for code NUMBER a float64.
+ */
+
+// The same numbers stand in kernel.ts.
+const RESULT: usize = 1024
+const CELLS: usize = 4096
+const CELLS_MAX: usize = 1000
+const CELL_BYTES: usize = 16
+const INPUT: usize = 262144
+const INPUT_BYTES: usize = 1048576
+
+const PADDING: usize = 64
+const KEYS: usize = CELLS + 1024 * CELL_BYTES
+const KEY_BYTES: usize = 64
+const KEYS_MAX: u32 = 1536
+const KEY_TABLE: usize = KEYS + 1536 * KEY_BYTES
+const KEY_TABLE_MASK: u32 = 4095
+const HEAP: usize = INPUT + INPUT_BYTES + 65536
+const HEAP_BYTES_MAX: usize = 24 << 20
+const ENTRY_BYTES: usize = 16
+const INTEGER_DIGITS_MAX: usize = 15
+/** Longer texts are not compared: they hardly repeat. */
+const CODED_BYTES_MAX: usize = 1024
+
+// Result words.
+const R_CELLS: usize = RESULT
+const R_NAME: usize = RESULT + 4
+const R_ID: usize = RESULT + 8
+const R_ID_START: usize = RESULT + 12
+const R_ID_LENGTH: usize = RESULT + 16
+const R_HAS_SENT_AT: usize = RESULT + 20
+const R_TIME_START: usize = RESULT + 24
+const R_TIME_LENGTH: usize = RESULT + 28
+const R_OFFSET: usize = RESULT + 32
+
+// Codes that are no place in a dictionary.
+const TEXT: i32 = 0
+const NUMBER: i32 = -2
+const SELF: i32 = -3
+const IS_ASCII: u32 = 1
+const NEEDS_PARSING: u32 = 2
+
+// What `newKey` answers.
+const KIND_REFUSED: u32 = 0
+const KIND_LEFT_OUT: u32 = 2
+const KIND_ID: u32 = 3
+
+// The two dictionaries that belong to no property.
+const NAME_KEY: u32 = 0
+const ID_KEY: u32 = 1
+
+const QUOTE: u8 = 0x22
+const BACKSLASH: u8 = 0x5c
+const COMMA: u8 = 0x2c
+const OBJECT_END: u8 = 0x7d
+
+const STRING: u32 = 0
+const OTHER: u32 = 1
+const SIMPLE_NUMBER: u32 = 2
+
+// Fields of a key: text, what it is, its table of entries, and what was seen of it.
+const K_TEXT: usize = 0
+const K_LENGTH: usize = 4
+const K_HASH: usize = 8
+const K_KIND: usize = 12
+const K_TABLE: usize = 16
+const K_MASK: usize = 20
+const K_ENTRIES: usize = 24
+const K_COUNT: usize = 28
+const K_ROOM: usize = 32
+const K_LAST: usize = 36
+const K_SEEN: usize = 40
+const K_NEXT: usize = 44
+const K_LOOKUPS: usize = 48
+const K_IS_OPEN: usize = 52
+const K_COUNT_MAX: usize = 56
+
+/** Asked for each key that is new; the answer is one of KIND_*. */
+@external("kernel", "newKey")
+declare function newKey(key: u32, start: usize, length: usize): u32
+
+let seed: u64 = 0
+let keys: u32 = 0
+let top: usize = HEAP
+let stamp: u32 = 0
+/** The first key that the last event had. */
+let firstKey: u32 = 0
+
+// Of the value that `valueEnd` looked at.
+let kind: u32 = 0
+let marks: u32 = 0
+let number: f64 = 0
+
+/** Forgets all keys and values. `secret` decides where they lie, so that nobody can make them collide. */
+export function forget(secret: u64): void {
+  seed = secret
+  ensure(HEAP + (1 << 16))
+  memory.fill(KEYS, 0, INPUT - KEYS)
+  memory.fill(HEAP, 0, top - HEAP)
+  top = HEAP
+  keys = 0
+  stamp = 0
+  addKey(0, 0, 0, 4096)
+  addKey(0, 0, 0, 65536)
+  firstKey = 0
+}
+
+/** Whether there is no room for what is new. */
+export function isFull(): bool {
+  return keys >= KEYS_MAX || top - HEAP > HEAP_BYTES_MAX
+}
+
+/** Where the values of a key lie: for each start u32, length u32, hash u32, in 16 bytes. */
+export function entries(key: u32): usize {
+  return load<u32>(keyAt(key) + K_ENTRIES)
+}
+
+/** Says that `length` bytes lie at INPUT. */
+export function reserve(length: usize): void {
+  memory.fill(INPUT + length, 0, PADDING)
+}
+
+function ensure(bytes: usize): void {
+  const have = <usize>memory.size() << 16
+  if (bytes > have) memory.grow(<i32>((bytes - have + 0xffff) >> 16) + 16)
+}
+
+function allocate(bytes: usize): usize {
+  const start = top
+  top = (top + bytes + 7) & ~7
+  ensure(top + 65536)
+  return start
+}
+
+// @ts-ignore: decorator
+@inline
+function keyAt(key: u32): usize {
+  return KEYS + <usize>key * KEY_BYTES
+}
+
+// @ts-ignore: decorator
+@inline
+function mixed(hash: u64, word: u64): u64 {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15
+  return hash ^ (hash >> 29)
+}
+
+function hashOf(p: usize, length: usize): u32 {
+  let hash = seed ^ (<u64>length * 0xff51afd7ed558ccd)
+  const end = p + length
+  while (p + 8 <= end) {
+    hash = mixed(hash, load<u64>(p))
+    p += 8
+  }
+  if (p < end) hash = mixed(hash, load<u64>(p) & (((<u64>1) << ((<u64>(end - p)) << 3)) - 1))
+  hash = mixed(hash, seed)
+  return <u32>(hash ^ (hash >> 32))
+}
+
+// @ts-ignore: decorator
+@inline
+function isSame(a: usize, b: usize, length: usize): bool {
+  let i: usize = 0
+  while (i + 16 <= length) {
+    if (v128.any_true(v128.xor(v128.load(a + i), v128.load(b + i)))) return false
+    i += 16
+  }
+  if (i + 8 <= length) {
+    if (load<u64>(a + i) != load<u64>(b + i)) return false
+    i += 8
+  }
+  if (i == length) return true
+  return ((load<u64>(a + i) ^ load<u64>(b + i)) << ((8 - (<u64>(length - i))) << 3)) == 0
+}
+
+// @ts-ignore: decorator
+@inline
+function skipSpace(p: usize): usize {
+  while (true) {
+    const c = load<u8>(p)
+    if (c > 0x20) return p
+    if (c != 0x20 && c != 0x0a && c != 0x0d && c != 0x09) return p
+    p++
+  }
+}
+
+/** The closing quote of a string whose first character is at `p`, or 0. Sets `marks`. */
+function endOfString(p: usize): usize {
+  const quotes = i8x16.splat(QUOTE)
+  const slashes = i8x16.splat(BACKSLASH)
+  const controls = i8x16.splat(0x20)
+  let all = i8x16.splat(0)
+  let found: u32 = IS_ASCII
+  while (true) {
+    const bytes = v128.load(p)
+    const hit = v128.or(
+      v128.or(i8x16.eq(bytes, quotes), i8x16.eq(bytes, slashes)),
+      i8x16.lt_u(bytes, controls),
+    )
+    all = v128.or(all, bytes)
+    const mask = i8x16.bitmask(hit)
+    if (mask == 0) {
+      p += 16
+      continue
+    }
+    p += ctz(mask)
+    const c = load<u8>(p)
+    if (c == QUOTE) {
+      marks = i8x16.bitmask(all) == 0 ? found : found & ~IS_ASCII
+      return p
+    }
+    if (c != BACKSLASH) return 0
+    found |= NEEDS_PARSING
+    p += 2
+    if (load<u8>(p - 1) < 0x20) return 0
+  }
+}
+
+/** Behind the object or list at `p`, or 0. What is in it is for JSON.parse to judge. */
+function endOfContainer(p: usize): usize {
+  let depth = 0
+  while (true) {
+    const c = load<u8>(p++)
+    if (c == QUOTE) {
+      p = endOfString(p)
+      if (p == 0) return 0
+      p++
+    } else if (c == 0x7b || c == 0x5b) depth++
+    else if (c == OBJECT_END || c == 0x5d) {
+      if (--depth == 0) return p
+    } else if (c < 0x20 && c != 0x0a && c != 0x0d && c != 0x09) return 0
+  }
+}
+
+/** Behind the number at `p`, or 0. Sets `kind` and, where it is exact, `number`. */
+function endOfNumber(p: usize): usize {
+  const first = p
+  let c = load<u8>(p)
+  const isNegative = c == 0x2d
+  if (isNegative) c = load<u8>(++p)
+  let digits: u64 = 0
+  let start = p
+  if (c == 0x30) c = load<u8>(++p)
+  else {
+    if (<u32>c - 0x31 > 8) return 0
+    do {
+      digits = digits * 10 + (c - 0x30)
+      c = load<u8>(++p)
+    } while (<u32>c - 0x30 <= 9)
+  }
+  let used = p - start
+  let scale: f64 = 1
+  if (c == 0x2e) {
+    c = load<u8>(++p)
+    if (<u32>c - 0x30 > 9) return 0
+    start = p
+    do {
+      digits = digits * 10 + (c - 0x30)
+      scale *= 10
+      c = load<u8>(++p)
+    } while (<u32>c - 0x30 <= 9)
+    used += p - start
+  }
+  if ((c | 0x20) == 0x65) {
+    used = INTEGER_DIGITS_MAX + 1
+    c = load<u8>(++p)
+    if (c == 0x2b || c == 0x2d) c = load<u8>(++p)
+    if (<u32>c - 0x30 > 9) return 0
+    do c = load<u8>(++p)
+    while (<u32>c - 0x30 <= 9)
+  }
+  // A quotient of two numbers that are exact is the nearest to the true one, as JSON.parse finds it.
+  if (used <= INTEGER_DIGITS_MAX) {
+    kind = SIMPLE_NUMBER
+    number = <f64>digits / scale
+    if (isNegative) number = -number
+  }
+  return p > first ? p : 0
+}
+
+/** Behind the value at `p`, or 0. Sets `kind` and `marks`. */
+function valueEnd(p: usize): usize {
+  const c = load<u8>(p)
+  marks = IS_ASCII
+  if (c == QUOTE) {
+    kind = STRING
+    p = endOfString(p + 1)
+    return p == 0 ? 0 : p + 1
+  }
+  kind = OTHER
+  marks = NEEDS_PARSING
+  if (c == 0x7b || c == 0x5b) {
+    p = endOfContainer(p)
+    marks = NEEDS_PARSING
+    return p
+  }
+  if (c == 0x74) return load<u32>(p) == 0x65757274 ? p + 4 : 0
+  if (c == 0x66) return load<u32>(p + 1) == 0x65736c61 ? p + 5 : 0
+  if (c == 0x6e) return load<u32>(p) == 0x6c6c756e ? p + 4 : 0
+  return endOfNumber(p)
+}
+
+function addKey(start: usize, length: usize, hash: u32, countMax: u32): u32 {
+  const key = keyAt(keys)
+  const text = allocate(length + 16)
+  memory.copy(text, start, length)
+  store<u32>(key, <u32>text, K_TEXT)
+  store<u32>(key, <u32>length, K_LENGTH)
+  store<u32>(key, hash, K_HASH)
+  store<u32>(key, <u32>allocate(16 * 4), K_TABLE)
+  store<u32>(key, 15, K_MASK)
+  store<u32>(key, <u32>allocate(8 * ENTRY_BYTES), K_ENTRIES)
+  store<u32>(key, 8, K_ROOM)
+  store<u32>(key, 1, K_IS_OPEN)
+  store<u32>(key, countMax, K_COUNT_MAX)
+  return keys++
+}
+
+/** The key with a text, which may be new; 0 when there is no room for it. */
+function findKey(start: usize, length: usize): u32 {
+  const hash = hashOf(start, length)
+  let slot = hash & KEY_TABLE_MASK
+  while (true) {
+    const known = load<u32>(KEY_TABLE + (<usize>slot << 2))
+    if (known == 0) break
+    const key = keyAt(known)
+    if (
+      load<u32>(key, K_HASH) == hash && load<u32>(key, K_LENGTH) == <u32>length &&
+      isSame(load<u32>(key, K_TEXT), start, length)
+    ) return known
+    slot = (slot + 1) & KEY_TABLE_MASK
+  }
+  if (isFull()) return 0
+  const added = addKey(start, length, hash, 4096)
+  store<u32>(KEY_TABLE + (<usize>slot << 2), added)
+  const first = load<u8>(start)
+  // Objects put keys that are numbers before all others.
+  const isNumber = length > 0 && first >= 0x30 && first <= 0x39
+  store<u32>(keyAt(added), isNumber || length == 0 ? KIND_REFUSED : newKey(added, start, length), K_KIND)
+  return added
+}
+
+/** Room for twice as many values. */
+function growDictionary(key: usize): void {
+  const count = load<u32>(key, K_COUNT)
+  const room = load<u32>(key, K_ROOM) << 1
+  const old: usize = load<u32>(key, K_ENTRIES)
+  const entries = allocate(<usize>room * ENTRY_BYTES)
+  memory.copy(entries, old, <usize>count * ENTRY_BYTES)
+  const mask = room * 2 - 1
+  const table = allocate((<usize>mask + 1) * 4)
+  for (let index: u32 = 0; index < count; index++) {
+    let slot = load<u32>(entries + <usize>index * ENTRY_BYTES, 8) & mask
+    while (load<u32>(table + (<usize>slot << 2)) != 0) slot = (slot + 1) & mask
+    store<u32>(table + (<usize>slot << 2), index + 1)
+  }
+  const last: usize = load<u32>(key, K_LAST)
+  if (last != 0) store<u32>(key, <u32>(last - old + entries), K_LAST)
+  store<u32>(key, <u32>entries, K_ENTRIES)
+  store<u32>(key, room, K_ROOM)
+  store<u32>(key, <u32>table, K_TABLE)
+  store<u32>(key, mask, K_MASK)
+}
+
+/** The place of a raw text in the dictionary of a key, from 1; TEXT when it has none. */
+function codeOf(key: usize, p: usize, length: usize): i32 {
+  if (length > CODED_BYTES_MAX) return TEXT
+  const hash = hashOf(p, length)
+  const mask = load<u32>(key, K_MASK)
+  const table: usize = load<u32>(key, K_TABLE)
+  const entries: usize = load<u32>(key, K_ENTRIES)
+  let slot = hash & mask
+  while (true) {
+    const code = load<u32>(table + (<usize>slot << 2))
+    if (code == 0) break
+    const entry = entries + <usize>(code - 1) * ENTRY_BYTES
+    if (
+      load<u32>(entry, 8) == hash && load<u32>(entry, 4) == <u32>length &&
+      isSame(load<u32>(entry), p, length)
+    ) {
+      store<u32>(key, <u32>entry, K_LAST)
+      return <i32>code
+    }
+    slot = (slot + 1) & mask
+  }
+  const count = load<u32>(key, K_COUNT)
+  if (count >= load<u32>(key, K_COUNT_MAX) || (count == 256 && isUnique(key, 8, 7)) || top - HEAP > HEAP_BYTES_MAX) {
+    if (isUnique(key, 2, 1)) store<u32>(key, 0, K_IS_OPEN)
+    return TEXT
+  }
+  const text = allocate(length + 16)
+  memory.copy(text, p, length)
+  const entry = entries + <usize>count * ENTRY_BYTES
+  store<u32>(entry, <u32>text)
+  store<u32>(entry, <u32>length, 4)
+  store<u32>(entry, hash, 8)
+  store<u32>(table + (<usize>slot << 2), count + 1)
+  store<u32>(key, count + 1, K_COUNT)
+  store<u32>(key, <u32>entry, K_LAST)
+  if (count + 1 == load<u32>(key, K_ROOM)) growDictionary(key)
+  return <i32>(count + 1)
+}
+
+/** Whether more than `part / whole` of the values that were looked for were new. */
+function isUnique(key: usize, whole: u32, part: u32): bool {
+  return load<u32>(key, K_COUNT) * whole > load<u32>(key, K_LOOKUPS) * part
+}
+
+// Where the property distinct_id lies, 0 for none, and its cell.
+let own: usize = 0
+let ownEnd: usize = 0
+let ownCell: usize = 0
+
+/** Behind the properties whose `{` is at `p`, or 0. */
+function readProperties(p: usize): usize {
+  let cell = CELLS
+  let previous: u32 = 0
+  p = skipSpace(p + 1)
+  if (load<u8>(p) == OBJECT_END) return p + 1
+  while (true) {
+    if (load<u8>(p) != QUOTE) return 0
+    p++
+    // Events mostly repeat the order of their keys.
+    let index = previous == 0 ? firstKey : load<u32>(keyAt(previous), K_NEXT)
+    let key = keyAt(index)
+    let length: usize = load<u32>(key, K_LENGTH)
+    if (index == 0 || load<u8>(p + length) != QUOTE || !isSame(load<u32>(key, K_TEXT), p, length)) {
+      const end = endOfString(p)
+      if (end == 0 || marks & NEEDS_PARSING) return 0
+      length = end - p
+      index = findKey(p, length)
+      if (index == 0) return 0
+      key = keyAt(index)
+      if (previous == 0) firstKey = index
+      else store<u32>(keyAt(previous), index, K_NEXT)
+    }
+    const keyKind = load<u32>(key, K_KIND)
+    if (keyKind == KIND_REFUSED || load<u32>(key, K_SEEN) == stamp) return 0
+    store<u32>(key, stamp, K_SEEN)
+    previous = index
+    p = skipSpace(p + length + 1)
+    if (load<u8>(p) != 0x3a) return 0
+    p = skipSpace(p + 1)
+    if (cell >= CELLS + CELLS_MAX * CELL_BYTES) return 0
+    p = readCell(p, cell, index, key, keyKind)
+    if (p == 0) return 0
+    if (keyKind != KIND_LEFT_OUT) cell += CELL_BYTES
+    p = skipSpace(p)
+    const c = load<u8>(p)
+    if (c == OBJECT_END) break
+    if (c != COMMA) return 0
+    p = skipSpace(p + 1)
+  }
+  store<u32>(R_CELLS, <u32>((cell - CELLS) / CELL_BYTES))
+  return p + 1
+}
+
+/** Behind the value at `p`, which becomes a cell of a key. */
+// @ts-ignore: decorator
+@inline
+function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): usize {
+  store<u32>(cell, index)
+  const isOpen = load<u32>(key, K_IS_OPEN) != 0 && keyKind == 1
+  if (isOpen) {
+    const lookups = load<u32>(key, K_LOOKUPS) + 1
+    store<u32>(key, lookups, K_LOOKUPS)
+    // Neighbours often agree.
+    const last: usize = load<u32>(key, K_LAST)
+    if (last != 0) {
+      const length: usize = load<u32>(last, 4)
+      if (isSame(load<u32>(last), p, length)) {
+        const c = load<u8>(p + length)
+        if (c == COMMA || c == OBJECT_END || c <= 0x20) {
+          store<u32>(cell, <u32>((last - load<u32>(key, K_ENTRIES)) / ENTRY_BYTES + 1), 4)
+          return p + length
+        }
+      }
+    }
+  }
+  const end = valueEnd(p)
+  if (end == 0) return 0
+  if (keyKind == KIND_ID) {
+    own = p
+    ownEnd = end
+    ownCell = cell
+    if (kind != STRING) return 0
+  }
+  const code = isOpen ? codeOf(key, p, end - p) : TEXT
+  store<i32>(cell, code, 4)
+  if (code == TEXT) {
+    if (kind == SIMPLE_NUMBER) {
+      store<i32>(cell, NUMBER, 4)
+      store<f64>(cell, number, 8)
+    } else {
+      store<u32>(cell, <u32>p, 8)
+      store<u32>(cell, (<u32>(end - p) << 2) | marks, 12)
+    }
+  }
+  return end
+}
+
+// What of the root was seen, so that no key counts twice.
+const SEEN_EVENT: u32 = 1
+const SEEN_PROPERTIES: u32 = 2
+const SEEN_ID: u32 = 4
+const SEEN_TIME: u32 = 16
+const SEEN_OFFSET: u32 = 32
+
+let seen: u32 = 0
+let rootId: usize = 0
+let rootIdEnd: usize = 0
+
+/** Reads the event of `length` bytes at `p`: 1 when it is recognised, see RESULT and CELLS; 0 otherwise. */
+export function read(p: usize, length: usize): u32 {
+  memory.fill(RESULT, 0, 64)
+  store<f64>(R_OFFSET, NaN)
+  const end = p + length
+  if (++stamp == 0) return 0
+  seen = 0
+  own = 0
+  rootId = 0
+  if (load<u8>(p) != 0x7b) return 0
+  p = skipSpace(p + 1)
+  while (true) {
+    if (load<u8>(p) != QUOTE) return 0
+    const key = p + 1
+    p = endOfString(key)
+    if (p == 0 || marks & NEEDS_PARSING) return 0
+    const keyLength = p - key
+    p = skipSpace(p + 1)
+    if (load<u8>(p) != 0x3a) return 0
+    p = readMember(key, keyLength, skipSpace(p + 1))
+    if (p == 0) return 0
+    p = skipSpace(p)
+    const c = load<u8>(p)
+    if (c == OBJECT_END) break
+    if (c != COMMA) return 0
+    p = skipSpace(p + 1)
+  }
+  if (p + 1 != end || (seen & SEEN_EVENT) == 0) return 0
+  return chooseId()
+}
+
+/** Behind the value at `p` of a member of the root, or 0. */
+function readMember(key: usize, length: usize, p: usize): usize {
+  if (length == 10 && load<u64>(key) == 0x69747265706f7270 && load<u16>(key, 8) == 0x7365) {
+    if (!isFirst(SEEN_PROPERTIES) || load<u8>(p) != 0x7b) return 0
+    return readProperties(p)
+  }
+  const end = valueEnd(p)
+  if (end == 0) return 0
+  if (length == 5 && load<u32>(key) == 0x6e657665 && load<u8>(key, 4) == 0x74) {
+    if (!isFirst(SEEN_EVENT) || kind != STRING) return 0
+    const names = keyAt(NAME_KEY)
+    store<u32>(names, load<u32>(names, K_LOOKUPS) + 1, K_LOOKUPS)
+    const code = codeOf(names, p, end - p)
+    store<i32>(R_NAME, code)
+    return code > 0 ? end : 0
+  }
+  if (length == 11 && load<u64>(key) == 0x74636e6974736964 && load<u32>(key, 7) == 0x64695f74) {
+    if (!isFirst(SEEN_ID) || kind != STRING) return 0
+    rootId = p
+    rootIdEnd = end
+    return end
+  }
+  if (length == 9 && load<u64>(key) == 0x6d617473656d6974 && load<u8>(key, 8) == 0x70) {
+    if (!isFirst(SEEN_TIME) || kind != STRING) return 0
+    store<u32>(R_TIME_START, <u32>p)
+    store<u32>(R_TIME_LENGTH, <u32>(end - p))
+    return end
+  }
+  if (length == 6 && load<u32>(key) == 0x7366666f && load<u16>(key, 4) == 0x7465) {
+    if (!isFirst(SEEN_OFFSET) || kind != SIMPLE_NUMBER) return 0
+    store<f64>(R_OFFSET, number)
+    return end
+  }
+  if (length == 7 && load<u32>(key) == 0x746e6573 && load<u32>(key, 3) == 0x74615f74) {
+    store<u32>(R_HAS_SENT_AT, 1)
+    return end
+  }
+  // "$set" and its relatives change persons, "$distinct_id" goes before the other.
+  if (load<u8>(key) == 0x24) return 0
+  return end
+}
+
+function isFirst(member: u32): bool {
+  if (seen & member) return false
+  seen |= member
+  return true
+}
+
+/** The distinct_id of the event, and whether its property is the same. */
+function chooseId(): u32 {
+  const id = rootId != 0 ? rootId : own
+  if (id == 0) return 0
+  const length = (rootId != 0 ? rootIdEnd : ownEnd) - id
+  if (own != 0 && ownEnd - own == length && isSame(own, id, length)) store<i32>(ownCell, SELF, 4)
+  const key = keyAt(ID_KEY)
+  store<u32>(key, load<u32>(key, K_LOOKUPS) + 1, K_LOOKUPS)
+  store<i32>(R_ID, load<u32>(key, K_IS_OPEN) != 0 ? codeOf(key, id, length) : TEXT)
+  store<u32>(R_ID_START, <u32>id)
+  store<u32>(R_ID_LENGTH, <u32>length)
+  return 1
+}

@@ -1,0 +1,280 @@
+/**
+ * The fast way of processing: reads an accepted event into cells (property, number of its value) without
+ * building an object. It only says yes; see `assembly.ts` for what it recognises and for the memory layout,
+ * and `recognise.ts` for the rules.
+ *
+ * One instance serves one thread. What was read is valid until the next `read`.
+ */
+import { readFileSync } from 'node:fs'
+import type { EventCells } from '../types.ts'
+
+/** The value of a cell is a text at a place, or anything else that has to be parsed. */
+export const CODE_TEXT = 0
+/** The cell was taken out: it is no property of the event that is stored. */
+const CODE_NONE = -1
+/** The value of a cell is a number. */
+const CODE_NUMBER = -2
+/** The value of a cell is the distinct_id. */
+const CODE_SELF = -3
+
+/** What the kernel does with a key: the event is not recognised; usual; left out; the distinct_id. */
+export const KEY_KINDS = { refused: 0, usual: 1, leftOut: 2, id: 3 } as const
+
+// The same numbers stand in assembly.ts.
+const RESULT = 1024
+const CELLS = 4096
+const INPUT = 262_144
+const INPUT_BYTES = 1_048_576
+/** Bytes that are copied at once, so that they are read while they are in the cache. */
+const WINDOW_BYTES = 128 * 1024
+const ENTRY_BYTES = 16
+const CELL_WORDS = 4
+const FIRST_CELL = CELLS / 4
+const R_CELLS = RESULT / 4
+const R_NAME = R_CELLS + 1
+const R_ID = R_CELLS + 2
+const R_ID_START = R_CELLS + 3
+const R_ID_LENGTH = R_CELLS + 4
+const R_HAS_SENT_AT = R_CELLS + 5
+const R_TIME_START = R_CELLS + 6
+const R_TIME_LENGTH = R_CELLS + 7
+const R_OFFSET = RESULT / 8 + 4
+const NEEDS_PARSING = 2
+const IS_ASCII = 1
+const NAME_KEY = 0
+const ID_KEY = 1
+
+interface KernelExports {
+  readonly memory: WebAssembly.Memory
+  forget(secret: bigint): void
+  isFull(): number
+  entries(key: number): number
+  reserve(length: number): void
+  read(start: number, length: number): number
+}
+
+/** What the kernel is told about keys. */
+export interface KeyRules {
+  /** One of KEY_KINDS. */
+  kindOf(name: string): number
+  /** The value that is stored for one that was sent. */
+  valueOf(name: string, value: unknown): unknown
+}
+
+/** A kernel with a memory of its own, of up to 30 MiB. */
+export class EventKernel implements EventCells {
+  readonly #exports: KernelExports
+  readonly #rules: KeyRules
+  readonly #drawSecret: () => bigint
+  #bytes: Buffer
+  /** The whole memory as words; cells are four of them, from `FIRST_CELL`. */
+  #words: Int32Array
+  #numbers: Float64Array
+  #source: Uint8Array | null = null
+  #from = 0
+  #to = 0
+  /** The distinct_id of the event, once it was asked for. */
+  #id: string | null = null
+  #names: string[] = []
+  #values: unknown[][] = []
+  /** Keys and codes of one epoch mean nothing in another. */
+  epoch = 0
+  cellCount = 0
+  addedCount = 0
+  readonly addedNames: string[] = []
+  readonly addedValues: unknown[] = []
+
+  /** `drawSecret` gives random numbers, so that nobody can choose values that slow it down. */
+  constructor(rules: KeyRules, drawSecret: () => bigint) {
+    this.#rules = rules
+    this.#drawSecret = drawSecret
+    const newKey = (key: number, start: number, length: number): number =>
+      this.#newKey(key, start, length)
+    const instance = new WebAssembly.Instance(compiled(), { kernel: { newKey } })
+    // The exports are those of assembly.ts, compiled by the same build.
+    this.#exports = instance.exports as unknown as KernelExports
+    this.#bytes = Buffer.alloc(0)
+    this.#words = new Int32Array(0)
+    this.#numbers = new Float64Array(0)
+    this.#forget()
+  }
+
+  /**
+   * What was read is no longer needed, and its bytes may change. Forgets keys and values when there is no
+   * room for more.
+   */
+  makeRoom(): void {
+    this.#source = null
+    if (this.#exports.isFull() !== 0) this.#forget()
+  }
+
+  /** True when the event is recognised; then everything below describes it. Linear, about a third of JSON.parse. */
+  read(bytes: Uint8Array, start: number, length: number): boolean {
+    if (bytes !== this.#source || start < this.#from || start + length > this.#to) {
+      if (length > INPUT_BYTES) return false
+      this.#load(bytes, start, length)
+    }
+    const isRead = this.#run(INPUT + start - this.#from, length)
+    // Its dictionaries grow, which moves the memory.
+    if (this.#words.length === 0) this.#renewViews()
+    this.cellCount = this.#words[R_CELLS] ?? 0
+    this.#id = null
+    this.addedCount = 0
+    return isRead
+  }
+
+  /** A number for the name of the event. */
+  get nameCode(): number {
+    return this.#words[R_NAME] ?? 0
+  }
+
+  /** The name of the event that has a number. */
+  nameOf(code: number): string {
+    return this.#valueOf(NAME_KEY, code) as string
+  }
+
+  /** A number for the distinct_id of the event, or CODE_TEXT. */
+  get idCode(): number {
+    return this.#words[R_ID] ?? 0
+  }
+
+  /** The distinct_id as it was sent. */
+  get id(): string {
+    const code = this.idCode
+    if (code !== CODE_TEXT) return this.#valueOf(ID_KEY, code) as string
+    if (this.#id === null) {
+      const start = this.#words[R_ID_START] ?? 0
+      const text = this.#bytes.toString('utf8', start, start + (this.#words[R_ID_LENGTH] ?? 0))
+      this.#id = JSON.parse(text) as string
+    }
+    return this.#id
+  }
+
+  /** Whether the event says when it was sent. */
+  get hasSentAt(): boolean {
+    return this.#words[R_HAS_SENT_AT] === 1
+  }
+
+  /** The timestamp as it was sent; '': none. */
+  get timestamp(): string {
+    const start = this.#words[R_TIME_START] ?? 0
+    if (start === 0) return ''
+    const text = this.#bytes.toString('utf8', start, start + (this.#words[R_TIME_LENGTH] ?? 0))
+    return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1)
+  }
+
+  /** Milliseconds between event and sending; NaN: none. */
+  get offsetMs(): number {
+    return this.#numbers[R_OFFSET] ?? Number.NaN
+  }
+
+  keyAt(cell: number): number {
+    return this.#words[FIRST_CELL + cell * CELL_WORDS] ?? 0
+  }
+
+  codeAt(cell: number): number {
+    return this.#words[FIRST_CELL + cell * CELL_WORDS + 1] ?? 0
+  }
+
+  /** Takes a cell out of the event. */
+  takeOut(cell: number): void {
+    this.#words[FIRST_CELL + cell * CELL_WORDS + 1] = CODE_NONE
+  }
+
+  isTakenOut(cell: number): boolean {
+    return this.codeAt(cell) === CODE_NONE
+  }
+
+  nameOfKey(key: number): string {
+    return this.#names[key] ?? ''
+  }
+
+  add(name: string, value: unknown): void {
+    this.addedNames[this.addedCount] = name
+    this.addedValues[this.addedCount++] = value
+  }
+
+  valueAt(cell: number): unknown {
+    const word = FIRST_CELL + cell * CELL_WORDS
+    const key = this.#words[word] ?? 0
+    const code = this.#words[word + 1] ?? 0
+    if (code > 0) return this.#values[key]?.[code] ?? this.#valueOf(key, code)
+    if (code === CODE_NUMBER) return this.#numbers[word / 2 + 1]
+    if (code === CODE_SELF) return this.id
+    const start = this.#words[word + 2] ?? 0
+    const lengthWord = this.#words[word + 3] ?? 0
+    const end = start + (lengthWord >>> 2)
+    const name = this.#names[key] ?? ''
+    if ((lengthWord & NEEDS_PARSING) !== 0) {
+      return this.#rules.valueOf(name, JSON.parse(this.#bytes.toString('utf8', start, end)))
+    }
+    const isAscii = (lengthWord & IS_ASCII) !== 0
+    const text = isAscii
+      ? this.#bytes.toString('latin1', start + 1, end - 1)
+      : this.#bytes.toString('utf8', start + 1, end - 1)
+    return this.#rules.valueOf(name, text)
+  }
+
+  #run(start: number, length: number): boolean {
+    try {
+      return this.#exports.read(start, length) === 1
+    } catch {
+      // There is no memory for more: what it was doing with it is not known.
+      this.#forget()
+      return false
+    }
+  }
+
+  #valueOf(key: number, code: number): unknown {
+    const values = this.#values[key] ?? []
+    const known = values[code]
+    if (known !== undefined) return known
+    const entry = (this.#exports.entries(key) + (code - 1) * ENTRY_BYTES) / 4
+    const start = this.#words[entry] ?? 0
+    const text = this.#bytes.toString('utf8', start, start + (this.#words[entry + 1] ?? 0))
+    const parsed: unknown = JSON.parse(text)
+    // Many events share it.
+    if (typeof parsed === 'object' && parsed !== null) Object.freeze(parsed)
+    const value = this.#rules.valueOf(this.#names[key] ?? '', parsed)
+    values[code] = value
+    this.#values[key] = values
+    return value
+  }
+
+  #newKey(key: number, start: number, length: number): number {
+    const name = Buffer.from(this.#exports.memory.buffer, start, length).toString()
+    this.#names[key] = name
+    this.#values[key] = []
+    return this.#rules.kindOf(name)
+  }
+
+  #load(bytes: Uint8Array, start: number, length: number): void {
+    this.#source = bytes
+    this.#from = start
+    this.#to = Math.min(bytes.length, start + Math.max(length, WINDOW_BYTES))
+    this.#bytes.set(bytes.subarray(start, this.#to), INPUT)
+    this.#exports.reserve(this.#to - start)
+  }
+
+  #forget(): void {
+    this.#exports.forget(this.#drawSecret())
+    this.#names = []
+    this.#values = []
+    this.epoch++
+    this.#renewViews()
+  }
+
+  #renewViews(): void {
+    const { buffer } = this.#exports.memory
+    this.#bytes = Buffer.from(buffer)
+    this.#words = new Int32Array(buffer)
+    this.#numbers = new Float64Array(buffer)
+  }
+}
+
+let compiledModule: WebAssembly.Module | undefined
+
+function compiled(): WebAssembly.Module {
+  compiledModule ??= new WebAssembly.Module(readFileSync(new URL('kernel.wasm', import.meta.url)))
+  return compiledModule
+}

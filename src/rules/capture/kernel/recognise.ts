@@ -1,0 +1,264 @@
+/**
+ * The rules for events that the kernel reads: what `normalise.ts` makes of an event, for those that hold
+ * nothing unusual and of which there is nothing to warn. All others are left to it. This may refuse any
+ * event, but what it accepts is what the other way would have made of it (test/rules/capture/kernel.test.ts).
+ */
+import {
+  type AutomaticValues,
+  EVENT_SLOT_OF,
+  isSystemSlot,
+} from '../../persons/automatic-properties.ts'
+import { elementsChain } from '../elements-chain.ts'
+import { eventName, isEmptyValue, textOfId } from '../fields.ts'
+import { KERNEL_EVENT_BYTES_MAX } from '../limits.ts'
+import { redacted } from '../normalise.ts'
+import { isTimestampUsable, sharedIsoText, timestampOf } from '../time.ts'
+import { parseTimestamp } from '../timestamp.ts'
+import type { EventCells, EventContext, NormalisedEvent } from '../types.ts'
+import { CODE_TEXT, EventKernel, KEY_KINDS } from './kernel.ts'
+
+/** Properties that make an event unusual, whatever their value. */
+const UNUSUAL_KEYS: ReadonlySet<string> = new Set([
+  ...['$set', '$set_once', '$unset', '$sent_at', '$ignore_sent_at', '$cookieless_mode'],
+  ...['$group_0', '$group_1', '$group_2', '$group_3', '$group_4', '__proto__'],
+])
+/** Events that are never stored, and those that say more about persons and groups than others. */
+const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
+  ...['$snapshot', '$snapshot_items', '$performance_event', '$$heatmap'],
+  ...['$$client_ingestion_warning', '$identify', '$create_alias', '$merge_dangerously'],
+  '$groupidentify',
+])
+// Roles below these are slots of automatic properties.
+const ROLE_NONE = 100
+const ROLE_PROFILE = 101
+const ROLE_ELEMENTS = 102
+const ROLE_CHAIN = 103
+const ROLE_ADDRESS = 104
+const ROLE_GROUPS = 105
+const ROLE_SERVER = 106
+const ROLE_OS_NAME = 107
+/** What a property is besides being stored. */
+const ROLES: ReadonlyMap<string, number> = new Map([
+  ...EVENT_SLOT_OF,
+  ['$os_name', ROLE_OS_NAME],
+  ['$is_server', ROLE_SERVER],
+  ['$groups', ROLE_GROUPS],
+  ['$process_person_profile', ROLE_PROFILE],
+  ['$elements', ROLE_ELEMENTS],
+  ['$elements_chain', ROLE_CHAIN],
+  ['$ip', ROLE_ADDRESS],
+])
+
+/** The automatic properties of an event, filled anew for each. */
+class Automatic implements AutomaticValues {
+  count = 0
+  readonly slots = new Uint8Array(EVENT_SLOT_OF.size)
+  readonly values: unknown[] = []
+
+  add(slot: number, value: unknown): void {
+    this.slots[this.count] = slot
+    this.values[this.count++] = value
+  }
+
+  /** Leaves out what a server says about its own system. */
+  leaveOutSystem(): void {
+    let kept = 0
+    for (let index = 0; index < this.count; index++) {
+      const slot = this.slots[index] ?? 0
+      if (isSystemSlot(slot)) continue
+      this.slots[kept] = slot
+      this.values[kept++] = this.values[index]
+    }
+    this.count = kept
+  }
+}
+
+/** Recognises usual events. One for each thread that processes. */
+export class EventRecogniser {
+  readonly #kernel: EventKernel
+  #epoch = -1
+  /** By the kernel's number of a key. */
+  #roles: number[] = []
+  /** By its number of a name or an id: the text that is stored, or '' when it is unusual. */
+  #eventNames: string[] = []
+  #ids: string[] = []
+  /** By its number of a list of elements. */
+  #chains: string[] = []
+  readonly #automatic = new Automatic()
+  #groups: unknown = undefined
+  #elementsChain = ''
+  #isPersonless = false
+  #hasAddress = false
+
+  /** `drawSecret` as of `EventKernel`. */
+  constructor(drawSecret: () => bigint) {
+    this.#kernel = new EventKernel({ kindOf, valueOf: storedValue }, drawSecret)
+  }
+
+  /** All properties of the event that was recognised last, until the next call. */
+  get cells(): EventCells {
+    return this.#kernel
+  }
+
+  /** A new block of the log: nothing that was read is needed any more. */
+  beginBlock(): void {
+    this.#kernel.makeRoom()
+  }
+
+  /**
+   * The event whose JSON has `length` bytes from `start`, or null when it is unusual. Of its properties only
+   * `$groups` is among `properties`; all of them are in `cells`. The next call changes `automatic`.
+   */
+  recognise(
+    bytes: Uint8Array,
+    start: number,
+    length: number,
+    context: EventContext,
+  ): NormalisedEvent | null {
+    const { propertiesBytesMax } = context
+    if (propertiesBytesMax > 0 && length > propertiesBytesMax) return null
+    if (length > KERNEL_EVENT_BYTES_MAX || context.isSentAtInvalid) return null
+    const kernel = this.#kernel
+    if (!kernel.read(bytes, start, length)) return null
+    if (kernel.epoch !== this.#epoch) this.#beginEpoch()
+    const name = this.#eventNames[kernel.nameCode] ?? this.#readName(kernel.nameCode)
+    if (name === '') return null
+    const distinctId = this.#ids[kernel.idCode] ?? this.#readId(kernel.idCode)
+    if (distinctId === '') return null
+    const timestampMs = this.#timestampMs(context)
+    if (Number.isNaN(timestampMs) || !this.#sortCells(context)) return null
+    this.#addSender(context)
+    return {
+      name,
+      distinctId,
+      timestampMs,
+      properties: { $groups: this.#groups },
+      automatic: this.#automatic,
+      elementsChain: this.#elementsChain,
+      isPersonless: this.#isPersonless,
+    }
+  }
+
+  #beginEpoch(): void {
+    this.#epoch = this.#kernel.epoch
+    this.#roles = []
+    this.#eventNames = []
+    this.#ids = []
+    this.#chains = []
+  }
+
+  #readName(code: number): string {
+    const name = eventName({ event: this.#kernel.nameOf(code) }) ?? ''
+    const usual = UNUSUAL_NAMES.has(name) ? '' : name
+    this.#eventNames[code] = usual
+    return usual
+  }
+
+  #readId(code: number): string {
+    const sent = this.#kernel.id
+    // One that is cut is no longer the same as its property.
+    const usual = textOfId(sent) === sent ? sent : ''
+    if (code !== CODE_TEXT) this.#ids[code] = usual
+    return usual
+  }
+
+  /** NaN when it is unusual. */
+  #timestampMs(context: EventContext): number {
+    const kernel = this.#kernel
+    const { arrivedAtMs, sentAtMs } = context
+    if (sentAtMs === null && kernel.hasSentAt) return Number.NaN
+    const text = kernel.timestamp
+    const givenMs = text === '' ? null : parseTimestamp(text)
+    if (text !== '' && givenMs === null) return Number.NaN
+    const timestampMs = timestampOf(givenMs, kernel.offsetMs, sentAtMs, arrivedAtMs)
+    return isTimestampUsable(timestampMs, arrivedAtMs) ? timestampMs : Number.NaN
+  }
+
+  /** Looks at what is more than a property; false when it is unusual. */
+  #sortCells(context: EventContext): boolean {
+    const kernel = this.#kernel
+    const automatic = this.#automatic
+    automatic.count = 0
+    this.#groups = undefined
+    this.#elementsChain = ''
+    this.#isPersonless = false
+    this.#hasAddress = false
+    let osName = -1
+    let elements = -1
+    let isServer = false
+    const { cellCount } = kernel
+    for (let cell = 0; cell < cellCount; cell++) {
+      const key = kernel.keyAt(cell)
+      const role = this.#roles[key] ?? this.#roleOf(key)
+      if (role === ROLE_NONE) continue
+      if (role < ROLE_NONE) automatic.add(role, kernel.valueAt(cell))
+      else if (role === ROLE_GROUPS) this.#groups = kernel.valueAt(cell)
+      else if (role === ROLE_SERVER) isServer = kernel.valueAt(cell) === true
+      else if (role === ROLE_OS_NAME) osName = cell
+      else if (role === ROLE_ELEMENTS) elements = cell
+      else if (!this.#sortCell(cell, role, context)) return false
+    }
+    if (elements >= 0) this.#takeElements(elements)
+    if (osName >= 0 && !automatic.slots.subarray(0, automatic.count).includes(0)) {
+      automatic.add(0, kernel.valueAt(osName))
+    }
+    if (isServer) automatic.leaveOutSystem()
+    return true
+  }
+
+  #sortCell(cell: number, role: number, context: EventContext): boolean {
+    const kernel = this.#kernel
+    const value = kernel.valueAt(cell)
+    if (role === ROLE_PROFILE) {
+      this.#isPersonless = value === false
+      if (value === true) kernel.takeOut(cell)
+      return value === true || value === false
+    }
+    if (role === ROLE_CHAIN) {
+      if (typeof value === 'string') this.#elementsChain = value
+      kernel.takeOut(cell)
+      return true
+    }
+    this.#hasAddress = true
+    return !context.isIpAnonymized && !isEmptyValue(value)
+  }
+
+  /** The elements as text, unless the event has that, too. */
+  #takeElements(cell: number): void {
+    const kernel = this.#kernel
+    if (this.#elementsChain === '') this.#elementsChain = this.#chainAt(cell)
+    kernel.takeOut(cell)
+  }
+
+  #addSender({ ip, isIpAnonymized, sentAtMs }: EventContext): void {
+    if (!this.#hasAddress && !isIpAnonymized && ip !== '') this.#kernel.add('$ip', ip)
+    if (sentAtMs !== null) this.#kernel.add('$sent_at', sharedIsoText(sentAtMs))
+  }
+
+  #roleOf(key: number): number {
+    const role = ROLES.get(this.#kernel.nameOfKey(key)) ?? ROLE_NONE
+    this.#roles[key] = role
+    return role
+  }
+
+  #chainAt(cell: number): string {
+    const kernel = this.#kernel
+    const code = kernel.codeAt(cell)
+    const known = code > 0 ? this.#chains[code] : undefined
+    if (known !== undefined) return known
+    const elements = kernel.valueAt(cell)
+    const chain = Array.isArray(elements) ? elementsChain(elements) : ''
+    if (code > 0) this.#chains[code] = chain
+    return chain
+  }
+}
+
+function kindOf(key: string): number {
+  if (UNUSUAL_KEYS.has(key)) return KEY_KINDS.refused
+  if (key === '$heatmap_data') return KEY_KINDS.leftOut
+  return key === 'distinct_id' ? KEY_KINDS.id : KEY_KINDS.usual
+}
+
+function storedValue(key: string, value: unknown): unknown {
+  return key === 'token' ? redacted(value) : value
+}

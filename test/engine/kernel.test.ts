@@ -1,0 +1,383 @@
+/**
+ * Processing with the kernel against processing without: the same log must leave the same bytes in every
+ * table (but those that hang on a seed of the store), whatever the events are.
+ */
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import type { LogReader } from '../../src/ports/log.ts'
+import type { ProjectDirectory } from '../../src/rules/access/project-directory.ts'
+import { acceptCapture, type CaptureRequest } from '../../src/rules/capture/accept.ts'
+import { LogBlockWriter, seal } from '../../src/rules/capture/log-block.ts'
+import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { PYTHON_EVENTS, SDK_EVENTS } from '../fixtures/sdk-events.ts'
+
+const NOW_MS = Date.UTC(2024, 0, 15, 12)
+const BYTES_MAX = 20 * 1024 * 1024
+const PROJECTS = [1, 2, 3].map((id) => ({ id, apiKey: `phc_${id}`, isIpAnonymized: id === 3 }))
+const DIRECTORY: ProjectDirectory = {
+  projectByKey: (key) => PROJECTS.find(({ apiKey }) => apiKey === key) ?? null,
+  projectById: (id) => PROJECTS.find((project) => project.id === id) ?? null,
+  personalKey: () => null,
+}
+/** What hangs on a seed that each store draws, or on the time. */
+const OWN_TABLES = new Set(['state', 'uuid_runs', 'uuid_chunks', 'dead_letters', 'dropped_counts'])
+const scanner = new Scanner()
+
+class Blocks implements LogReader {
+  readonly #blocks: Buffer[] = []
+  #requests = 0
+
+  /** False when the request is refused. */
+  add(body: string | Uint8Array, more: Partial<CaptureRequest> = {}): boolean {
+    const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(4096))
+    const request: CaptureRequest = {
+      kind: 'capture',
+      method: 'POST',
+      contentType: 'application/json',
+      contentEncoding: '',
+      query: '',
+      address: this.#requests % 5 === 0 ? '' : '203.0.113.7',
+      arrivedAtMs: NOW_MS + this.#requests++ * 1000,
+      body: Buffer.from(body),
+      ...more,
+    }
+    const limits = {
+      decodedBytesMax: BYTES_MAX,
+      slowBytesMax: BYTES_MAX,
+      outlinedBytesMax: BYTES_MAX,
+    }
+    try {
+      acceptCapture(request, { scanner, directory: DIRECTORY, ...limits }, writer)
+    } catch {
+      return false
+    }
+    if (writer.eventCount === 0) return true
+    // The server names events that have no name of their own, at random: once for both sides.
+    const block = Buffer.from(writer.finish())
+    seal(block)
+    this.#blocks.push(block)
+    return true
+  }
+
+  refresh(): void {}
+
+  extent() {
+    return { first: 1, last: this.#blocks.length }
+  }
+
+  block(sequence: number): Buffer | undefined {
+    return this.#blocks[sequence - 1]
+  }
+
+  async close(): Promise<void> {}
+}
+
+interface Processed {
+  readonly tables: ReadonlyMap<string, readonly string[]>
+  readonly events: number
+  readonly recognised: number
+}
+
+async function process(
+  dataDir: string,
+  log: Blocks,
+  isKernelUsed: boolean,
+  commitEvents: number,
+): Promise<Processed> {
+  const store = new EventStoreWriter({ dataDir, isFlushDeferred: true, segmentRowsTarget: 700 })
+  const onDamage = (error: Error): void => {
+    throw error
+  }
+  const settings = { dataDir, propertiesBytesMax: 5000, isFlushDeferred: true }
+  const options = { settings, log, store, onDamage, commitEvents, isKernelUsed }
+  const processor = new LogProcessor(options)
+  const result = processor.run(3_600_000)
+  while (!processor.run(1000).isIdle);
+  await processor.close()
+  const environment = new Environment({ dataDir, name: 'events', tables: [], isReadOnly: true })
+  environment.openAll()
+  const pin = environment.pin()
+  const tables = new Map<string, readonly string[]>()
+  for (const table of EVENTS_TABLES) {
+    if (OWN_TABLES.has(table)) continue
+    const rows = [...pin.entries(table)]
+    tables.set(
+      table,
+      rows.map(({ key, value }) => `${key.toString('hex')} ${value.toString('base64')}`),
+    )
+  }
+  pin.release()
+  await environment.close()
+  return { tables, events: result.eventCount, recognised: result.recognisedCount }
+}
+
+/** The share of events that the kernel recognised. */
+async function checkSame(t: Test, log: Blocks, commitEvents: number): Promise<number> {
+  const folder = t.testdir({ with: {}, without: {} })
+  const left = await process(`${folder}/with`, log, true, commitEvents)
+  const right = await process(`${folder}/without`, log, false, commitEvents)
+  t.equal(left.events, right.events)
+  t.equal(right.recognised, 0)
+  for (const [table, rows] of right.tables) {
+    const others = left.tables.get(table) ?? []
+    const at = rows.findIndex((row, index) => row !== others[index])
+    t.ok(at < 0 && rows.length === others.length, `${table}: row ${at} of ${rows.length}`)
+  }
+  return left.recognised / left.events
+}
+
+const TEXTS = [
+  ...[
+    '""',
+    '"a"',
+    '"b c"',
+    '"größe 💻"',
+    '"\\u00e4\\n\\"x\\""',
+    '"anon"',
+    '"someone"',
+    '"1"',
+    '"true"',
+  ],
+  ...['"someone"', '"https://example.com/?a=1&b=%20"', '"Chrome"', '"Mac OS X"', '"phx_secret"'],
+  ...[
+    `"${'x'.repeat(300)}"`,
+    `"${'y'.repeat(1500)}"`,
+    '"  "',
+    '"0190a6a1-2b3c-7d4e-8f50-0123456789ab"',
+  ],
+  ...[
+    '"2024-01-15T11:59:00.000Z"',
+    '"2024-02-30T00:00:00.000Z"',
+    '"2024-01-15 11:00"',
+    '"2031-01-01"',
+  ],
+]
+const OTHERS = [
+  ...[
+    '0',
+    '-0',
+    '1',
+    '1.0',
+    '1.5',
+    '-17',
+    '0.1',
+    '1e3',
+    '1E-7',
+    '123456789012345',
+    '0.30000000000000004',
+  ],
+  ...['1705319940', '12.340', '100', 'true', 'false', 'null', '[]', '{}', '[1,"a",null,{"b":1}]'],
+  ...[
+    '{"company":"acme"}',
+    '{"company":"acme","team":7,"":1}',
+    '{"2":1,"1":2,"a":{"b":[]}}',
+    '[{"tag_name":"a","$el_text":"Go","nth_child":1}]',
+  ],
+  ...['{"a": 1 , "b":[ 1, 2 ]}', '{"x":"\\u0041"}', '[[[[1]]]]'],
+]
+const PROPERTY_KEYS = [
+  ...[
+    'a',
+    'b',
+    'plan',
+    '$os',
+    '$os_name',
+    '$browser',
+    '$current_url',
+    '$is_server',
+    '$groups',
+    '$set',
+  ],
+  ...[
+    '$set_once',
+    '$unset',
+    'distinct_id',
+    '$elements',
+    '$elements_chain',
+    '$ip',
+    '$sent_at',
+    'token',
+  ],
+  ...[
+    '$process_person_profile',
+    '$cookieless_mode',
+    '$ignore_sent_at',
+    '$group_0',
+    '$heatmap_data',
+    '0',
+  ],
+  ...[
+    '17',
+    '',
+    'größe',
+    '$user_id',
+    '$screen_height',
+    'utm_source',
+    '$anon_distinct_id',
+    'alias',
+    '-1',
+  ],
+  ...[
+    '$referrer',
+    '$insert_id',
+    '$time',
+    'constructor',
+    'a\\u0062',
+    'toString',
+    '$initial_os',
+    '1x',
+  ],
+]
+const ROOT_KEYS = [
+  ...[
+    'event',
+    'event',
+    'distinct_id',
+    'distinct_id',
+    '$distinct_id',
+    'timestamp',
+    'timestamp',
+    'offset',
+  ],
+  ...['sent_at', '$set', '$set_once', '$unset', 'type', 'uuid', 'context', 'library', 'messageId'],
+]
+const NAMES = [
+  ...[
+    '"$pageview"',
+    '"$pageleave"',
+    '"$autocapture"',
+    '"bought"',
+    '"$exception"',
+    '"$identify"',
+    '""',
+  ],
+  ...[
+    '"$create_alias"',
+    '"$groupidentify"',
+    '"$snapshot"',
+    '"$$heatmap"',
+    '7',
+    'null',
+    '"gr\\u00f6\\u00dfe"',
+  ],
+  `"${'n'.repeat(250)}"`,
+]
+const value = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom(...TEXTS) },
+  { weight: 3, arbitrary: fc.constantFrom(...OTHERS) },
+  { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 3 }).map((any) => JSON.stringify(any)) },
+  { weight: 1, arbitrary: fc.double().map((number) => JSON.stringify(number)) },
+)
+const space = fc.constantFrom('', '', '', ' ', '\n', '\t ')
+const member = (keys: readonly string[]) =>
+  fc
+    .tuple(space, fc.constantFrom(...keys), space, value, space)
+    .map(([a, key, b, text, c]) => `${a}"${key}"${b}:${c}${text}${a}`)
+const properties = fc
+  .array(member(PROPERTY_KEYS), { maxLength: 9 })
+  .map((members) => `"properties": {${members.join(',')}}`)
+const name = fc.constantFrom(...NAMES).map((text) => `"event":${text}`)
+const event = fc
+  .tuple(
+    fc.oneof({ weight: 9, arbitrary: name }, { weight: 1, arbitrary: member(ROOT_KEYS) }),
+    fc.oneof(
+      { weight: 9, arbitrary: fc.constant('"distinct_id":"someone"') },
+      { weight: 4, arbitrary: member(ROOT_KEYS) },
+    ),
+    properties,
+    fc.array(member(ROOT_KEYS), { maxLength: 2 }),
+  )
+  .map(([first, second, third, more]) => `{${[first, second, third, ...more].join(', ')}}`)
+/** Events as clients send them, with one value replaced. */
+const usual = fc
+  .tuple(fc.constantFrom(...SDK_EVENTS), fc.nat(), value, fc.nat({ max: 3 }))
+  .map(([sent, at, text, dice]) => {
+    if (dice > 0) return JSON.stringify(sent)
+    const keys = Object.keys(sent.properties)
+    const key = keys[at % keys.length] ?? 'a'
+    return JSON.stringify({ ...sent, properties: { ...sent.properties, [key]: JSON.parse(text) } })
+  })
+const body = fc
+  .tuple(
+    fc.constantFrom('phc_1', 'phc_1', 'phc_2', 'phc_3'),
+    fc.array(fc.oneof(event, usual), { minLength: 1, maxLength: 12 }),
+    fc.constantFrom('', '', ',"sent_at":"2024-01-15T11:59:59.000Z"', ',"sent_at":"soon"'),
+  )
+  .map(([key, events, sentAt]) => `{"api_key":"${key}","batch":[${events.join(',')}]${sentAt}}`)
+
+for (const [seed, commitEvents] of [
+  [1, 40],
+  [2, 2000],
+  [3, 50_000],
+] as const) {
+  t.test(`random events are stored alike, ${commitEvents} a commit`, async (t) => {
+    const log = new Blocks()
+    const bodies = fc.sample(body, { seed, numRuns: 700 })
+    const accepted = bodies.filter((text) => log.add(text)).length
+    t.ok(accepted > 500, `${accepted} requests`)
+    const share = await checkSame(t, log, commitEvents)
+    t.ok(share > 0.2, `${share} recognised`)
+  })
+}
+
+t.test('events of SDKs are recognised, but those that say more about persons', async (t) => {
+  const log = new Blocks()
+  for (let round = 0; round < 40; round++) {
+    log.add(
+      JSON.stringify({ api_key: 'phc_1', batch: SDK_EVENTS, sent_at: '2024-01-15T12:00:00.000Z' }),
+    )
+    log.add(PYTHON_EVENTS)
+  }
+  const share = await checkSame(t, log, 500)
+  t.ok(share > 0.6, `${share} recognised`)
+})
+
+t.test('every request of the ingestion cases leads to the same', async (t) => {
+  // The shape that its first line names.
+  const { cases } = JSON.parse(
+    readFileSync(new URL('../fixtures/ingestion-cases.json', import.meta.url), 'utf8'),
+  ) as { cases: readonly { steps: readonly { request: { body?: string } }[] }[] }
+  const log = new Blocks()
+  for (const { steps } of cases) {
+    for (const { request } of steps) {
+      const text = request.body ?? ''
+      log.add(text.replaceAll(/phc_project_(one_key|two_key|anon_ips)/g, 'phc_1'))
+    }
+  }
+  await checkSame(t, log, 50)
+})
+
+t.test('many values, many keys and many columns', async (t) => {
+  const log = new Blocks()
+  for (let batch = 0; batch < 60; batch++) {
+    const events = Array.from({ length: 50 }, (_, index) => {
+      const at = batch * 50 + index
+      const many = Object.fromEntries(
+        Array.from({ length: 12 }, (_, key) => [`key${(at * 7 + key) % 1900}`, key]),
+      )
+      const unique = {
+        id: `id-${at}`,
+        url: `https://example.com/${at % 700}`,
+        n: at / 8,
+        hex: `${1e9 + at}ab`,
+      }
+      const own = at % 90 < 60 ? { user: `user ${at % 300}` } : { user: 'other' }
+      const uuid = `0190a6a1-2b3c-7d4e-8f50-${String(at % 2900).padStart(12, '0')}`
+      const properties = {
+        ...unique,
+        ...own,
+        ...(at % 3 === 0 ? many : {}),
+        distinct_id: `user ${at % 300}`,
+      }
+      return { event: `name ${at % 400}`, uuid, properties }
+    })
+    log.add(JSON.stringify({ api_key: `phc_${1 + (batch % 2)}`, batch: events }))
+  }
+  const share = await checkSame(t, log, 900)
+  t.ok(share > 0.3, `${share} recognised`)
+})

@@ -1,0 +1,119 @@
+/** The kernel by itself: what it recognises, what its cells hold, and what it forgets. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { EventRecogniser } from '../../../src/rules/capture/kernel/recognise.ts'
+import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+
+const NOW_MS = Date.UTC(2024, 0, 15, 12)
+const CONTEXT: EventContext = {
+  arrivedAtMs: NOW_MS,
+  sentAtMs: null,
+  isSentAtInvalid: false,
+  ip: '',
+  isIpAnonymized: false,
+  isHistorical: false,
+  propertiesBytesMax: 100_000,
+}
+let secret = 7n
+const recogniser = new EventRecogniser(() => secret++)
+
+function recognise(text: string, context: Partial<EventContext> = {}): NormalisedEvent | null {
+  const bytes = Buffer.from(text)
+  return recogniser.recognise(bytes, 0, bytes.length, { ...CONTEXT, ...context })
+}
+
+/** What the cells hold. */
+function properties(): Record<string, unknown> {
+  const { cells } = recogniser
+  const found: [string, unknown][] = []
+  for (let cell = 0; cell < cells.cellCount; cell++) {
+    if (cells.isTakenOut(cell)) continue
+    found.push([cells.nameOfKey(cells.keyAt(cell)), cells.valueAt(cell)])
+  }
+  for (let index = 0; index < cells.addedCount; index++) {
+    found.push([cells.addedNames[index] ?? '', cells.addedValues[index]])
+  }
+  return Object.fromEntries(found)
+}
+
+t.test('the compiled kernel is that of its source', async (t) => {
+  const folder = 'src/rules/capture/kernel'
+  const file = join(t.testdir(), 'kernel.wasm')
+  const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
+  const options = ['--config', `${folder}/asconfig.json`, '--outFile', file]
+  execFileSync(process.execPath, [...words, ...options], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+  })
+  const isSame = readFileSync(file).equals(readFileSync(`${folder}/kernel.wasm`))
+  t.ok(isSame, 'otherwise: npm run build:kernel')
+})
+
+t.test('a usual event is its cells', async (t) => {
+  const given = { a: 'x', n: 1.25, deep: { b: [1, 'ü'] }, $os: 'Linux', no: null, distinct_id: 'u' }
+  const event = { event: 'e', properties: given, timestamp: '2024-01-15T11:00:00.250Z' }
+  const found = recognise(JSON.stringify(event, null, 1), { ip: '203.0.113.7' })
+  t.match(found, { name: 'e', distinctId: 'u', timestampMs: NOW_MS - 3_600_000 + 250 })
+  t.same(properties(), { ...given, $ip: '203.0.113.7' })
+  t.same(found?.automatic?.values.slice(0, found.automatic.count), ['Linux'])
+})
+
+t.test('moments of the usual form are those of the calendar', async (t) => {
+  for (let day = 0; day < 366 * 9; day += 1) {
+    const iso = new Date(Date.UTC(1996, 1, 26) + day * 86_400_000 + day * 1001).toISOString()
+    const found = recognise(`{"event":"e","distinct_id":"u","timestamp":"${iso}"}`)
+    if (found?.timestampMs !== Date.parse(iso)) t.fail(iso)
+  }
+  t.equal(recognise('{"event":"e","distinct_id":"u","timestamp":"2023-02-29T00:00:00.000Z"}'), null)
+})
+
+const LEFT: Readonly<Record<string, string>> = {
+  'no name': '{"distinct_id":"u"}',
+  'a name that is a number': '{"event":1,"distinct_id":"u"}',
+  'no id': '{"event":"e"}',
+  'an id that is a number': '{"event":"e","distinct_id":1}',
+  'a blank id': '{"event":"e","distinct_id":"  "}',
+  'an id that is cut': `{"event":"e","distinct_id":"${'u'.repeat(201)}"}`,
+  'a member twice': '{"event":"e","distinct_id":"u","event":"f"}',
+  'a property twice': '{"event":"e","distinct_id":"u","properties":{"a":1,"a":2}}',
+  'a key that is a number': '{"event":"e","distinct_id":"u","properties":{"1":1}}',
+  'a key with an escape': '{"event":"e","distinct_id":"u","properties":{"\\u0061":1}}',
+  $set: '{"event":"e","distinct_id":"u","$set":{}}',
+  '$set of the properties': '{"event":"e","distinct_id":"u","properties":{"$set":{}}}',
+  $identify: '{"event":"$identify","distinct_id":"u"}',
+  'a profile that is a text':
+    '{"event":"e","distinct_id":"u","properties":{"$process_person_profile":"x"}}',
+  'a time that is none': '{"event":"e","distinct_id":"u","timestamp":"soon"}',
+  'a time to come': '{"event":"e","distinct_id":"u","timestamp":"2025-01-01T00:00:00.000Z"}',
+  'properties that are null': '{"event":"e","distinct_id":"u","properties":null}',
+  'a cut text': '{"event":"e","distinct_id":"u',
+  'something behind': '{"event":"e","distinct_id":"u"}}',
+  nothing: '',
+}
+for (const [name, text] of Object.entries(LEFT)) {
+  t.test(`${name}: left to the rules`, async (t) => {
+    t.equal(recognise(text), null)
+  })
+}
+
+t.test('an event that is too large is left to the rules', async (t) => {
+  const text = `{"event":"e","distinct_id":"u","properties":{"a":"${'x'.repeat(1000)}"}}`
+  t.not(recognise(text), null)
+  t.equal(recognise(text, { propertiesBytesMax: 900 }), null)
+  const larger = text.replace('xxx', 'x'.repeat(300_000))
+  t.equal(recognise(larger, { propertiesBytesMax: 0 }), null)
+})
+
+t.test('more keys than there is room for begin anew with the next block', async (t) => {
+  const { epoch } = recogniser.cells
+  const event = (key: number) => `{"event":"e","distinct_id":"u","properties":{"key${key}":${key}}}`
+  let recognised = 0
+  for (let key = 0; key < 2000; key++) if (recognise(event(key)) !== null) recognised++
+  t.ok(recognised > 1000 && recognised < 2000, `${recognised}`)
+  t.equal(recognise(event(1999)), null)
+  recogniser.beginBlock()
+  t.not(recogniser.cells.epoch, epoch)
+  t.not(recognise(event(1999)), null)
+  t.same(properties(), { key1999: 1999 })
+})
