@@ -18,7 +18,7 @@ import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import { type AppendSession, AppendSessions } from './appending/append-session.ts'
 import { BusyTime } from './busy-time.ts'
-import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
+import { type Call, LONG_WEIGHT, type Task } from './call-kinds.ts'
 import {
   CALLS,
   type CallerOf,
@@ -36,7 +36,14 @@ import type { MadePage } from './pages.ts'
 import { openPieces, type TableQueries } from './person-table.ts'
 import { answerDivided } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
-import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  CheckLane,
+  CheckResult,
+  ThreadKind,
+  ThreadSettings,
+} from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Added to the niceness of the threads that check uploads. */
