@@ -1,9 +1,14 @@
 /**
  * Lets Node run the sources as they are, for tap and for experiments: `node --require ./.ci/loader.cjs
  * src/main.ts`. Their types are blanked out, so that lines and columns stay as they are and need no source
- * maps, and the result is kept in `.js/`, laid out as the repository is. From there Node loads it by
- * itself, in every thread: hooks of its module loader would take a thread beside each thread, which costs
- * more than most tests. Names in stack traces and in the coverage are those of the sources.
+ * maps, and the result is kept in `.js/`, laid out as the repository is. From there Node loads tests by
+ * itself: hooks of its module loader would take a thread beside each thread, which costs more than most
+ * tests. Names in stack traces and in the coverage are those of the sources.
+ *
+ * A daemon in the process of a test loads some 400 files of `src/` in each of its threads, with which Node's
+ * own way takes more than twice as long as this: `.js/src/x.ts` is the body of a function, in which imports and
+ * exports are rewritten without moving a character, and `.js/src/x.js` beside it is the module that has what
+ * the function exports. It is not run before it is imported, as any module.
  *
  * `node .ci/loader.cjs` brings `.js/` up to date and does nothing else; whoever starts many processes after
  * that sets SOURCES_ARE_BLANKED, so that they do not look again.
@@ -11,8 +16,9 @@
  * tap asks for hooks, too, to know the files of each test, which nobody looks at; they are not loaded.
  */
 const fs = require('node:fs')
-const { join, relative, resolve, sep } = require('node:path')
-const { pathToFileURL } = require('node:url')
+const { dirname, join, relative, resolve, sep } = require('node:path')
+const { fileURLToPath, pathToFileURL } = require('node:url')
+const { compileFunction } = require('node:vm')
 const Module = require('node:module')
 const workerThreads = require('node:worker_threads')
 
@@ -21,6 +27,12 @@ const TARGET = join(ROOT, '.js')
 const FOLDERS = ['src', 'test', 'bench']
 /** What code of these folders finds beside them by way of `import.meta.url`. */
 const NEIGHBOURS = ['package.json', 'dist', 'docs']
+/** Run by Node as a process or a thread: they wait for others, which a function cannot. */
+const ENTRIES = ['src/main.ts', 'src/thread.ts']
+/** Where the modules of `.js/src/` find the function that runs the file they stand for. */
+const RUN = Symbol.for('tenrec.source')
+/** What a function of a source is called with: all as long as what they stand in the place of. */
+const NAMES = ['exports', '_', '_lazy_', 'import_meta']
 /** What a file with types names when it imports another one, or makes a thread of it. */
 const IMPORTS = /(\b(?:from|import|new URL)\b\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)\.ts\2/g
 
@@ -30,7 +42,7 @@ function update() {
   const changed = paths.filter(updateFile)
   if (changed.length === 0) return
   for (const name of NEIGHBOURS) link(name)
-  const wanted = new Set(paths.map(targetOf))
+  const wanted = new Set(paths.flatMap((path) => [targetOf(path), bodyOf(path)]))
   for (const path of FOLDERS.flatMap((folder) => filesIn(join(TARGET, folder)))) {
     if (!wanted.has(path) && !path.endsWith('.new')) fs.rmSync(path, { force: true })
   }
@@ -54,20 +66,45 @@ function targetOf(path) {
   return join(TARGET, relative(ROOT, path)).replace(/\.ts$/, '.js')
 }
 
+/** Where the body of the function is that a source becomes. */
+function bodyOf(path) {
+  return join(TARGET, relative(ROOT, path))
+}
+
 /** True if there was something to do. */
 function updateFile(path) {
   const target = targetOf(path)
   const { mtimeMs } = fs.statSync(path)
-  const made = fs.statSync(target, { throwIfNoEntry: false })
+  const last = isFunction(path) ? bodyOf(path) : target
+  const made = fs.statSync(last, { throwIfNoEntry: false })
   if (made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1) return false
-  const content = path.endsWith('.ts') ? blanked(path) : fs.readFileSync(path)
-  fs.mkdirSync(join(target, '..'), { recursive: true })
-  // Others may read it meanwhile.
-  const temporary = `${target}.${process.pid}.new`
+  fs.mkdirSync(dirname(target), { recursive: true })
+  if (isFunction(path)) {
+    const { body, names } = functionOf(path)
+    write(target, moduleOf(names), mtimeMs)
+    write(last, body, mtimeMs)
+  } else {
+    write(target, path.endsWith('.ts') ? blanked(path) : fs.readFileSync(path), mtimeMs)
+  }
+  return true
+}
+
+/** Others may read it meanwhile. */
+function write(path, content, mtimeMs) {
+  const temporary = `${path}.${process.pid}.new`
   fs.writeFileSync(temporary, content)
   fs.utimesSync(temporary, mtimeMs / 1000, mtimeMs / 1000)
-  fs.renameSync(temporary, target)
-  return true
+  fs.renameSync(temporary, path)
+}
+
+function isFunction(path) {
+  const name = relative(ROOT, path)
+  return /^src\/(?!console\/).*(?<!\.d)\.ts$/.test(name) && !ENTRIES.includes(name)
+}
+
+function moduleOf(names) {
+  const list = `{ ${names.join(', ')} }`
+  return `const ${list} = globalThis[Symbol.for('${RUN.description}')](import.meta.url)\nexport ${list}\n`
 }
 
 function blanked(path) {
@@ -75,6 +112,94 @@ function blanked(path) {
   const script = require('ts-blank-space').default(fs.readFileSync(path, 'utf8'))
   const named = script.replace(IMPORTS, '$1$2$3.js$2')
   return `${named}\n//# sourceURL=${pathToFileURL(path).href}\n`
+}
+
+/** A source as the body of a function, and the names that it exports. */
+function functionOf(path) {
+  const ts = require('typescript')
+  const text = fs.readFileSync(path, 'utf8')
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.ESNext)
+  let script = require('ts-blank-space').blankSourceFile(source)
+  const left = (node) => script.slice(node.getStart(source), node.getEnd())
+  const put = (node, rewrite) => {
+    const [from, to] = [node.getStart(source), node.getEnd()]
+    const written = rewrite(left(node))
+    if (written.length !== to - from) throw new Error(`${path}: cannot rewrite ${left(node)}`)
+    script = script.slice(0, from) + written + script.slice(to)
+  }
+  const names = []
+  const look = (node) => {
+    if (ts.isImportDeclaration(node)) put(node, asCall)
+    else if (ts.isMetaProperty(node)) put(node, () => 'import_meta')
+    else if (node.kind === ts.SyntaxKind.ImportKeyword) put(node, () => '_lazy_')
+    else if (node.kind === ts.SyntaxKind.ExportKeyword) put(node, () => '      ')
+    else ts.forEachChild(node, look)
+  }
+  for (const statement of source.statements) {
+    const { modifiers = [], name, declarationList } = statement
+    const isExported = modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)
+    const declared = declarationList?.declarations.map((declaration) => declaration.name) ?? [name]
+    if (isExported && !/^[;\s]*$/.test(left(statement))) {
+      names.push(...declared.map((one) => one.text))
+    }
+    look(statement)
+  }
+  const strict = "'use strict'"
+  const isRoom = source.statements[0].getStart(source) > strict.length
+  if (!isRoom || !script.startsWith('/**')) throw new Error(`${path}: no comment at its beginning`)
+  const purpose = script.slice(strict.length, script.indexOf('*/') + 2)
+  const rest = script.slice(strict.length + purpose.length)
+  const body = strict + purpose.replace(/\S/g, ' ') + rest
+  return { body: `${body}\nObject.assign(exports, { ${names.join(', ')} })\n`, names }
+}
+
+/** A declaration of what is imported, as a call that answers it; as long as it was. */
+function asCall(declaration) {
+  return declaration
+    .replace(/^import (\{[^}]*\}) from ('[^']*')/, (_, names, file) => {
+      return `const  ${names.replaceAll(' as ', ' :  ')} =_(${file}) `
+    })
+    .replace(/^import \* as (\w+) from ('[^']*')/, 'const       $1 =_($2) ')
+    .replace(/^import ('[^']*')/, '_(    $1)')
+}
+
+/** Gives the modules of `.js/src/` what runs a source, once. */
+function runSources() {
+  const done = new Map()
+  const run = (path) => {
+    let exports = done.get(path)
+    if (exports !== undefined) return exports
+    exports = {}
+    done.set(path, exports)
+    const folder = dirname(path)
+    const load = (name) => (name.startsWith('.') ? run(join(folder, name)) : packageOf(name))
+    const meta = { url: pathToFileURL(path.replace(/\.ts$/, '.js')).href }
+    const filename = pathToFileURL(join(ROOT, relative(TARGET, path))).href
+    const body = compileFunction(fs.readFileSync(path, 'utf8'), NAMES, { filename })
+    body(exports, load, async (name) => load(name), meta)
+    return exports
+  }
+  globalThis[RUN] = (url) => run(fileURLToPath(url).replace(/\.js$/, '.ts'))
+}
+
+/** Imports stay those of the moment: tests put steps and faults in the place of functions of node:fs. */
+const FILES = Object.fromEntries(
+  Object.entries(fs).map(([name, value]) => {
+    const isReplaced = typeof value === 'function' && /^[a-z]/.test(name)
+    return [name, isReplaced ? (...values) => fs[name](...values) : value]
+  }),
+)
+
+/** What a package exports; some of them only have a file for modules. */
+function packageOf(name) {
+  if (name === 'node:fs') return FILES
+  try {
+    return require(name)
+  } catch (error) {
+    if (error.code !== 'ERR_PACKAGE_PATH_NOT_EXPORTED') throw error
+    const folder = join(ROOT, 'node_modules', name)
+    return require(join(folder, require(join(folder, 'package.json')).exports.import))
+  }
 }
 
 /**
@@ -101,14 +226,13 @@ function environmentWithout(hidden) {
 function startAlone() {
   const { NODE_V8_COVERAGE } = process.env
   const coverage = NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE }
-  const needed = NODE_V8_COVERAGE === undefined ? [] : ['--require', __filename]
   process.execArgv = []
   process.env = environmentWithout(['NODE_V8_COVERAGE', 'NODE_OPTIONS'])
   process.setSourceMapsEnabled(false)
   workerThreads.Worker = class extends workerThreads.Worker {
     constructor(file, options = {}) {
       const env = { ...(options.env ?? process.env), ...coverage }
-      super(file, { ...options, execArgv: options.execArgv ?? needed, env })
+      super(file, { ...options, execArgv: options.execArgv ?? ['--require', __filename], env })
     }
   }
   Module.syncBuiltinESMExports()
@@ -130,6 +254,7 @@ if (require.main === module) {
   update()
 } else {
   startAlone()
+  runSources()
   if (workerThreads.isMainThread) {
     if (process.env.SOURCES_ARE_BLANKED === undefined) update()
     Module.runMain = runMain

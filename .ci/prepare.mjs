@@ -153,20 +153,11 @@ function sourceHash(folders) {
   return hash.digest('hex')
 }
 
-/** Translates the sources of a project into the folder `target`, whose part for `src` is `program`. */
-function compile(project, target, program) {
-  // A file whose source was deleted must not stay behind.
-  rmSync(target, { recursive: true, force: true })
-  const compiler = ['node_modules/typescript/bin/tsc', '-p', project, '--noCheck']
-  if (!run(process.execPath, compiler, 2)) fail(`${project} does not compile.`)
-  for (const kernel of KERNELS) copyFileSync(join('src', kernel), join(program, kernel))
-}
-
 function build({ force }) {
   const hash = sourceHash(['src'])
   if (!force && readOrNull(BUILD_STAMP) === hash) return
   say('building')
-  compile('src', 'dist', 'dist')
+  if (!run(process.execPath, ['.ci/build-program.mjs'], 2)) fail('src does not build.')
   if (!run(process.execPath, ['.ci/build-console.mjs'], 2)) fail('src/console does not build.')
   chmodSync('dist/main.js', 0o755)
   writeFileSync(BUILD_STAMP, hash)
@@ -176,7 +167,11 @@ function buildBench() {
   const hash = sourceHash(['src', 'bench'])
   if (readOrNull(BENCH_STAMP) === hash) return
   say('building the benchmarks')
-  compile('bench', '.bench', '.bench/src')
+  // A file whose source was deleted must not stay behind.
+  rmSync('.bench', { recursive: true, force: true })
+  const compiler = ['node_modules/typescript/bin/tsc', '-p', 'bench', '--noCheck']
+  if (!run(process.execPath, compiler, 2)) fail('bench does not compile.')
+  for (const kernel of KERNELS) copyFileSync(join('src', kernel), join('.bench/src', kernel))
   writeFileSync(BENCH_STAMP, hash)
 }
 

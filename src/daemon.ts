@@ -172,8 +172,7 @@ class RunningDaemon implements Daemon {
     const shared = { damageCount: this.#damage.shared, frontRequests: this.#load.shared }
     this.#pool = new WorkerPool({
       threads: { ...threadSettings(settings), ...shared },
-      ...{ entry: parts.threads, workerThreads, analyticsThreads },
-      ...{ queryMsMax, cacheBytesMax },
+      ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
       onDeath: (death) => this.#died(death),
     })
     this.#budget = new BodyBudget({

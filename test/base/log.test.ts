@@ -1,9 +1,8 @@
 /** Lines of the log, as the journal of systemd and everybody else get them. */
 import { spawnSync } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
-const LOG = fileURLToPath(new URL('../../dist/base/log.js', import.meta.url))
 const PROGRAM = `
   for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level)
 `
@@ -16,11 +15,11 @@ const INJECTION = `
 /** What a program writes when `JOURNAL_STREAM` names its stdout, or something else. */
 function linesOf(journalStream: string, program = PROGRAM, format = 'json'): readonly string[] {
   const text = `
-    import { createLogger } from ${JSON.stringify(LOG)}
+    import { createLogger } from ${sourceText('base/log')}
     const log = createLogger({ level: 'trace', format: '${format}' })
     ${program}`
   const script = `exec 3>&1; export JOURNAL_STREAM=${journalStream}; exec "$@"`
-  const words = [process.execPath, '--input-type=module', '-e', text]
+  const words = [process.execPath, ...SCRIPT_WORDS, text]
   const child = spawnSync('sh', ['-c', script, 'sh', ...words], { encoding: 'utf8' })
   return child.stdout.trim().split('\n')
 }

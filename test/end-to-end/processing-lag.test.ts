@@ -5,7 +5,7 @@
 import { readdirSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import t from 'tap'
-import { PROCESSING_NICENESS } from '../../src/engine/threads/processing-priority.ts'
+import { PROCESSING_NICENESS } from '../../src/engine/threads/processing/processing-priority.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
 import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'

@@ -7,9 +7,12 @@ import t from 'tap'
 import {
   PROCESSING_NICENESS,
   STEADY_NICENESS,
-} from '../../src/engine/threads/processing-priority.ts'
+} from '../../src/engine/threads/processing/processing-priority.ts'
 
-const MODULE = new URL('../../src/engine/threads/processing-priority.ts', import.meta.url)
+const MODULE = new URL(
+  '../../src/engine/threads/processing/processing-priority.ts',
+  import.meta.url,
+)
 const NOBODY = 65_534
 const CAP_SYS_NICE = 1n << 23n
 /** Answers the niceness that its thread has after each message, and when that time has passed. */

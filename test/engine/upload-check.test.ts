@@ -10,7 +10,7 @@ import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { DamageCount, DamageReports } from '../../src/engine/front/damage-reports.ts'
 import type { CheckLane, CheckResult } from '../../src/engine/threads/tasks.ts'
-import { ThreadStores, type ThreadWiring } from '../../src/engine/threads/thread-stores.ts'
+import { type ReadWiring, ThreadStores } from '../../src/engine/threads/thread-stores.ts'
 import { checkUpload, memoryOfCheck } from '../../src/engine/threads/upload-check.ts'
 import type { CaptureRequest } from '../../src/rules/capture/accept.ts'
 import { readBlock, seal } from '../../src/rules/capture/log-block.ts'
@@ -74,7 +74,7 @@ async function openStores(t: Test): Promise<ThreadStores> {
   await projects.close()
   const log = createLogger({ level: 'silent', format: 'json' })
   const damage = new DamageReports(new DamageCount(), log)
-  const stores = new ThreadStores(threadSettings(dataDir), {} as ThreadWiring, damage)
+  const stores = new ThreadStores(threadSettings(dataDir), {} as ReadWiring, damage)
   t.teardown(() => stores.close())
   return stores
 }

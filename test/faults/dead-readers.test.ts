@@ -1,8 +1,8 @@
 /** What a process reads is kept for it; when it is killed meanwhile, those who write notice it. */
 import { spawn } from 'node:child_process'
-import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { Environment } from '../../src/store/lmdb/environment.ts'
+import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const KEY = Buffer.from('key')
 const TABLES = ['state']
@@ -13,15 +13,15 @@ function open(dataDir: string): Environment {
 
 /** Lets another process hold the state of now, and kills it. */
 async function killReader(dataDir: string): Promise<void> {
-  const url = pathToFileURL('dist/store/lmdb/environment.js').href
   const options = JSON.stringify({ dataDir, name: 'events', tables: TABLES, isReadOnly: true })
   const script = `
-    import { Environment } from ${JSON.stringify(url)}
+    import { Environment } from ${sourceText('store/lmdb/environment')}
     const pin = new Environment(${options}).pin()
     for (const { value } of pin.entries('state')) console.log(value.toString())
     setInterval(() => pin, 1000)`
-  const words = ['--input-type=module', '--eval', script]
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [...SCRIPT_WORDS, script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   await new Promise((resolve) => child.stdout.once('data', resolve))
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGKILL')

@@ -1,11 +1,10 @@
 /**
  * The same log leads to the same persons: replayed from its start, cut into transactions in another way,
- * interrupted by SIGKILL at any moment. Needs the build for the last one (`npm run build`).
+ * interrupted by SIGKILL at any moment.
  */
 
 import { spawn } from 'node:child_process'
 import { cpSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
@@ -20,8 +19,8 @@ import {
   type SentEvent,
   threadSettings,
 } from '../fixtures/persons/person-log.ts'
+import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
-const PROCESSOR = new URL('../../dist/engine/processor/open-processor.js', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)
 
 type Step = { readonly event: SentEvent } | { readonly command: PersonCommand }
@@ -157,7 +156,7 @@ t.test('a process that is killed again and again ends with the same persons', as
   const killed = `${dir}/killed`
   cpSync(`${log.dataDir}/log`, `${killed}/log`, { recursive: true })
   const script = `
-    const { openProcessor } = await import(${JSON.stringify(fileURLToPath(PROCESSOR))})
+    const { openProcessor } = await import(${sourceText('engine/processor/open-processor')})
     const settings = ${JSON.stringify(threadSettings(killed))}
     const processor = openProcessor(settings, (error) => { throw error }, { commitEvents: 5 })
     process.stdout.write('open')
@@ -166,7 +165,7 @@ t.test('a process that is killed again and again ends with the same persons', as
   let kills = 0
   let isDone = false
   for (let round = 0; !isDone && round < 60; round++) {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script])
+    const child = spawn(process.execPath, [...SCRIPT_WORDS, script])
     const ended = new Promise<number | null>((resolve) => child.on('exit', resolve))
     child.stdout.once('data', () => setTimeout(() => child.kill('SIGKILL'), 3 + round * 6))
     isDone = (await ended) === 0

@@ -3,8 +3,8 @@
  * later starts and tests leave as it is. npm itself is replaced where only its being asked matters.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
 import t from 'tap'
 import { BENCHES } from '../../bench/benches.ts'
 
@@ -69,10 +69,10 @@ t.test(
     for (const path of [
       'package-lock.json',
       'tsconfig.json',
-      'src/tsconfig.json',
       'bench/tsconfig.json',
       '.ci/prepare.mjs',
       '.ci/build-console.mjs',
+      '.ci/build-program.mjs',
     ]) {
       cpSync(path, join(folder, path))
     }
@@ -81,7 +81,13 @@ t.test(
     }
     cpSync('src/console', join(folder, 'src/console'), { recursive: true })
     writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
-    writeFileSync(join(folder, 'src/main.ts'), 'export const answer: number = 42\n')
+    for (const entry of ['main', 'thread', 'store/lmdb/environment']) {
+      mkdirSync(join(folder, 'src', dirname(entry)), { recursive: true })
+      writeFileSync(
+        join(folder, `src/${entry}.ts`),
+        `export const ${basename(entry)}: number = 42\n`,
+      )
+    }
     // A script, whatever the package is.
     writeFileSync(join(folder, 'npm/npm.js'), NPM)
     const prepare = (...words: readonly string[]) => {
@@ -99,7 +105,7 @@ t.test(
       'tenrec: installing the packages of package-lock.json\ntenrec: building\n',
       'nothing else is printed',
     )
-    t.match(readFileSync(join(folder, 'dist/main.js'), 'utf8'), 'export const answer = 42')
+    t.match(readFileSync(join(folder, 'dist/main.js'), 'utf8'), 'main = 42')
     t.equal(prepare(), '')
     t.strictSame(asked(), ['ci --workspaces=false'])
     t.equal(

@@ -14,7 +14,6 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
 import {
@@ -35,6 +34,7 @@ import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/d
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { refusal } from '../fixtures/refusal.ts'
+import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const MIB = 1024 ** 2
 const VALUES = 12
@@ -133,16 +133,16 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
-  const url = pathToFileURL('dist/store/care/backup/backups.js').href
   const script = `
-    import { createBackup } from ${JSON.stringify(url)}
+    import { createBackup } from ${sourceText('store/care/backup/backups')}
     const onProgress = (bytes) => {
       if (bytes > ${(VALUES / 2) * MIB}) process.kill(process.pid, 'SIGKILL')
     }
     const [dataDir, folder] = ${JSON.stringify([data, folder])}
     await createBackup({ dataDir, folder, nowMs: 0, keep: null, onProgress })`
-  const words = ['--input-type=module', '--eval', script]
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'inherit'] })
+  const child = spawn(process.execPath, [...SCRIPT_WORDS, script], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   const signal = await new Promise((resolve) => child.on('exit', (_, name) => resolve(name)))
   t.equal(signal, 'SIGKILL')
   t.same(backupNames(folder), [], 'what was cut short is no backup')

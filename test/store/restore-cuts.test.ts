@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
 import { planMigration } from '../../src/store/care/migrations.ts'
@@ -15,6 +14,7 @@ import { runCommand } from '../fixtures/command-line.ts'
 import { spawnDaemon } from '../fixtures/daemon.ts'
 import { statesOf } from '../fixtures/faults/file-steps.ts'
 import { refusal } from '../fixtures/refusal.ts'
+import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const REPEATED_EVERY = 4
 
@@ -130,12 +130,13 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
   const folder = await backupNamed(root, 'the backup')
   await storeNamed(data, 'the old store')
   const script = `
-    import { restoreBackup } from ${JSON.stringify(pathToFileURL('dist/store/care/backup/backups.js').href)}
+    import { restoreBackup } from ${sourceText('store/care/backup/backups')}
     const [folder, dataDir] = ${JSON.stringify([folder, data])}
     const onProgress = () => process.kill(process.pid, 'SIGKILL')
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`
-  const words = ['--input-type=module', '--eval', script]
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'inherit'] })
+  const child = spawn(process.execPath, [...SCRIPT_WORDS, script], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   const signal = await new Promise((resolve) => child.once('exit', (_, name) => resolve(name)))
   t.equal(signal, 'SIGKILL')
   const started = await spawnDaemon({ dataDir: data }).catch((error: unknown) => String(error))

@@ -6,6 +6,7 @@
 import type { ErrorBody } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
+import type { ThreadKind } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
 /** What a thread answers to a call that is refused; else `{ result }`. */
@@ -23,15 +24,6 @@ export interface PageTools {
   readonly check: (groupBytes?: number) => void
 }
 
-/** Threads by the name that logs and metrics give them. */
-export type ThreadKind =
-  | 'writer'
-  | 'processor'
-  | 'checkers'
-  | 'readers'
-  | 'long_readers'
-  | 'analytics'
-
 /** Stands for the rows of a long call that has none: it waits for those that ask for less. */
 export const LONG_WEIGHT = 1000
 
@@ -47,10 +39,10 @@ export interface Task {
 }
 
 /** Answers soon: a row, a fact, a change. */
-export interface ShortCall<Values extends readonly unknown[], Result> {
+export interface ShortCall<Values extends readonly unknown[], Result, Stores = ThreadStores> {
   readonly kind: 'short'
   readonly threads: ThreadKind
-  readonly run: (stores: ThreadStores, ...values: Values) => Result | Promise<Result>
+  readonly run: (stores: Stores, ...values: Values) => Result | Promise<Result>
   /** Memory in the result that changes hands. */
   readonly memory: (result: Result) => readonly ArrayBuffer[]
 }
@@ -79,11 +71,11 @@ export interface PageCall<Values extends readonly unknown[], Result> {
 }
 
 /** A short call of the readers, or of `threads`. */
-export function short<Values extends readonly unknown[], Result>(
-  run: ShortCall<Values, Result>['run'],
+export function short<Values extends readonly unknown[], Result, Stores = ThreadStores>(
+  run: ShortCall<Values, Result, Stores>['run'],
   threads: ThreadKind = 'readers',
   memory: ShortCall<Values, Result>['memory'] = memoryOf,
-): ShortCall<Values, Result> {
+): ShortCall<Values, Result, Stores> {
   return { kind: 'short', threads, run, memory }
 }
 

@@ -23,7 +23,7 @@ import type { OrganizationOperation, OrganizationTask } from './organization-tas
 import { logRows, requireWanted } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
-import { watchPriority } from './processing-priority.ts'
+import { PROCESS_CALLS } from './processing/process-calls.ts'
 import {
   mergeQuery,
   type QueryTask,
@@ -32,13 +32,7 @@ import {
   runSessionValues,
   type SessionValueTask,
 } from './queries/query-tasks.ts'
-import type {
-  BlastRadiusTask,
-  CheckTask,
-  FlagCommandTask,
-  ProcessResult,
-  ProcessTask,
-} from './tasks.ts'
+import type { BlastRadiusTask, CheckTask, FlagCommandTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes and their log. */
@@ -100,13 +94,7 @@ export const CALLS = {
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],
   ),
   ...APPEND_CALLS,
-  /** Turns log blocks into stored events. */
-  process: short(({ processor, live }, task: ProcessTask): ProcessResult => {
-    const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
-    live.watch(watches)
-    const result = processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
-    return { ...result, live: live.take() }
-  }, 'processor'),
+  ...PROCESS_CALLS,
   /** Checks a body that is too much for the front. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }

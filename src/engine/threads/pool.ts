@@ -20,7 +20,7 @@ import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import { type AppendSession, AppendSessions } from './appending/append-session.ts'
 import type { BlastRadius, ReachTally, RehearsalAnswer } from './blast-radius.ts'
 import { BusyTime } from './busy-time.ts'
-import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
+import { type Call, LONG_WEIGHT, type Task } from './call-kinds.ts'
 import {
   CALLS,
   type CallerOf,
@@ -39,7 +39,14 @@ import type { MadePage } from './pages.ts'
 import { countInPieces, openPieces, type TableQueries } from './person-table.ts'
 import { DividedQueries } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
-import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  CheckLane,
+  CheckResult,
+  ThreadKind,
+  ThreadSettings,
+} from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Added to the niceness of the threads that check uploads. */

@@ -8,7 +8,7 @@ import { createLogger } from '../../base/log.ts'
 import type { LogAppender } from '../../ports/log.ts'
 import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
-import { APPEND_CALLS } from './appending/append-calls.ts'
+import type { LogProcessor } from '../processor/log-processor.ts'
 import { type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
@@ -22,13 +22,10 @@ interface Tools {
   readonly stores: Pick<ThreadStores, 'close'>
 }
 
-/** The wiring of a thread that appends to the log and does nothing else. */
-export type LogWiring = Pick<ThreadWiring, 'appender'>
-
 /** The function that Piscina calls on a thread with each task. Call it once for each thread. */
 export async function taskRunner(
   settings: ThreadSettings,
-  wiring: ThreadWiring | LogWiring,
+  wiring: ThreadWiring,
 ): Promise<(task: Task) => Promise<unknown>> {
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
   const damage = new DamageReports(new DamageCount(settings.damageCount), log)
@@ -58,13 +55,14 @@ export async function taskRunner(
   }
 }
 
-/** Loads what can be asked of a thread that is wired so. */
+/** Loads what a thread of this kind can be asked. Throws when it is wired for another one. */
 async function openTools(
   settings: ThreadSettings,
-  wiring: ThreadWiring | LogWiring,
+  wiring: ThreadWiring,
   damage: DamageReports,
 ): Promise<Tools> {
-  if (!('reader' in wiring)) {
+  if (settings.kind === 'writer' && 'appender' in wiring) {
+    const { APPEND_CALLS } = await import('./appending/append-calls.ts')
     let opened: LogAppender | undefined
     const stores = {
       get appender() {
@@ -75,6 +73,27 @@ async function openTools(
     }
     return { calls: APPEND_CALLS, stores }
   }
+  if (settings.kind === 'processor' && 'processor' in wiring) {
+    const [{ PROCESS_CALLS }, { LiveRows }] = await Promise.all([
+      import('./processing/process-calls.ts'),
+      import('../processor/live-rows.ts'),
+    ])
+    let opened: LogProcessor | undefined
+    let live: InstanceType<typeof LiveRows> | undefined
+    const stores = {
+      get processor() {
+        opened ??= wiring.processor(settings, damage)
+        return opened
+      },
+      get live() {
+        live ??= new LiveRows(wiring.outbox())
+        return live
+      },
+      close: async () => opened?.close(),
+    }
+    return { calls: PROCESS_CALLS, stores }
+  }
+  if (!('reader' in wiring)) throw new TypeError(`not wired for ${settings.kind}`)
   const [{ CALLS }, { ThreadStores }] = await Promise.all([
     import('./call-table.ts'),
     import('./thread-stores.ts'),

@@ -19,10 +19,19 @@ export const CHECK_LANES = ['express', 'bulk', 'slow'] as const
 /** One of CHECK_LANES. */
 export type CheckLane = (typeof CHECK_LANES)[number]
 
+/** Threads by the name that logs and metrics give them. */
+export type ThreadKind =
+  | 'writer'
+  | 'processor'
+  | 'checkers'
+  | 'readers'
+  | 'long_readers'
+  | 'analytics'
+
 /** What every thread is told when it starts. */
 export interface ThreadSettings {
-  /** True: it will be asked to append to the log, and nothing else. */
-  readonly isLogThread?: boolean
+  /** What it is there for: the writer and the processor are asked nothing else, and load nothing else. */
+  readonly kind?: ThreadKind
   readonly dataDir: string
   /** `--durability commit`. */
   readonly isFlushDeferred: boolean

@@ -10,9 +10,9 @@
 import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Refused, Task, ThreadKind } from './call-kinds.ts'
+import type { Refused, Task } from './call-kinds.ts'
 import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
-import type { ThreadSettings } from './tasks.ts'
+import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
 const THREAD_ENTRY = new URL('../../thread.js', import.meta.url)
 const LOOK_EVERY_MS = 10
@@ -77,8 +77,7 @@ export class ThreadGroup {
     this.#kind = kind
     this.#threadsMin = threadsMin
     this.#onDeath = onDeath
-    const isLogThread = kind === 'writer'
-    const workerData: ThreadSettings = { ...settings, isLogThread, openWrites: this.#writes }
+    const workerData: ThreadSettings = { ...settings, kind, openWrites: this.#writes }
     this.#threads = new Piscina({
       ...pool,
       filename: entry.href,

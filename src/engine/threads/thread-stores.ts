@@ -8,7 +8,6 @@ import type { Warehouse } from '../../ports/warehouse.ts'
 import { ProjectDirectory } from '../../store/catalog/organization-store.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { DamageReports } from '../front/damage-reports.ts'
-import { LiveRows } from '../processor/live-rows.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
@@ -20,54 +19,50 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** Which implementations the threads of a process work with. */
-export interface ThreadWiring {
+/** Which implementation the thread of the log works with. */
+export interface AppendWiring {
   appender(settings: ThreadSettings): LogAppender
-  /** For whoever looks something up in it. */
-  log(settings: ThreadSettings): LogReader
+}
+
+/** Which implementations the processing thread works with. */
+export interface ProcessWiring {
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
-  /** Persons and all that is not in the warehouse. */
-  reader(settings: ThreadSettings, damage: DamageReports): EventReader
-  /** Of the thread whose reader that is. */
-  warehouse(reader: EventReader): Warehouse
   /** Of what the processor of this thread stores. */
   outbox(): Outbox
 }
 
-/** The stores of a thread. */
+/** Which implementations all other threads work with. */
+export interface ReadWiring {
+  /** For whoever looks something up in the log. */
+  log(settings: ThreadSettings): LogReader
+  /** Persons and all that is not in the warehouse. */
+  reader(settings: ThreadSettings, damage: DamageReports): EventReader
+  /** Of the thread whose reader that is. */
+  warehouse(reader: EventReader): Warehouse
+}
+
+/** Which implementations a thread works with. */
+export type ThreadWiring = AppendWiring | ProcessWiring | ReadWiring
+
+/** The stores of a thread that reads, checks uploads, or changes flags and the organization. */
 export class ThreadStores {
   readonly settings: ThreadSettings
   /** Of queries. */
   readonly remembered = new RememberedParts()
   readonly front: FrontWatch
-  readonly #wiring: ThreadWiring
+  readonly #wiring: ReadWiring
   readonly #damage: DamageReports
-  #live: LiveRows | undefined
   readonly #open = new Map<string, Closable>()
 
-  constructor(settings: ThreadSettings, wiring: ThreadWiring, damage: DamageReports) {
+  constructor(settings: ThreadSettings, wiring: ReadWiring, damage: DamageReports) {
     this.settings = settings
     this.front = new FrontWatch(settings.frontRequests ?? new Int32Array(1))
     this.#wiring = wiring
     this.#damage = damage
   }
 
-  get appender(): LogAppender {
-    return this.#once('appender', () => this.#wiring.appender(this.settings))
-  }
-
   get log(): LogReader {
     return this.#once('log', () => this.#wiring.log(this.settings))
-  }
-
-  get processor(): LogProcessor {
-    return this.#once('processor', () => this.#wiring.processor(this.settings, this.#damage))
-  }
-
-  /** What streams want of the processor of this thread. */
-  get live(): LiveRows {
-    this.#live ??= new LiveRows(this.#wiring.outbox())
-    return this.#live
   }
 
   get reader(): EventReader {

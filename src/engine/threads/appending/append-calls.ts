@@ -7,13 +7,18 @@ import { short } from '../call-kinds.ts'
 import type { AppendResult, AppendTask } from '../tasks.ts'
 import { type AppendSession, serveAppends } from './append-session.ts'
 
+/** What that thread has open. */
+export interface AppendStores {
+  readonly appender: LogAppender
+}
+
 /** The calls of that thread. */
 export const APPEND_CALLS = {
   /** Appends blocks to the log and forgets those that are processed. */
-  append: short(({ appender }, task: AppendTask) => append(appender, task), 'writer'),
+  append: short(({ appender }: AppendStores, task: AppendTask) => append(appender, task), 'writer'),
   /** The same, again and again. */
   serveAppends: short(
-    ({ appender }, session: AppendSession) => serveAppends(appender, session),
+    ({ appender }: AppendStores, session: AppendSession) => serveAppends(appender, session),
     'writer',
   ),
 }
