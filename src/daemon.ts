@@ -169,9 +169,8 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const shared = { damageCount: this.#damage.shared, frontRequests: this.#load.shared }
     this.#pool = new WorkerPool({
-      threads: { ...threadSettings(settings), ...shared },
+      threads: threadSettings(settings, this.#damage.shared, this.#load.shared),
       ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
       onDeath: (death) => this.#died(death),
     })
@@ -288,8 +287,8 @@ class RunningDaemon implements Daemon {
     for (const timer of this.#timers) clearInterval(timer)
     this.#lag.stop()
     serviceManager.close()
+    await this.#flags.usage.stop(this.#failure === undefined)
     if (this.#failure === undefined) {
-      await this.#flags.usage.stop()
       await this.#pool.close()
       await this.#flags.close()
       await this.#directory.close()

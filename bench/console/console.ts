@@ -16,10 +16,9 @@ import { measureOpenConsoles } from './open-consoles.ts'
 export const CONSOLE: Bench = {
   name: 'console',
   group: 'operations',
-  question:
-    'How soon does the console show its page and answer a click, on a slow machine, and what do open ones cost those who send events?',
+  question: 'How soon does the console show its page, and what do open ones cost those who send?',
   workload:
-    'Chromium with its CPU slowed down four times; a chart, and its table of 1,000 rows. 1,000 events/s beside five streams and polls of Health',
+    'Chromium at a quarter of its speed; 1,000 events/s beside five streams and polls of Health',
   isOnlyByName: true,
   needsDaemon: true,
   run: measure,

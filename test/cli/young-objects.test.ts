@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const FLAG = '--min-semi-space-size=16'
-const MODULE = new URL('../../dist/cli/lib/young-objects.js', import.meta.url).href
 
 /** What a thread may hold of young objects before they are collected, MiB: of main, and of a thread that it starts. */
 function youngMib(flags: readonly string[]): readonly number[] {
@@ -13,11 +13,11 @@ function youngMib(flags: readonly string[]): readonly number[] {
     const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')
     console.log((young.space_used_size + young.space_available_size) / 2 ** 20)`
   const code = `
-    import ${JSON.stringify(MODULE)}
+    import ${sourceText('cli/lib/young-objects')}
     import { Worker } from 'node:worker_threads'
     ${tell}
     new Worker(${JSON.stringify(`(async () => {${tell}})()`)}, { eval: true })`
-  const args = [...flags, '--input-type=module', '--eval', code]
+  const args = [...flags, ...SCRIPT_WORDS, code]
   return execFileSync(process.execPath, args, { encoding: 'utf8' }).trim().split('\n').map(Number)
 }
 

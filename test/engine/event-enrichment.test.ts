@@ -195,10 +195,12 @@ t.test(
       }
       log.process()
       const { results } = log.reader.listEvents({ projectId: 1, limit: 100 })
-      stores.push({ results, persons: await personDigest(log.dataDir) })
+      // As it is sent: prototypes do not count.
+      const rows: unknown = JSON.parse(JSON.stringify(results))
+      stores.push({ rows, count: results.length, persons: await personDigest(log.dataDir) })
     }
-    t.equal(stores[0]?.results.length, 60)
-    t.ok(isDeepStrictEqual(stores[0]?.results, stores[1]?.results), 'rows, whatever their segments')
+    t.equal(stores[0]?.count, 60)
+    t.ok(isDeepStrictEqual(stores[0]?.rows, stores[1]?.rows), 'rows, whatever their segments')
     t.equal(stores[0]?.persons, stores[1]?.persons)
   },
 )

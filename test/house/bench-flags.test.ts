@@ -3,8 +3,13 @@ import t from 'tap'
 import { run } from '../../bench/micro/flag-decisions.ts'
 
 t.test('five hundred flags cost at most sixteen times as much as fifty', async (t) => {
-  const few = run(50, 1000)
-  const many = run(500, 200)
+  // Others run meanwhile: of three runs the quickest counts.
+  const quickest = (flags: number, decisions: number) =>
+    [run(flags, decisions), run(flags, decisions), run(flags, decisions)].reduce((best, one) =>
+      one.decideUs < best.decideUs ? one : best,
+    )
+  const few = quickest(50, 1000)
+  const many = quickest(500, 200)
   const ratio = many.decideUs / few.decideUs
   t.ok(ratio < 16, `${ratio.toFixed(1)} times`)
   for (const { flags, decideUs, hashUs } of [few, many]) {

@@ -76,7 +76,11 @@ t.test(
     ]) {
       cpSync(path, join(folder, path))
     }
-    for (const kernel of ['src/rules/capture/scanner', 'src/rules/flags/sha1']) {
+    for (const kernel of [
+      'src/rules/capture/kernel',
+      'src/rules/capture/scanner',
+      'src/rules/flags/sha1',
+    ]) {
       cpSync(kernel, join(folder, kernel), { recursive: true })
     }
     cpSync('src/console', join(folder, 'src/console'), { recursive: true })

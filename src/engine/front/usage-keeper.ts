@@ -40,9 +40,10 @@ export class UsageKeeper {
     this.#timers = [setInterval(collect, COLLECT_MS), setInterval(() => void this.#keep(), KEEP_MS)]
   }
 
-  /** Writes the rest. */
-  async stop(): Promise<void> {
+  /** Writes the rest, unless nothing may be written any more. */
+  async stop(mayWrite: boolean): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
+    if (!mayWrite) return
     this.#options.collect()
     await this.#keep()
   }

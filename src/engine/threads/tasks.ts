@@ -69,8 +69,15 @@ export interface EnrichmentSettings {
   readonly geoIpDatabase: string | null
 }
 
-/** What the settings of the daemon say to its threads; all threads of a daemon get the same object. */
-export function threadSettings(settings: Settings): ThreadSettings {
+/**
+ * What the settings of the daemon say to its threads, with the memory that it shares with them; all threads of a
+ * daemon get the same object.
+ */
+export function threadSettings(
+  settings: Settings,
+  damageCount: Int32Array,
+  frontRequests: Int32Array,
+): ThreadSettings {
   const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
@@ -81,6 +88,8 @@ export function threadSettings(settings: Settings): ThreadSettings {
     propertiesBytesMax: settings.eventPropertiesBytesMax,
     logLevel: settings.logLevel,
     logFormat: settings.logFormat,
+    damageCount,
+    frontRequests,
     logReach: new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT)),
   }
 }
