@@ -114,24 +114,29 @@ export class PropertyTable {
       if (value === undefined) continue
       const slots = this.#slots ?? this.#makeSlots()
       // None of these names is inherited, so reading them tells whether the objects have them.
-      if (set === undefined || set[SLOT_NAMES[slot] ?? ''] === undefined) {
-        const before = slots[slot]
-        if (before !== value && (typeof value !== 'object' || !isSameJson(before, value))) {
-          if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
-          slots[slot] = value
-          this.#noteSlot(slot)
-          isChanged = true
-        }
-      }
-      if (slots[slot + 1] !== undefined) continue
-      if (setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined) {
-        if (this.#changes !== null) this.#record(SLOT_NAMES[slot + 1] ?? '', undefined, value)
-        slots[slot + 1] = value
-        this.#noteSlot(slot + 1)
-        isChanged = true
-      }
+      const isLatest = set === undefined || set[SLOT_NAMES[slot] ?? ''] === undefined
+      if (isLatest && this.#setLatest(slots, slot, value)) isChanged = true
+      const isFirst = setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined
+      if (isFirst && this.#setFirst(slots, slot + 1, value)) isChanged = true
     }
     return isChanged
+  }
+
+  #setLatest(slots: unknown[], slot: number, value: unknown): boolean {
+    const before = slots[slot]
+    if (before === value || (typeof value === 'object' && isSameJson(before, value))) return false
+    if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
+    slots[slot] = value
+    this.#noteSlot(slot)
+    return true
+  }
+
+  #setFirst(slots: unknown[], slot: number, value: unknown): boolean {
+    if (slots[slot] !== undefined) return false
+    if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', undefined, value)
+    slots[slot] = value
+    this.#noteSlot(slot)
+    return true
   }
 
   /**
@@ -158,18 +163,8 @@ export class PropertyTable {
     for (let index = 0; index < count; index++) {
       const slot = given[index] ?? 0
       const value = values[index]
-      const before = slots[slot]
-      if (before !== value && (typeof value !== 'object' || !isSameJson(before, value))) {
-        if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
-        slots[slot] = value
-        this.#noteSlot(slot)
-        isChanged = true
-      }
-      if (slots[slot + 1] !== undefined) continue
-      if (this.#changes !== null) this.#record(SLOT_NAMES[slot + 1] ?? '', undefined, value)
-      slots[slot + 1] = value
-      this.#noteSlot(slot + 1)
-      isChanged = true
+      if (this.#setLatest(slots, slot, value)) isChanged = true
+      if (this.#setFirst(slots, slot + 1, value)) isChanged = true
     }
     return isChanged
   }
