@@ -1,6 +1,7 @@
 /** Answers of queries as pictures: one for each kind, and every number a way to who is behind it. */
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { exact, percent, plain, seconds, short } from '../base/format.ts'
+import { exact, percent, seconds, short } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from './behind.tsx'
 import { Chart } from './chart.tsx'
@@ -11,20 +12,16 @@ import { type Edge, Paths } from './paths.tsx'
 type Open = (behind: Behind) => void
 
 /** The answer of a query, by its kind. */
-export function Answer({ query, results }: { readonly query: Query; readonly results: unknown }) {
+export function Answer({ query, results }: { query: Query; results: unknown }) {
   const [behind, setBehind] = useState<Behind | null>(null)
   const View = VIEWS[query.kind]
-  const isEmpty = Array.isArray(results) && results.length === 0
+  if (View === undefined) return <Empty title={`The console draws no ${query.kind}.`} />
+  if (Array.isArray(results) && results.length === 0)
+    return <Empty title="No events in this range.">Choose a longer range, or other filters.</Empty>
   return (
     <>
-      {View === undefined ? (
-        <Empty title={`The console draws no ${query.kind}.`} />
-      ) : isEmpty ? (
-        <Empty title="No events in this range.">Choose a longer range, or other filters.</Empty>
-      ) : (
-        <View query={query} results={results as never} open={setBehind} />
-      )}
-      {behind === null ? null : <PersonsBehind behind={behind} close={() => setBehind(null)} />}
+      <View query={query} results={results as never} open={setBehind} />
+      {behind && <PersonsBehind behind={behind} close={() => setBehind(null)} />}
     </>
   )
 }
@@ -35,7 +32,7 @@ interface ViewProps<Results> {
   readonly open: Open
 }
 
-const VIEWS: Readonly<Record<string, (props: ViewProps<never>) => preact.JSX.Element>> = {
+const VIEWS: Readonly<Record<string, (props: ViewProps<never>) => ComponentChildren>> = {
   TrendsQuery: (props) => <Lines {...props} />,
   StickinessQuery: (props) => <Lines {...props} />,
   LifecycleQuery: (props) => <Lines {...props} />,
@@ -52,23 +49,26 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     data: series.data,
     isBefore: series.compare_label === 'previous',
   }))
-  const rows = () => labels.map((label, index) => [label, ...lines.map(({ data }) => data[index])])
   if (results[0]?.aggregated_value != null) return <Numbers {...{ query, results, open }} />
+  function openPoint(line: number, index: number) {
+    const { data = [], labels: times = [], persons_urls: urls } = results[line] ?? {}
+    const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
+    open({ title, url: urls?.[index] })
+  }
   return (
     <>
       <Chart
+        {...{ labels, lines }}
         label={query.kind.replace('Query', '')}
-        labels={labels}
-        lines={lines}
         kind={query.kind === 'LifecycleQuery' ? 'bars' : 'lines'}
-        open={(line, index) =>
-          open({
-            title: `${lines[line]?.label}, ${results[line]?.labels[index]}: ${exact(Math.abs(results[line]?.data[index] ?? 0))}`,
-            url: results[line]?.persons_urls?.[index],
-          })
-        }
+        open={openPoint}
       />
-      <TakeAlong name={query.kind} head={['', ...lines.map(({ label }) => label)]} rows={rows} query={query} />
+      <TakeAlong
+        name={query.kind}
+        head={['', ...lines.map(({ label }) => label)]}
+        rows={() => labels.map((label, index) => [label, ...lines.map(({ data }) => data[index])])}
+        query={query}
+      />
     </>
   )
 }
@@ -76,16 +76,14 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
 function Numbers({ results, open }: ViewProps<readonly Series[]>) {
   return (
     <ul class="numbers">
-      {results.map((series, place) => (
-        <li key={`${series.label} ${place}`}>
-          <Count
-            words={exact(series.aggregated_value)}
-            behind={{ title: nameOf(series), url: series.persons_urls?.[0] }}
-            open={open}
-          />{' '}
-          {nameOf(series)}
-        </li>
-      ))}
+      {results.map((series, place) => {
+        const behind = { title: nameOf(series), url: series.persons_urls?.[0] }
+        return (
+          <li key={`${series.label} ${place}`}>
+            <Count words={exact(series.aggregated_value)} behind={behind} open={open} /> {nameOf(series)}
+          </li>
+        )
+      })}
     </ul>
   )
 }
@@ -99,9 +97,9 @@ function nameOf({ label, compare_label: period }: Series): string {
 }
 
 /** A number that opens who is behind it. */
-function Count({ words, behind, open }: { readonly words: string; readonly behind: Behind; readonly open: Open }) {
+function Count({ words, label, behind, open }: { words: string; label?: string; behind: Behind; open: Open }) {
   return (
-    <button type="button" class="link" onClick={() => open(behind)}>
+    <button type="button" class="link" aria-label={label} onClick={() => open(behind)}>
       {words}
     </button>
   )
@@ -116,51 +114,48 @@ interface Step {
 }
 
 function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
-  const first = results[0]?.count ?? 0
-  const head = ['Step', 'Persons', 'Of all', 'Of those before', 'Median time']
+  const share = (part: number, whole = part) => (whole === 0 ? 0 : part / whole)
   const rows = results.map((step, place) => {
-    const before = results[place - 1]?.count ?? step.count
+    const { count } = results[place - 1] ?? step
     return {
       step,
-      share: first === 0 ? 0 : step.count / first,
-      ofBefore: before === 0 ? 0 : step.count / before,
+      of: share(step.count, results[0]?.count),
+      ofBefore: share(step.count, count),
+      left: count - step.count,
     }
   })
   return (
     <>
       <ol class="funnel" aria-label="Funnel">
-        {rows.map(({ step, share, ofBefore }, place) => (
-          <li key={`${step.name} ${place}`}>
-            <div class="funnel-words">
-              <b>
-                {place + 1}. {step.custom_name ?? step.name ?? 'every event'}
-              </b>
-              <span>
-                <Count
-                  words={exact(step.count)}
-                  behind={{ title: `Step ${place + 1}: ${step.name}`, url: step.persons_urls?.[0] }}
-                  open={open}
-                />{' '}
-                persons, {percent(share)}
-              </span>
-            </div>
-            <div class="funnel-bar">
-              <span style={{ width: `${share * 100}%` }} />
-            </div>
-            {place === 0 ? null : (
-              <small class="quiet">
-                {percent(ofBefore)} of those before; {exact((results[place - 1]?.count ?? 0) - step.count)} left; median{' '}
-                {seconds(step.median_conversion_time)}
-              </small>
-            )}
-          </li>
-        ))}
+        {rows.map(({ step, of, ofBefore, left }, place) => {
+          const behind = { title: `Step ${place + 1}: ${step.name}`, url: step.persons_urls?.[0] }
+          return (
+            <li key={`${step.name} ${place}`}>
+              <div class="funnel-words">
+                <b>
+                  {place + 1}. {step.custom_name ?? step.name ?? 'every event'}
+                </b>
+                <span>
+                  <Count words={exact(step.count)} behind={behind} open={open} /> persons, {percent(of)}
+                </span>
+              </div>
+              <div class="funnel-bar">
+                <span style={{ width: `${of * 100}%` }} />
+              </div>
+              {place > 0 && (
+                <small class="quiet">
+                  {percent(ofBefore)} of those before; {exact(left)} left; median {seconds(step.median_conversion_time)}
+                </small>
+              )}
+            </li>
+          )
+        })}
       </ol>
       <TakeAlong
         name="funnel"
-        head={head}
+        head={['Step', 'Persons', 'Of all', 'Of those before', 'Median time']}
         rows={() =>
-          rows.map(({ step, share, ofBefore }) => [step.name, step.count, share, ofBefore, step.median_conversion_time])
+          rows.map((row) => [row.step.name, row.step.count, row.of, row.ofBefore, row.step.median_conversion_time])
         }
         query={query}
       />
@@ -171,19 +166,17 @@ function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
 interface Cohort {
   readonly label: string
   readonly date: string
-  readonly values: readonly {
-    readonly count: number
-    readonly label: string
-    readonly persons_url?: PersonsUrl
-  }[]
+  readonly values: readonly { readonly count: number; readonly label: string; readonly persons_url?: PersonsUrl }[]
 }
+
+/** How strong the colour behind the largest share is: text stays readable on it, also in the dark. */
+const HEAT_PERCENT_MAX = 45
 
 function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   const head = ['Came', 'Persons', ...(results[0]?.values.map(({ label }) => label) ?? [])]
   return (
     <>
-      {/* biome-ignore lint/a11y/useSemanticElements: what scrolls must be reached by keys. */}
-      <div class="table" role="region" aria-label="Retention" tabIndex={0}>
+      <section class="table" aria-label="Retention" tabIndex={0}>
         <table class="heat">
           <thead>
             <tr>
@@ -196,22 +189,11 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
           </thead>
           <tbody>
             {results.map((row, index) => (
-              <tr key={row.date}>
-                <th scope="row">{row.date.slice(0, 10)}</th>
-                <td class="number">{exact(row.values[0]?.count)}</td>
-                {row.values.slice(0, results.length - index).map(({ count, label, persons_url: url }) => (
-                  <HeatCell
-                    key={label}
-                    count={count}
-                    size={row.values[0]?.count ?? 0}
-                    open={() => open({ title: `${row.date.slice(0, 10)}, ${label}: ${count}`, url })}
-                  />
-                ))}
-              </tr>
+              <HeatRow key={row.date} row={row} shown={results.length - index} open={open} />
             ))}
           </tbody>
         </table>
-      </div>
+      </section>
       <TakeAlong
         name="retention"
         head={head}
@@ -222,45 +204,38 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   )
 }
 
-/** How strong the colour behind the largest share is: text stays readable on it, also in the dark. */
-const HEAT_PERCENT_MAX = 45
-
-function HeatCell({ count, size, open }: { readonly count: number; readonly size: number; readonly open: () => void }) {
-  const share = size === 0 ? 0 : count / size
+function HeatRow({ row: { date, values }, shown, open }: { row: Cohort; shown: number; open: Open }) {
+  const size = values[0]?.count ?? 0
+  const day = date.slice(0, 10)
   return (
-    <td
-      class="number"
-      style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }}
-      title={`${exact(count)} persons`}
-    >
-      <button type="button" class="link" onClick={open} aria-label={`${percent(share, 0)}, ${exact(count)} persons`}>
-        {size === 0 ? '–' : percent(share, 0)}
-      </button>
-    </td>
+    <tr>
+      <th scope="row">{day}</th>
+      <td class="number">{exact(size)}</td>
+      {values.slice(0, shown).map(({ count, label, persons_url: url }) => {
+        const share = size === 0 ? 0 : count / size
+        const said = `${percent(share, 0)}, ${exact(count)} persons`
+        const style = { '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }
+        const words = size === 0 ? '–' : percent(share, 0)
+        return (
+          <td key={label} class="number" style={style} title={`${exact(count)} persons`}>
+            <Count words={words} label={said} behind={{ title: `${day}, ${label}: ${count}`, url }} open={open} />
+          </td>
+        )
+      })}
+    </tr>
   )
 }
 
 function PathsView({ query, results, open }: ViewProps<readonly Edge[]>) {
-  const head = ['From', 'To', 'Times', 'Mean time in ms']
+  const openEdge = ({ source, target, value, persons_url: url }: Edge) =>
+    open({ title: `${source} → ${target}: ${short(value)}`, url })
   return (
     <>
-      <Paths
-        edges={results}
-        open={({ source, target, value, persons_url: url }) =>
-          open({ title: `${source} → ${target}: ${short(value)}`, url })
-        }
-      />
+      <Paths edges={results} open={openEdge} />
       <TakeAlong
         name="paths"
-        head={head}
-        rows={() =>
-          results.map(({ source, target, value, average_conversion_time: time }) => [
-            plain(source),
-            plain(target),
-            value,
-            time,
-          ])
-        }
+        head={['From', 'To', 'Times', 'Mean time in ms']}
+        rows={() => results.map((edge) => [edge.source, edge.target, edge.value, edge.average_conversion_time])}
         query={query}
       />
     </>

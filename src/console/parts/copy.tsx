@@ -3,28 +3,19 @@ import { useState } from 'preact/hooks'
 import { plain } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { project } from '../base/session.ts'
+import { Button } from './fields.tsx'
 
 const SAID_MS = 1500
 
 /** A button that copies a text and says so. */
-export function CopyButton({
-  text,
-  label = 'Copy',
-}: {
-  readonly text: string | (() => string)
-  readonly label?: string
-}) {
+export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
   const [isCopied, setCopied] = useState(false)
   async function copy() {
     await writeClipboard(typeof text === 'string' ? text : text())
     setCopied(true)
     setTimeout(() => setCopied(false), SAID_MS)
   }
-  return (
-    <button type="button" class="small" onClick={() => void copy()}>
-      {isCopied ? 'Copied' : label}
-    </button>
-  )
+  return <Button press={copy}>{isCopied ? 'Copied' : label}</Button>
 }
 
 /** The clipboard is there on https and loopback only; elsewhere a hidden field does it. */
@@ -64,33 +55,38 @@ function csvCell(value: unknown): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-/** Saves a text as a file of the reader. */
-export function saveFile(name: string, words: string, type = 'text/csv'): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([words], { type: `${type};charset=utf-8` }))
-  link.download = name
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+interface FileProps {
+  readonly name: string
+  readonly type: string
+  readonly text: () => string
+  readonly label: string
 }
 
-/** The same numbers elsewhere: as CSV, and as the request that a terminal can send. */
-export function TakeAlong({
-  name,
-  head,
-  rows,
-  query,
-}: {
+/** A button that saves a text as a file of the reader. */
+export function FileButton({ name, type, text, label }: FileProps) {
+  function save() {
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(new Blob([text()], { type: `${type};charset=utf-8` }))
+    link.download = name
+    link.click()
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+  }
+  return <Button press={save}>{label}</Button>
+}
+
+interface TakeAlongProps {
   readonly name: string
   readonly head: readonly string[]
   readonly rows: () => readonly (readonly unknown[])[]
   readonly query?: Query
-}) {
+}
+
+/** The same numbers elsewhere: as CSV, and as the request that a terminal can send. */
+export function TakeAlong({ name, head, rows, query }: TakeAlongProps) {
   return (
     <span class="take-along">
-      <button type="button" class="small" onClick={() => saveFile(`${name}.csv`, csvOf(head, rows()))}>
-        CSV
-      </button>
-      {query === undefined ? null : <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+      <FileButton label="CSV" name={`${name}.csv`} type="text/csv" text={() => csvOf(head, rows())} />
+      {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
     </span>
   )
 }
