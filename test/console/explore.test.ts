@@ -126,7 +126,7 @@ if (browser !== null) {
     await window.open('/p/1/explore?range=30d')
     await page.getByRole('navigation', { name: 'Ways' }).getByText('Stickiness').click()
     await page.getByLabel('Interval').selectOption('week')
-    await page.locator('.uplot').waitFor()
+    await page.locator('.plot svg').waitFor()
     const last = page.url()
     t.match(last, /way=stickiness.*interval=week/)
     await page.reload()

@@ -14,7 +14,6 @@ import {
   setQuery,
   Table,
   Tabs,
-  TakeAlong,
   tabOf,
   time,
   useEventNames,
@@ -118,15 +117,9 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
         open={({ uuid }) => setQuery({ open: uuid })}
         columns={COLUMNS}
         none="No event fits, yet."
+        query
       />
-      <p class="row quiet">
-        The newest {LIVE_ROWS_MAX} at most.
-        <TakeAlong
-          name="events"
-          head={['timestamp', 'event', 'distinct_id', 'uuid', 'properties']}
-          rows={() => rows.map((one) => [one.timestamp, one.event, one.distinct_id, one.uuid, one.properties])}
-        />
-      </p>
+      <p class="quiet">The newest {LIVE_ROWS_MAX} at most.</p>
     </>
   )
 }

@@ -12,7 +12,6 @@ import {
   plain,
   query,
   Search,
-  TakeAlong,
 } from '../kit.ts'
 
 const CAPTURE = `curl "$TENREC/capture/" -H 'Content-Type: application/json' \\
@@ -37,13 +36,6 @@ export default function PersonsPage() {
         values={{ search, ...(filters.length > 0 && { properties: JSON.stringify(filters) }), ...pageQuery() }}
         open={({ uuid }) => go(inProjectPath(`/persons/${uuid}`))}
         none={nobody}
-        below={(persons) => (
-          <TakeAlong
-            name="persons"
-            head={['uuid', 'name', 'distinct_id', 'created_at', 'properties']}
-            rows={() => persons.map((one) => [one.uuid, one.name, one.distinct_ids[0], one.created_at, one.properties])}
-          />
-        )}
         columns={[
           ['Name', 'name'],
           ['E-mail', ({ properties }) => plain(properties['email']), 'minor'],

@@ -8,6 +8,7 @@ import { Chart } from './chart.tsx'
 import { TakeAlong } from './copy.tsx'
 import { Empty } from './notice.tsx'
 import { type Edge, Paths } from './paths.tsx'
+import { type Column, Table } from './table.tsx'
 
 type Open = (behind: Behind) => void
 
@@ -55,22 +56,8 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
     open({ title, url: urls?.[index] })
   }
-  return (
-    <>
-      <Chart
-        {...{ labels, lines }}
-        label={query.kind.replace('Query', '')}
-        kind={query.kind === 'LifecycleQuery' ? 'bars' : 'lines'}
-        open={openPoint}
-      />
-      <TakeAlong
-        name={query.kind}
-        head={['', ...lines.map(({ label }) => label)]}
-        rows={() => labels.map((label, index) => [label, ...lines.map(({ data }) => data[index])])}
-        query={query}
-      />
-    </>
-  )
+  const kind = query.kind === 'LifecycleQuery' ? 'bars' : 'lines'
+  return <Chart {...{ labels, lines, kind, query }} label={query.kind.replace('Query', '')} open={openPoint} />
 }
 
 function Numbers({ results, open }: ViewProps<readonly Series[]>) {
@@ -151,14 +138,7 @@ function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
           )
         })}
       </ol>
-      <TakeAlong
-        name="funnel"
-        head={['Step', 'Persons', 'Of all', 'Of those before', 'Median time']}
-        rows={() =>
-          rows.map((row) => [row.step.name, row.step.count, row.of, row.ofBefore, row.step.median_conversion_time])
-        }
-        query={query}
-      />
+      <TakeAlong name="funnel" rows={() => rows.map(({ step, ...shares }) => ({ ...step, ...shares }))} query={query} />
     </>
   )
 }
@@ -173,71 +153,49 @@ interface Cohort {
 const HEAT_PERCENT_MAX = 45
 
 function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
-  const head = ['Came', 'Persons', ...(results[0]?.values.map(({ label }) => label) ?? [])]
+  const labels = results[0]?.values.map(({ label }) => label) ?? []
+  // A cohort has fewer periods behind it, the later it came.
+  const isOver = (row: Cohort, place: number) => place < results.length - results.indexOf(row)
+  const cell = (label: string, place: number): Column<Cohort> => [
+    label,
+    (row) => isOver(row, place) && <Share row={row} place={place} open={open} />,
+    'number',
+  ]
   return (
-    <>
-      <section class="table" aria-label="Retention" tabIndex={0}>
-        <table class="heat">
-          <thead>
-            <tr>
-              {head.map((words) => (
-                <th key={words} scope="col" class={words === 'Came' ? '' : 'number'}>
-                  {words}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {results.map((row, index) => (
-              <HeatRow key={row.date} row={row} shown={results.length - index} open={open} />
-            ))}
-          </tbody>
-        </table>
-      </section>
-      <TakeAlong
-        name="retention"
-        head={head}
-        rows={() => results.map(({ date, values }) => [date, values[0]?.count, ...values.map(({ count }) => count)])}
-        query={query}
+    <div class="heat">
+      <Table
+        label="Retention"
+        rows={results}
+        columns={[['Came', dayOf], ['Persons', ({ values }) => values[0]?.count, 'count'], ...labels.map(cell)]}
       />
-    </>
+      <TakeAlong name="retention" rows={() => results.map(flat)} query={query} />
+    </div>
   )
 }
 
-function HeatRow({ row: { date, values }, shown, open }: { row: Cohort; shown: number; open: Open }) {
-  const size = values[0]?.count ?? 0
-  const day = date.slice(0, 10)
+function flat({ date, values }: Cohort): object {
+  return { date, ...Object.fromEntries(values.map(({ label, count }) => [label, count])) }
+}
+
+function dayOf({ date }: Cohort): string {
+  return date.slice(0, 10)
+}
+
+function Share({ row, place, open }: { row: Cohort; place: number; open: Open }) {
+  const { count = 0, label, persons_url: url } = row.values[place] ?? {}
+  const size = row.values[0]?.count ?? 0
+  const share = size === 0 ? 0 : count / size
+  const said = `${percent(share, 0)}, ${exact(count)} persons`
+  const behind = { title: `${dayOf(row)}, ${label}: ${count}`, url }
   return (
-    <tr>
-      <th scope="row">{day}</th>
-      <td class="number">{exact(size)}</td>
-      {values.slice(0, shown).map(({ count, label, persons_url: url }) => {
-        const share = size === 0 ? 0 : count / size
-        const said = `${percent(share, 0)}, ${exact(count)} persons`
-        const style = { '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }
-        const words = size === 0 ? '–' : percent(share, 0)
-        return (
-          <td key={label} class="number" style={style} title={`${exact(count)} persons`}>
-            <Count words={words} label={said} behind={{ title: `${day}, ${label}: ${count}`, url }} open={open} />
-          </td>
-        )
-      })}
-    </tr>
+    <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={`${exact(count)} persons`}>
+      <Count words={size === 0 ? '–' : percent(share, 0)} label={said} behind={behind} open={open} />
+    </span>
   )
 }
 
 function PathsView({ query, results, open }: ViewProps<readonly Edge[]>) {
   const openEdge = ({ source, target, value, persons_url: url }: Edge) =>
     open({ title: `${source} → ${target}: ${short(value)}`, url })
-  return (
-    <>
-      <Paths edges={results} open={openEdge} />
-      <TakeAlong
-        name="paths"
-        head={['From', 'To', 'Times', 'Mean time in ms']}
-        rows={() => results.map((edge) => [edge.source, edge.target, edge.value, edge.average_conversion_time])}
-        query={query}
-      />
-    </>
-  )
+  return <Paths edges={results} query={query} open={openEdge} />
 }

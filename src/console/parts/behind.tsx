@@ -5,7 +5,6 @@ import { exact, plain } from '../base/format.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
 import { may } from '../base/session.ts'
-import { TakeAlong } from './copy.tsx'
 import { Dialog } from './dialog.tsx'
 import { Ask } from './form.tsx'
 import { Empty, Shown, say } from './notice.tsx'
@@ -69,7 +68,6 @@ function Persons({ title, url, close }: { title: string; url: string; close: () 
           <p class="row">
             <strong data-total={total}>{exact(total)} found</strong>
             {total > persons.length && <span class="quiet">{persons.length} of them shown</span>}
-            <TakeAlong name="persons" head={['id', 'name']} rows={() => persons.map((one) => [one.id, nameOf(one)])} />
             {may('cohort:write') && persons.length > 0 && <SaveCohort title={title} url={url} />}
           </p>
           {persons.length < Math.min(total, ROWS_SHOWN) && (
@@ -79,6 +77,7 @@ function Persons({ title, url, close }: { title: string; url: string; close: () 
             label={title}
             rows={persons}
             open={open}
+            query
             columns={[
               ['Person', nameOf],
               ['E-mail', ({ properties }) => plain(properties['email']), 'minor'],

@@ -4,6 +4,8 @@
  */
 import { useId, useState } from 'preact/hooks'
 import { exact } from '../base/format.ts'
+import type { Query } from '../base/queries.ts'
+import { TakeAlong } from './copy.tsx'
 import { Button } from './fields.tsx'
 import { COLOURS, colour, type Line, Plot, type PlotKind } from './plot.tsx'
 import { type Column, Table } from './table.tsx'
@@ -15,12 +17,14 @@ interface ChartProps {
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind?: PlotKind
+  /** What was asked, to be taken along. */
+  readonly query?: Query
   /** Gets the place of a line and of a label. */
   readonly open?: ((line: number, index: number) => void) | undefined
 }
 
 /** A chart of lines, or of bars upon each other. */
-export function Chart({ label, labels, lines, kind = 'lines', open }: ChartProps) {
+export function Chart({ label, labels, lines, kind = 'lines', query, open }: ChartProps) {
   const [isTable, setTable] = useState(false)
   const [at, setAt] = useState<number | null>(null)
   const id = useId()
@@ -66,12 +70,23 @@ export function Chart({ label, labels, lines, kind = 'lines', open }: ChartProps
       <output id={id} class="reading" aria-live="polite">
         {at !== null && `${labels[at]}: ${said.join(', ')}`}
       </output>
+      <TakeAlong name={label} rows={() => rowsOf(labels, lines)} query={query} />
     </figure>
   )
 }
 
+/** The numbers as rows for a file; lines of the same name have their places with it. */
+function rowsOf(labels: readonly string[], lines: readonly Line[]): readonly object[] {
+  const isFirst = (label: string, place: number) => lines.findIndex((one) => one.label === label) === place
+  const names = lines.map(({ label }, place) => (isFirst(label, place) ? label : `${label} ${place + 1}`))
+  return labels.map((when, index) => {
+    const numbers = lines.map(({ data }, place) => [names[place], data[index]])
+    return { when, ...Object.fromEntries(numbers) }
+  })
+}
+
 /** The numbers of a chart as a table: a row for each label. */
-function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind'>) {
+function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'query'>) {
   const columnOf = (line: Line, place: number): Column<number> => [
     line.label,
     (index) => {

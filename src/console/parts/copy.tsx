@@ -44,11 +44,14 @@ function curlOf(query: Query): string {
   ].join(' \\\n  ')
 }
 
-/** Rows as a table for spreadsheets. A cell that a spreadsheet would take for a formula gets a quote before it. */
-function csvOf(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
-  return [head, ...rows].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
+/** Rows as a table for spreadsheets: all that each of them has, by name. */
+function csvOf(rows: readonly object[]): string {
+  const head = [...new Set(rows.flatMap((row) => Object.keys(row)))]
+  const lines = rows.map((row) => head.map((name) => (row as Readonly<Record<string, unknown>>)[name]))
+  return [head, ...lines].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
 }
 
+/** A cell that a spreadsheet would take for a formula gets a quote before it. */
 function csvCell(value: unknown): string {
   const words = plain(value ?? '')
   const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words
@@ -76,16 +79,16 @@ export function FileButton({ name, type, text, label }: FileProps) {
 
 interface TakeAlongProps {
   readonly name: string
-  readonly head: readonly string[]
-  readonly rows: () => readonly (readonly unknown[])[]
-  readonly query?: Query
+  readonly rows: () => readonly object[]
+  readonly query?: Query | undefined
 }
 
 /** The same numbers elsewhere: as CSV, and as the request that a terminal can send. */
-export function TakeAlong({ name, head, rows, query }: TakeAlongProps) {
+export function TakeAlong({ name, rows, query }: TakeAlongProps) {
+  const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   return (
     <span class="take-along">
-      <FileButton label="CSV" name={`${name}.csv`} type="text/csv" text={() => csvOf(head, rows())} />
+      <FileButton label="CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
       {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
     </span>
   )

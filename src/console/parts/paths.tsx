@@ -1,5 +1,6 @@
 /** Ways through a site as a river: d3-sankey says where everything lies, and the list says it in words. */
 import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
+import type { Query } from '../base/queries.ts'
 import type { PersonsUrl } from './behind.tsx'
 import { Table } from './table.tsx'
 
@@ -23,17 +24,19 @@ function itemOf(step: string): string {
 
 interface PathsProps {
   readonly edges: readonly Edge[]
+  readonly query: Query
   readonly open: (edge: Edge) => void
 }
 
 /** The picture, and a table of the same edges; `open` is asked who went over an edge. */
-export function Paths({ edges, open }: PathsProps) {
+export function Paths({ edges, query, open }: PathsProps) {
   return (
     <>
       <River edges={edges} open={open} />
       <Table
         label="Edges"
         rows={edges}
+        query={query}
         keyOf={({ source, target }) => `${source} ${target}`}
         open={open}
         columns={[
@@ -60,7 +63,7 @@ function layOut(edges: readonly Edge[], names: readonly string[], height: number
   return lay.nodeWidth(8).nodePadding(14).extent(area)({ nodes, links })
 }
 
-function River({ edges, open }: PathsProps) {
+function River({ edges, open }: Omit<PathsProps, 'query'>) {
   const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
   const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
   const { nodes, links } = layOut(edges, names, height)

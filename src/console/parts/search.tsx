@@ -13,7 +13,7 @@ interface SearchProps {
 }
 
 /** A search field; `/` on the keyboard goes here. */
-export function Search({ label, name = 'search', options = [] }: SearchProps) {
+export function Search({ label, name = 'search', options }: SearchProps) {
   const given = query.value.get(name) ?? ''
   const [words, setWords] = useState(given)
   const id = useId()
@@ -36,17 +36,19 @@ export function Search({ label, name = 'search', options = [] }: SearchProps) {
     <>
       <input
         type="search"
-        list={id}
+        list={options && id}
         aria-label={label}
         placeholder={label}
         value={words}
         onInput={({ currentTarget }) => setWords(currentTarget.value)}
       />
-      <datalist id={id}>
-        {options.map((option) => (
-          <option key={option} value={option} />
-        ))}
-      </datalist>
+      {options && (
+        <datalist id={id}>
+          {options.map((option) => (
+            <option key={option} value={option} />
+          ))}
+        </datalist>
+      )}
     </>
   )
 }

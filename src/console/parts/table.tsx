@@ -4,6 +4,8 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Answered, GetRoute, ValuesOf } from '../base/api.ts'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
 import { useGet } from '../base/loaded.ts'
+import type { Query } from '../base/queries.ts'
+import { TakeAlong } from './copy.tsx'
 import { Shown } from './notice.tsx'
 import { Pager } from './pager.tsx'
 import { Card } from './tiles.tsx'
@@ -40,13 +42,15 @@ export interface TableProps<Row> {
   readonly keyOf?: (row: Row) => string | number
   readonly open?: ((row: Row) => void) | undefined
   readonly none?: ComponentChildren
+  /** Offers the rows as a file; a query also as the request that a terminal can send. */
+  readonly query?: Query | true
 }
 
 const FIRST_ROWS = 200
 const OF_NUMBERS = /number|count|bytes/
 
 /** A table of rows. */
-export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing here.' }: TableProps<Row>) {
+export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing here.', query }: TableProps<Row>) {
   // What fits into a window is painted before the rest, so that a click on a long table is answered at once.
   const [isWhole, setWhole] = useState(false)
   useEffect(() => setWhole(true), [])
@@ -65,36 +69,41 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
   }
   if (rows.length === 0) return <div class="none">{none}</div>
   return (
-    <section class="table" aria-label={label} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            {shown.map(({ head, kind }) => (
-              <th key={head} scope="col" class={kind}>
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {(isWhole ? rows : rows.slice(0, FIRST_ROWS)).map((row, index) => (
-            <tr
-              key={keyOf?.(row) ?? idOf(row) ?? index}
-              class={open && 'opens'}
-              tabIndex={open && 0}
-              onClick={(event) => isControl(event.target) || open?.(row)}
-              onKeyDown={(event) => step(event, row)}
-            >
-              {shown.map(({ head, kind, write }) => (
-                <td key={head} class={kind}>
-                  {write(row)}
-                </td>
+    <>
+      <section class="table" aria-label={label} tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              {shown.map(({ head, kind }) => (
+                <th key={head} scope="col" class={kind}>
+                  {head}
+                </th>
               ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+          </thead>
+          <tbody>
+            {(isWhole ? rows : rows.slice(0, FIRST_ROWS)).map((row, index) => (
+              <tr
+                key={keyOf?.(row) ?? idOf(row) ?? index}
+                class={open && 'opens'}
+                tabIndex={open && 0}
+                onClick={(event) => isControl(event.target) || open?.(row)}
+                onKeyDown={(event) => step(event, row)}
+              >
+                {shown.map(({ head, kind, write }) => (
+                  <td key={head} class={kind}>
+                    {write(row)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      {query && (
+        <TakeAlong name={label} rows={() => rows as readonly object[]} query={query === true ? undefined : query} />
+      )}
+    </>
   )
 }
 
@@ -149,16 +158,15 @@ interface ListProps<Name extends GetRoute> extends Omit<TableProps<RowOf<Name>>,
   readonly title: string
   readonly label?: string
   readonly aside?: ComponentChildren
-  /** What stands above and below the rows. */
+  /** What stands above the rows. */
   readonly above?: (rows: readonly RowOf<Name>[]) => ComponentChildren
-  readonly below?: (rows: readonly RowOf<Name>[]) => ComponentChildren
   /** Which rows are shown. */
   readonly choose?: (row: RowOf<Name>) => boolean
 }
 
 /** A card with what a route lists, and the way to the other pages of the list. */
 export function List<Name extends GetRoute>(props: ListProps<Name>) {
-  const { route, values, title, label = title, aside, above, below, choose, ...table } = props
+  const { route, values, title, label = title, aside, above, choose, ...table } = props
   const loaded = useGet(route, values)
   return (
     <Card title={title} aside={aside}>
@@ -168,9 +176,8 @@ export function List<Name extends GetRoute>(props: ListProps<Name>) {
           return (
             <>
               {above?.(results)}
-              <Table label={label} rows={choose ? results.filter(choose) : results} {...table} />
+              <Table label={label} rows={choose ? results.filter(choose) : results} query {...table} />
               {values && 'offset' in values && <Pager count={count} />}
-              {below?.(results)}
             </>
           )
         }}

@@ -1,5 +1,5 @@
 /** How often a flag is decided, hour by hour and value by value. */
-import { ago, Card, Chart, Empty, Got, plain, type Shapes, TakeAlong, time } from '../../kit.ts'
+import { ago, Card, Chart, Empty, Got, plain, type Shapes, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 const DAYS = 7
@@ -30,14 +30,5 @@ function Decisions({ name, results }: { name: string; results: Shapes['FlagUsage
   const counts = new Map(results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]))
   const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))
   const labels = hours.map((at) => time(at).slice(0, -3))
-  return (
-    <>
-      <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" />
-      <TakeAlong
-        name={name}
-        head={['hour', ...values]}
-        rows={() => hours.map((at, index) => [at, ...lines.map(({ data }) => data[index])])}
-      />
-    </>
-  )
+  return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" />
 }

@@ -1,5 +1,5 @@
 /** "Lost & odd": events that have no stored row, why, and what was odd about others. */
-import { ago, Card, exact, Got, type Shapes, Table, TakeAlong } from '../../kit.ts'
+import { ago, Card, exact, Got, type Shapes, Table } from '../../kit.ts'
 
 const EVERY_MS = 5000
 
@@ -58,17 +58,13 @@ function Warnings() {
               label="Warnings"
               rows={results}
               none="Nothing was odd."
+              query
               columns={[
                 ['When', 'timestamp', 'time'],
                 ['What', 'type', 'code'],
                 ['Times', 'count', 'count'],
                 ['Details', 'details', 'cut'],
               ]}
-            />
-            <TakeAlong
-              name="warnings"
-              head={['when', 'what', 'times', 'details']}
-              rows={() => results.map((one) => [one.timestamp, one.type, one.count, one.details])}
             />
           </>
         )}

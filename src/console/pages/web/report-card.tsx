@@ -13,7 +13,6 @@ import {
   Shown,
   Table,
   Tabs,
-  TakeAlong,
   tabOf,
   useLoaded,
   withQuery,
@@ -64,7 +63,7 @@ interface ReportProps {
   readonly more: string | null
 }
 
-function ReportTable({ report: { by, name, filterOf, wordsOf = String }, query, more }: ReportProps) {
+function ReportTable({ report: { name, filterOf, wordsOf = String }, query, more }: ReportProps) {
   const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) => askRows(query, signal))
   const barOf = (most: number) => (row: Row) => (
     <Bar share={row.visitors / most}>
@@ -78,6 +77,7 @@ function ReportTable({ report: { by, name, filterOf, wordsOf = String }, query, 
           <Table
             label={name}
             rows={rows}
+            query={query}
             keyOf={({ value }) => JSON.stringify(value)}
             open={({ value }) => addFilter(filterOf(value))}
             columns={[
@@ -87,15 +87,7 @@ function ReportTable({ report: { by, name, filterOf, wordsOf = String }, query, 
               ['Views', 'views', 'count'],
             ]}
           />
-          <p class="row">
-            {hasMore && more && <a href={more}>More rows</a>}
-            <TakeAlong
-              name={`web-${by}`}
-              head={[name, 'visitors', 'share', 'views']}
-              rows={() => rows.map(({ value, visitors, share, views }) => [value, visitors, share, views])}
-              query={query}
-            />
-          </p>
+          {hasMore && more && <a href={more}>More rows</a>}
         </>
       )}
     </Shown>

@@ -14,7 +14,6 @@ import {
   type Series,
   Shown,
   setQuery,
-  TakeAlong,
   useLoaded,
 } from '../../kit.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from '../../parts/behind.tsx'
@@ -61,15 +60,12 @@ export function WebChart({ asked }: { asked: Asked }) {
     <Card title="Visitors and views">
       <Shown of={loaded}>
         {(drawn) => (
-          <>
-            <Chart label="Visitors and views" {...drawn} open={(place, index) => open(drawn, place, index)} />
-            <TakeAlong
-              name="web-visitors-and-views"
-              head={['when', ...drawn.lines.map(({ label }) => label)]}
-              rows={() => drawn.days.map((day, at) => [day, ...drawn.lines.map(({ data }) => data[at])])}
-              query={query}
-            />
-          </>
+          <Chart
+            label="Visitors and views"
+            {...drawn}
+            query={query}
+            open={(place, index) => open(drawn, place, index)}
+          />
         )}
       </Shown>
       {behind && <PersonsBehind behind={behind} close={() => setBehind(null)} />}
