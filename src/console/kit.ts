@@ -18,7 +18,7 @@ export {
 export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
 export { may, project, readSession, session } from './base/session.ts'
 export { Chart } from './parts/chart.tsx'
-export { FileButton } from './parts/copy.tsx'
+export { CopyButton, FileButton } from './parts/copy.tsx'
 export { Dialog, DialogButton } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
 export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'

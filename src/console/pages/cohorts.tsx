@@ -39,7 +39,7 @@ export default function CohortsPage() {
         none={<Empty title="No cohort yet.">A cohort names persons by a rule, for flags, filters and queries.</Empty>}
         columns={[
           ['Name', 'name'],
-          ['Rule', ruleOf, 'minor'],
+          ['Rule', ruleOf, 'minor cut'],
           ['Persons', 'count', 'count'],
           ['Counted', 'last_calculation', 'minor number ago'],
         ]}

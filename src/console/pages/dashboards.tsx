@@ -20,7 +20,7 @@ export default function DashboardsPage() {
         open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
         none={<Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>}
         columns={[
-          ['Name', ({ name }) => name ?? '(no name)'],
+          ['Name', ({ name }) => name ?? '(no name)', 'cut'],
           ['Shared', ({ is_shared: isShared }) => (isShared ? 'yes' : '')],
           ['Made', 'created_at', 'minor ago'],
         ]}
@@ -33,7 +33,7 @@ export default function DashboardsPage() {
           open={({ query: saved }) => go(inProjectPath(exploreHref(saved)))}
           none={<Empty title="No insight yet.">Save one on the page Explore.</Empty>}
           columns={[
-            ['Name', ({ name }) => name ?? '(no name)'],
+            ['Name', ({ name }) => name ?? '(no name)', 'cut'],
             ['Changed', 'last_modified_at', 'minor ago'],
           ]}
         />

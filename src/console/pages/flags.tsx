@@ -55,7 +55,7 @@ export default function FlagsPage() {
           ['Key', (flag) => <Name flag={flag} />],
           ['For', (flag) => <Reach flag={flag} />],
           ['State', (flag) => <State flag={flag} />, 'minor'],
-          ['Tags', ({ tags }) => tags.join(', '), 'minor'],
+          ['Tags', ({ tags }) => tags.join(', '), 'minor cut'],
           ['Changed', 'updated_at', 'minor number ago'],
         ]}
       />
@@ -67,7 +67,7 @@ function Name({ flag: { key, name } }: { flag: Flag }) {
   return (
     <>
       <b>{key}</b>
-      {name !== '' && name !== key && <div class="quiet">{name}</div>}
+      {name !== '' && name !== key && <div class="quiet cut">{name}</div>}
     </>
   )
 }

@@ -8,7 +8,6 @@ import {
   may,
   Page,
   PropertyTable,
-  plain,
   post,
   query,
   Search,
@@ -62,7 +61,7 @@ function GroupList({ type }: { type: number }) {
             open={setOpened}
             columns={[
               ['Key', 'group_key'],
-              ['Name', ({ group_properties: properties }) => plain(properties['name'])],
+              ['Name', ({ group_properties: properties }) => properties['name'] as string, 'cut'],
               ['First seen', 'created_at', 'number ago'],
             ]}
           />

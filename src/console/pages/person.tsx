@@ -2,7 +2,7 @@
 import {
   Ask,
   Card,
-  Command,
+  CopyButton,
   exact,
   Facts,
   Got,
@@ -36,9 +36,7 @@ export default function PersonPage() {
           <div class="split">
             <div>
               <Card title="Who">
-                <Facts
-                  of={{ uuid: <Command text={person.uuid} />, 'First seen': time(person.created_at), ...ids(person) }}
-                />
+                <Facts of={{ uuid: uuidOf(person), 'First seen': time(person.created_at), ...ids(person) }} />
               </Card>
               <Card title="Properties">
                 <Properties person={person} />
@@ -58,6 +56,14 @@ export default function PersonPage() {
         </Page>
       )}
     </Got>
+  )
+}
+
+function uuidOf({ uuid }: Person) {
+  return (
+    <>
+      <code>{uuid}</code> <CopyButton text={uuid} />
+    </>
   )
 }
 

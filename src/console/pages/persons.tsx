@@ -9,7 +9,6 @@ import {
   List,
   Page,
   pageQuery,
-  plain,
   query,
   Search,
 } from '../kit.ts'
@@ -38,8 +37,8 @@ export default function PersonsPage() {
         none={nobody}
         columns={[
           ['Name', 'name'],
-          ['E-mail', ({ properties }) => plain(properties['email']), 'minor'],
-          ['distinct_id', ({ distinct_ids: ids }) => ids[0], 'minor'],
+          ['E-mail', ({ properties }) => properties['email'] as string, 'minor cut'],
+          ['distinct_id', ({ distinct_ids: ids }) => ids[0], 'minor cut'],
           ['First seen', 'created_at', 'number ago'],
         ]}
       />

@@ -12,19 +12,18 @@ import { Card } from './tiles.tsx'
 
 /** How values of a column are written. */
 const FORMATS = {
-  ago,
-  time,
-  day: (value: string) => time(value, 'day'),
+  ago: (value: string | null) => <time>{ago(value)}</time>,
+  time: (value: string | null) => <time>{time(value)}</time>,
+  day: (value: string | null) => <time>{time(value, 'day')}</time>,
   bytes,
   count: exact,
   code: (value: unknown) => <code>{plain(value)}</code>,
-  /** Texts of strangers, which may be long. */
-  cut: (value: unknown) => <bdi class="cut">{plain(value)}</bdi>,
-  text: (value: unknown) => (value == null ? '' : plain(value)),
+  /** Texts of strangers, which may be long; what has a name only is one of them. */
+  cut: (value: unknown) => <bdi class="cut">{plain(value ?? '')}</bdi>,
 } as const
 
 /** How a column looks: what is `minor` leaves a table where it is narrow, what is `number` stands at the right. */
-type Look = 'minor' | 'number' | Exclude<keyof typeof FORMATS, 'text'>
+type Look = 'minor' | 'number' | keyof typeof FORMATS
 
 /** A column: its head, what of a row stands in it (a name, or a function of the row), and how. */
 export type Column<Row> = readonly [
@@ -117,7 +116,7 @@ function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => Compon
   const read = typeof cell === 'function' ? cell : (row: Row) => row[cell]
   const word = look.split(' ').find((one) => one in FORMATS)
   if (word === undefined && typeof cell === 'function') return cell
-  const format = FORMATS[(word ?? 'text') as 'text']
+  const format = FORMATS[(word ?? 'cut') as 'cut']
   return (row) => format(read(row))
 }
 
