@@ -196,8 +196,6 @@ t.test('the console is as small as it says', async (t) => {
   const all = (kind: string) => files.filter((name) => name.endsWith(kind))
   t.ok(sum(all('.js')) <= 120_000, `all scripts: ${sum(all('.js'))} bytes`)
   t.ok(sum(all('.css')) <= 10_000, `all styles: ${sum(all('.css'))} bytes`)
-  const [charts = ''] = files.filter((name) => name.startsWith('plot-'))
-  t.ok(gzipped(charts) <= 28_000, `charts, which come after the page: ${gzipped(charts)} bytes`)
   for (const path of ['web', 'live']) {
     const fresh = await openWindow(browser, { url: daemon.url })
     const asked: string[] = []
@@ -216,7 +214,7 @@ t.test('the console is as small as it says', async (t) => {
     for (const route of held) await route.continue()
     await fresh.page.locator('main h1').waitFor()
     await fresh.settled()
-    const scripts = asked.flatMap((url) => /assets\/(?!plot-)(.*\.js)$/.exec(url)?.[1] ?? [])
+    const scripts = asked.flatMap((url) => /assets\/(.*\.js)$/.exec(url)?.[1] ?? [])
     t.ok(scripts.length > 2 && sum(scripts) <= 45_000, `scripts of ${path}: ${sum(scripts)} bytes`)
     fresh.isSilent(t)
   }
