@@ -10,7 +10,12 @@ import { fileURLToPath } from 'node:url'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { launchBrowser, startSite } from '../../fixtures/browser.ts'
-import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../../fixtures/daemon.ts'
+import {
+  PERSONAL_KEY,
+  PROJECT_KEY,
+  type SpawnedDaemon,
+  spawnDaemon,
+} from '../../fixtures/daemon.ts'
 import { type StoredEvent, untilStored } from '../../fixtures/event-pages.ts'
 import { closeConnections } from '../../fixtures/exact-client.ts'
 

@@ -13,7 +13,13 @@ import { launchBrowser, startSite } from '../../fixtures/browser.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../../fixtures/daemon.ts'
 import { untilStored } from '../../fixtures/event-pages.ts'
 import { closeConnections } from '../../fixtures/exact-client.ts'
-import { PAGE, type PageGlobals, type Shown, showAll, Visit } from '../../fixtures/flags/flag-page.ts'
+import {
+  PAGE,
+  type PageGlobals,
+  type Shown,
+  showAll,
+  Visit,
+} from '../../fixtures/flags/flag-page.ts'
 import {
   type Decided,
   requestOf,
