@@ -33,11 +33,12 @@ export {
   usePropertyNames,
 } from './parts/filters.tsx'
 export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
+export { List } from './parts/list.tsx'
 export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
 export { pageQuery } from './parts/pager.tsx'
 export type { Line } from './parts/plot.tsx'
 export { PropertyTable, parsed } from './parts/properties.tsx'
 export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
-export { Bar, type Column, List, Table } from './parts/table.tsx'
+export { Bar, type Column, Table } from './parts/table.tsx'
 export { Card, Facts, Page, Tabs, Tile, Tiles, tabOf } from './parts/tiles.tsx'

@@ -109,7 +109,8 @@ export function Form<const Record extends FieldRecord = Readonly<globalThis.Reco
   )
 }
 
-interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Record>, 'action'> {
+/** A question before something is done. */
+export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Record>, 'action'> {
   readonly label: string
   readonly title: string
   readonly action?: string

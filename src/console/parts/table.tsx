@@ -1,14 +1,9 @@
 /** Tables: rows that keys walk through (j, k, Enter), cells that stay text whatever is in them. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { Answered, GetRoute, ValuesOf } from '../base/api.ts'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
-import { useGet } from '../base/loaded.ts'
 import type { Query } from '../base/queries.ts'
 import { TakeAlong } from './copy.tsx'
-import { Shown } from './notice.tsx'
-import { Pager } from './pager.tsx'
-import { Card } from './tiles.tsx'
 
 /** How values of a column are written. */
 const FORMATS = {
@@ -144,43 +139,5 @@ export function Bar({ share, children }: { share: number; children: ComponentChi
       <span class="bar-fill" style={{ width: `${Math.max(0, Math.min(1, share)) * 100}%` }} />
       <span class="bar-words">{children}</span>
     </span>
-  )
-}
-
-/** A row of what a route lists. */
-type RowOf<Name extends GetRoute> = Answered<Name> extends { readonly results: readonly (infer Row)[] } ? Row : never
-
-interface ListProps<Name extends GetRoute> extends Omit<TableProps<RowOf<Name>>, 'rows' | 'label'> {
-  readonly route: Name
-  readonly values?: ValuesOf<Name>
-  /** Of its card, and of the table unless `label` says otherwise. */
-  readonly title: string
-  readonly label?: string
-  readonly aside?: ComponentChildren
-  /** What stands above the rows. */
-  readonly above?: (rows: readonly RowOf<Name>[]) => ComponentChildren
-  /** Which rows are shown. */
-  readonly choose?: (row: RowOf<Name>) => boolean
-}
-
-/** A card with what a route lists, and the way to the other pages of the list. */
-export function List<Name extends GetRoute>(props: ListProps<Name>) {
-  const { route, values, title, label = title, aside, above, choose, ...table } = props
-  const loaded = useGet(route, values)
-  return (
-    <Card title={title} aside={aside}>
-      <Shown of={loaded}>
-        {(data) => {
-          const { results, count = 0 } = data as { results: readonly RowOf<Name>[]; count?: number }
-          return (
-            <>
-              {above?.(results)}
-              <Table label={label} rows={choose ? results.filter(choose) : results} query {...table} />
-              {values && 'offset' in values && <Pager count={count} />}
-            </>
-          )
-        }}
-      </Shown>
-    </Card>
   )
 }

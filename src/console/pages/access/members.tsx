@@ -41,13 +41,19 @@ export function Members() {
       <List
         title="People"
         route="organization/members/"
+        scope="organization:write"
         columns={[
           ['Name', ({ user }) => user.first_name],
           ['E-mail', ({ user }) => user.email],
           ['Since', 'joined_at', 'minor ago'],
           ['Is', (member) => (canWrite ? <LevelChoice member={member} /> : levelName(member.level))],
-          ['', ({ user }) => canWrite && <RemoveMember user={user} />, 'number'],
         ]}
+        drop={{
+          label: 'Remove',
+          title: ({ user }) => `Remove ${user.email}?`,
+          words: 'The keys and sessions of this person end at once. What the person made stays.',
+          submit: ({ user }) => remove('organization/members/{user_uuid}/', { user_uuid: user.uuid }),
+        }}
       />
       {canWrite && <Invitations />}
     </>
@@ -69,60 +75,39 @@ function LevelChoice({ member: { user, level } }: { member: Member }) {
   )
 }
 
-function RemoveMember({ user: { uuid, email } }: Pick<Member, 'user'>) {
-  const submit = () => remove('organization/members/{user_uuid}/', { user_uuid: uuid })
-  return (
-    <Ask label="Remove" title={`Remove ${email}?`} submit={submit}>
-      The keys and sessions of this person end at once. What the person made stays.
-    </Ask>
-  )
-}
-
 function Invitations() {
+  const once = 'Pass this link on; it is shown once and good once, for seven days. No letter is sent.'
   return (
     <List
       title="Invited"
       label="Invitations"
       route="organization/invites/"
-      aside={<Invite />}
+      scope="organization:write"
       none="Nobody."
       columns={[
         ['E-mail', 'target_email'],
         ['As', ({ level }) => levelName(level)],
         ['Made', 'created_at', 'minor ago'],
-        ['', ({ id, target_email: email }) => <TakeBack id={id} email={email} />, 'number'],
       ]}
-    />
-  )
-}
-
-function TakeBack({ id, email }: { id: string; email: string }) {
-  const submit = () => remove('organization/invites/{invite_id}/', { invite_id: id })
-  return (
-    <Ask label="Take back" title={`Take the invitation of ${email} back?`} submit={submit}>
-      Its link opens nothing any more.
-    </Ask>
-  )
-}
-
-function Invite() {
-  return (
-    <Ask
-      label="Invite"
-      title="Invite somebody"
-      action="Make the link"
-      fields={{
-        email: { label: 'E-mail', type: 'email', isRequired: true },
-        level: { kind: 'choice', label: 'As', value: '1', options: LEVELS },
+      make={{
+        label: 'Invite',
+        title: 'Invite somebody',
+        action: 'Make the link',
+        fields: {
+          email: { label: 'E-mail', type: 'email', isRequired: true },
+          level: { kind: 'choice', label: 'As', value: '1', options: LEVELS },
+        },
+        submit: async ({ email, level }) => {
+          const body = { target_email: email, level: Number(level) as Level }
+          const { link } = await post('organization/invites/', {}, body)
+          return <Once text={link ?? ''}>{once}</Once>
+        },
       }}
-      submit={async ({ email, level }) => {
-        const body = { target_email: email, level: Number(level) as Level }
-        const { link } = await post('organization/invites/', {}, body)
-        return (
-          <Once text={link ?? ''}>
-            Pass this link on; it is shown once and good once, for seven days. No letter is sent.
-          </Once>
-        )
+      drop={{
+        label: 'Take back',
+        title: ({ target_email: email }) => `Take the invitation of ${email} back?`,
+        words: 'Its link opens nothing any more.',
+        submit: ({ id }) => remove('organization/invites/{invite_id}/', { invite_id: id }),
       }}
     />
   )
@@ -134,31 +119,26 @@ export function Roles() {
     <List
       title="Roles"
       route="organization/roles/"
-      aside={may('organization:write') && <NewRole />}
+      scope="organization:write"
       none="None: everybody may change flags, unless the default says otherwise."
       columns={[
         ['Name', 'name'],
         ['Flags', ({ feature_flags_access_level: level }) => (level === 37 ? 'may change' : 'may look')],
         ['', (role) => <RoleMembers role={role} />, 'number'],
       ]}
-    />
-  )
-}
-
-function NewRole() {
-  return (
-    <Ask
-      label="New role"
-      title="A new role"
-      action="Make it"
-      fields={{
-        name: { label: 'Name', isRequired: true },
-        level: { kind: 'choice', label: 'Flags', value: '37', options: FLAG_LEVELS },
-      }}
-      submit={async ({ name, level }) => {
-        const body = { name, feature_flags_access_level: Number(level) as 21 | 37 }
-        await post('organization/roles/', {}, body)
-        say(`Role “${name}” made.`)
+      make={{
+        label: 'New role',
+        title: 'A new role',
+        action: 'Make it',
+        fields: {
+          name: { label: 'Name', isRequired: true },
+          level: { kind: 'choice', label: 'Flags', value: '37', options: FLAG_LEVELS },
+        },
+        submit: async ({ name, level }) => {
+          const body = { name, feature_flags_access_level: Number(level) as 21 | 37 }
+          await post('organization/roles/', {}, body)
+          say(`Role “${name}” made.`)
+        },
       }}
     />
   )
