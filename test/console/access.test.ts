@@ -164,7 +164,7 @@ if (browser !== null) {
     await window.press('New key')
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Label').fill('for a script')
-    await window.press('Make it')
+    await window.answer('Make it')
     const value = await dialog.locator('code').innerText()
     t.match(value, /^phx_/)
     t.equal(await statusFor(value), 200)
@@ -173,7 +173,7 @@ if (browser !== null) {
     t.notOk(String(await page.evaluate(READABLE)).includes(value), 'shown once')
     const row = page.getByRole('row', { name: /for a script/ })
     await row.getByRole('button', { name: 'Revoke' }).click()
-    await window.press('Revoke')
+    await window.answer('Revoke')
     await row.waitFor({ state: 'detached' })
     t.equal(await statusFor(value), 401)
 

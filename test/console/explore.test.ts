@@ -162,7 +162,7 @@ if (browser !== null) {
     await window.press('Save')
     await page.getByRole('dialog').getByLabel('Name').fill('Buyers by day')
     await page.getByLabel('On the dashboard').selectOption({ label: 'Sales' })
-    await window.press('Save')
+    await window.answer('Save')
     await page.getByText('Insight “Buyers by day” saved.').waitFor()
     await window.press('Table')
     const explored = await window.rows('Trends')
