@@ -1,6 +1,6 @@
 /** Answers of queries as pictures: one for each kind, and every number a way to who is behind it. */
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { exact, percent, seconds, short } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from './behind.tsx'
@@ -16,12 +16,17 @@ type Open = (behind: Behind) => void
 export function Answer({ query, results }: { query: Query; results: unknown }) {
   const [behind, setBehind] = useState<Behind | null>(null)
   const View = VIEWS[query.kind]
-  if (View === undefined) return <Empty title={`The console draws no ${query.kind}.`} />
+  // A dialog that opens or closes does not draw a thousand rows again.
+  const view = useMemo(
+    () => View && <View query={query} results={results as never} open={setBehind} />,
+    [query, results],
+  )
+  if (view === undefined) return <Empty title={`The console draws no ${query.kind}.`} />
   if (Array.isArray(results) && results.length === 0)
     return <Empty title="No events in this range.">Choose a longer range, or other filters.</Empty>
   return (
     <>
-      <View query={query} results={results as never} open={setBehind} />
+      {view}
       {behind && <PersonsBehind behind={behind} close={() => setBehind(null)} />}
     </>
   )
