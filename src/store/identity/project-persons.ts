@@ -20,7 +20,7 @@ import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import type { DistinctIds } from './distinct-ids.ts'
-import { type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
+import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { mayWait } from './person-changes.ts'
@@ -53,6 +53,7 @@ export class ProjectPersons implements PersonWorld {
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
+  readonly doneJobs: DoneJobs
   readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: () => number
@@ -93,6 +94,7 @@ export class ProjectPersons implements PersonWorld {
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
     this.retention = new ProjectRetention(projectId, tables.retention_rules)
+    this.doneJobs = new DoneJobs(projectId, tables.deletion_jobs)
     this.#groups = new ProjectGroups(projectId, tables.groups)
   }
 
@@ -347,6 +349,7 @@ export class ProjectPersons implements PersonWorld {
       storeSeparation(tables, projectId, number, separation)
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
+    this.doneJobs.store()
     if (!this.#areCountersChanged) return
     store(tables.person_projects, numberKey(projectId), pack(this.counters))
   }
