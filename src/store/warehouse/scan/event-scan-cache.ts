@@ -17,6 +17,7 @@ import {
 import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
+import { placeBehind } from './event-scan-places.ts'
 
 /** What a value costs besides its characters: an estimate. */
 const VALUE_BYTES = 24
@@ -218,10 +219,11 @@ export class ScanCache {
     this.#scan++
     if (this.#checked.has(summaries)) return
     this.#checked.add(summaries)
-    const rowsByFirst = new Map(summaries.map(({ firstSequence, rows }) => [firstSequence, rows]))
     for (const [name, { summary, bytes }] of this.#segments) {
       if (summary.projectId !== projectId) continue
-      if (rowsByFirst.get(summary.firstSequence) === summary.rows) continue
+      const { firstSequence, rows } = summary
+      const now = summaries[placeBehind(summaries, firstSequence - 1)]
+      if (now?.firstSequence === firstSequence && now.rows === rows) continue
       this.#segments.delete(name)
       this.#bytes -= bytes
     }

@@ -9,7 +9,7 @@ import type {
   EventScanRequest,
   LookedAt,
 } from '../../../rules/analytics/event-columns.ts'
-import { OWNER_BITS, OWNER_HAS_SINCE } from '../../identity/person-owners.ts'
+import { OWNER_BITS, OWNER_HAS_SINCE } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
