@@ -47,6 +47,7 @@ export interface StoredSessions extends DenseColumn {
 export class ScanSegment {
   /** Names that events of it have. */
   readonly eventNames: ReadonlySet<string>
+  readonly #sessionStretches: readonly number[] | null
   /** An estimate of the memory that it takes. */
   bytes: number
   /** The number of the scan that used it last. */
@@ -70,9 +71,15 @@ export class ScanSegment {
     this.#summary = summary
     this.#sealed = sealed
     this.#view = null
-    const counts = this.#open().directory.names
+    const { names: counts, sessions } = this.#open().directory
+    this.#sessionStretches = sessions
     this.eventNames = new Set(counts.flatMap(([name, count]) => (count > 0 ? [name] : [])))
     this.bytes = SEGMENT_BYTES + sealed.length + counts.length * VALUE_BYTES
+  }
+
+  /** Whether any of its sessions may have begun in one of these stretches (session-stretches.ts). */
+  mayHoldSessions(stretches: ReadonlySet<number>): boolean {
+    return this.#sessionStretches?.some((stretch) => stretches.has(stretch)) ?? true
   }
 
   get summary(): SegmentSummary {
