@@ -407,7 +407,7 @@ class RunningDaemon implements Daemon {
     this.#metrics.processed(result)
     this.#groupCommit.trim(result.processed)
     this.#flags.processed(result.changedDefinitions)
-    this.#commands.processed(result.commands)
+    this.#commands.processed(result)
     this.#live.stored(result.live ?? [])
   }
 

@@ -6,6 +6,7 @@ import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
+import type { ErasedJob } from '../../ports/warehouse.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
@@ -164,6 +165,8 @@ export interface ProcessResult {
   /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
   readonly changedDefinitions: readonly number[]
   readonly deadLetters: DeadLetterCounts
+  /** Erasures that were carried out, and of which the log does not say so. */
+  readonly erased: readonly ErasedJob[]
   /** Bytes of the data file of environment `events` that hold nothing now. */
   readonly freeBytes?: number
   /** Absent when there is to be no such database. */

@@ -20,7 +20,7 @@ import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import type { DistinctIds } from './distinct-ids.ts'
-import { type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
+import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { mayWait } from './person-changes.ts'
@@ -53,6 +53,7 @@ export class ProjectPersons implements PersonWorld {
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
+  readonly doneJobs: DoneJobs
   readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: () => number
@@ -93,6 +94,7 @@ export class ProjectPersons implements PersonWorld {
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
     this.retention = new ProjectRetention(projectId, tables.retention_rules)
+    this.doneJobs = new DoneJobs(projectId, tables.deletion_jobs)
     this.#groups = new ProjectGroups(projectId, tables.groups)
   }
 
@@ -325,7 +327,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
-    const { projectId } = this
+    const { projectId, counters, owners } = this
     const tables = this.#tables
     for (const [uuid, number] of this.#newUuids) this.#writes.addUuid(uuid, number)
     for (const gone of this.#gone) this.#writes.remove(gone)
@@ -333,7 +335,7 @@ export class ProjectPersons implements PersonWorld {
     unsaved.sort((a, b) => a.state.number - b.state.number)
     for (const entry of unsaved) this.#writes.store(entry)
     this.#writes.finish()
-    this.owners.store()
+    owners.store()
     this.#groups.store()
     this.cohorts.store()
     this.actions.store()
@@ -347,7 +349,7 @@ export class ProjectPersons implements PersonWorld {
       storeSeparation(tables, projectId, number, separation)
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
-    const { counters, owners } = this
+    this.doneJobs.store()
     const haveOwnersChanged = owners.changeCount !== (counters.owners?.count ?? 0)
     if (haveOwnersChanged) counters.owners = owners.changes
     if (!this.#areCountersChanged && !haveOwnersChanged) return
