@@ -20,7 +20,6 @@ import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
 import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
-import type { OwnerChanges } from './person-owners.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
@@ -50,9 +49,24 @@ export interface PersonCounters {
   jobs: number
   /** Cohorts with a fixed list of members. */
   staticCohorts: number[]
-  /** Absent in records of older versions, which count no changes. */
-  owners?: OwnerChanges
+  owners: OwnerChanges
 }
+
+/**
+ * Where owners have changed lately: who has read all of them reads those again, and no others. A function of the
+ * log, however it was divided into commits.
+ */
+export interface OwnerChanges {
+  /** How many changes there were. */
+  readonly count: number
+  /** The chunks of all changes behind this count are among `chunks`. */
+  readonly since: number
+  /** Pairs: D / 256, and the number of the newest change there; in the order of these. */
+  readonly chunks: readonly number[]
+}
+
+/** Of a project whose owners have never changed. */
+const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
 /** A person as it is stored; `json` are its properties. */
 export interface PersonRecord {
@@ -78,8 +92,10 @@ export type RecordTables = ChangeTables & Pick<EventTables, 'persons'>
 /** The counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
 export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
   const numbers = { lastPerson: 0, persons: 0, separations: 0, activity: 0, cohorts: 0, jobs: 0 }
-  const stored = getRecord(table, numberKey(projectId)) as PersonCounters | undefined
-  return stored ?? { ...numbers, groupTypes: [], staticCohorts: [] }
+  const usual = { ...numbers, groupTypes: [], staticCohorts: [], owners: NO_OWNER_CHANGES }
+  // Older versions count no changes of owners.
+  const stored = getRecord(table, numberKey(projectId)) as Partial<PersonCounters> | undefined
+  return { ...usual, ...stored }
 }
 
 /**

@@ -24,7 +24,7 @@ import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-re
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { mayWait } from './person-changes.ts'
-import { NO_OWNER_CHANGES, PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
+import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
   INLINE_IDS_MAX,
@@ -89,7 +89,7 @@ export class ProjectPersons implements PersonWorld {
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
     this.counters = loadPersonCounters(tables.person_projects, projectId)
-    this.owners = new ProjectOwners(tables, projectId, this.counters.owners ?? NO_OWNER_CHANGES)
+    this.owners = new ProjectOwners(tables, projectId, this.counters.owners)
     this.cohorts = new ProjectCohorts(projectId, tables)
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
@@ -350,7 +350,7 @@ export class ProjectPersons implements PersonWorld {
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
     this.doneJobs.store()
-    const haveOwnersChanged = owners.changeCount !== (counters.owners?.count ?? 0)
+    const haveOwnersChanged = owners.changeCount !== counters.owners.count
     if (haveOwnersChanged) counters.owners = owners.changes
     if (!this.#areCountersChanged && !haveOwnersChanged) return
     store(tables.person_projects, numberKey(projectId), pack(counters))
