@@ -326,7 +326,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
-    const { projectId } = this
+    const { projectId, counters, owners } = this
     const tables = this.#tables
     for (const [uuid, number] of this.#newUuids) this.#writes.addUuid(uuid, number)
     for (const gone of this.#gone) this.#writes.remove(gone)
@@ -334,7 +334,7 @@ export class ProjectPersons implements PersonWorld {
     unsaved.sort((a, b) => a.state.number - b.state.number)
     for (const entry of unsaved) this.#writes.store(entry)
     this.#writes.finish()
-    this.owners.store()
+    owners.store()
     this.#groups.store()
     this.cohorts.store()
     this.actions.store()
@@ -349,7 +349,6 @@ export class ProjectPersons implements PersonWorld {
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
     this.doneJobs.store()
-    const { counters, owners } = this
     const haveOwnersChanged = owners.changeCount !== (counters.owners?.count ?? 0)
     if (haveOwnersChanged) counters.owners = owners.changes
     if (!this.#areCountersChanged && !haveOwnersChanged) return
