@@ -113,6 +113,27 @@ t.test(
   },
 )
 
+t.test('with a damaged list of places nothing is written over what it names', async (t) => {
+  const { environment, tables } = open(t.testdir())
+  const writer = new PersonChanges(PROJECT, tables)
+  environment.write(() => {
+    writer.put(5, 1, '{"a":1}', false)
+    writer.put(300, 1, '{"b":1}', false)
+    writer.store()
+    tables.change_places.putSync(pairKey(PROJECT, 0), Buffer.from('no places'))
+  })
+  environment.refresh()
+  const later = new PersonChanges(PROJECT, tables)
+  for (let attempt = 0; attempt < 2; attempt++) {
+    t.throws(() => later.load(300), DamagedRecordError)
+    t.throws(() => environment.write(() => later.put(301, 1, '{}', false)), DamagedRecordError)
+  }
+  environment.write(() => later.store())
+  environment.refresh()
+  t.strictSame(loadChanges(tables, PROJECT, 300), { version: 1, json: '{"b":1}', deltas: '' })
+  await environment.close()
+})
+
 t.test('a changed byte and a missing block are noticed', async (t) => {
   const { environment, tables } = open(t.testdir())
   const writer = new PersonChanges(PROJECT, tables)

@@ -17,7 +17,7 @@
  * the rest to a new one.
  */
 import { crc32 } from 'node:zlib'
-import { DamagedRecordError } from '../faults.ts'
+import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../faults.ts'
 import { bytesOf } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
@@ -113,6 +113,7 @@ interface BlockUse {
 export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
+  readonly #onDamage: DamageListener
   readonly #chunks: Chunk[] = []
   readonly #dirty = new Set<number>()
   readonly #uses = new Map<number, BlockUse>()
@@ -128,9 +129,11 @@ export class PersonChanges {
   #entryBytes = 0
   #written = 0
 
-  constructor(projectId: number, tables: ChangeTables) {
+  /** `onDamage` is told of entries that cannot be moved or added to: they stay as they are. */
+  constructor(projectId: number, tables: ChangeTables, onDamage: DamageListener = refuseDamage) {
     this.#projectId = projectId
     this.#tables = tables
+    this.#onDamage = onDamage
   }
 
   /** The changes of a person as of the last commit, or null. Throws `DamagedRecordError`. */
@@ -192,7 +195,10 @@ export class PersonChanges {
   store(): void {
     if (!this.#isLoaded) return
     const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
-    for (const [number, delta] of deltas) this.#putDelta(number, delta)
+    // A person who cannot be read must not keep everybody's events from being stored.
+    for (const [number, delta] of deltas) {
+      attempt(() => this.#putDelta(number, delta), this.#onDamage)
+    }
     this.#deltas.clear()
     if (this.#written + this.#numbers.length > 0) this.#emptySparse()
     if (this.#numbers.length > 0) this.#writeBlock()
@@ -232,7 +238,8 @@ export class PersonChanges {
         const index = number % CHUNK_PERSONS
         if (chunk?.blocks[index] !== block || chunk.positions[index] !== position) continue
         if (waiting.has(number)) continue
-        const changes = entryOf(key, value, number, position)
+        const changes = attempt(() => entryOf(key, value, number, position), this.#onDamage)
+        if (changes === null) continue
         const version = changes.version ?? WHOLE_VERSION
         this.#put(number, version, textOf(changes), chunk.rooms[index] ?? 0)
         // Until it has its new place, this block still looks current, and may be visited again.
@@ -315,7 +322,10 @@ export class PersonChanges {
   /** Reads the index and counts what is current: some milliseconds for a million persons. */
   #open(): void {
     if (this.#isLoaded) return
-    this.#isLoaded = true
+    // Whoever wrote with half of the index would write over what the other half names.
+    this.#chunks.length = 0
+    this.#uses.clear()
+    this.#sparse.clear()
     const range = keysOf(this.#projectId)
     for (const { key, value } of entriesOf(this.#tables.change_places, range)) {
       checkChunk(key, value)
@@ -337,6 +347,7 @@ export class PersonChanges {
     }
     const last = lastKey(this.#tables.person_changes, range)
     if (last !== undefined) this.#lastBlock = numberInKey(last, 4)
+    this.#isLoaded = true
   }
 }
 

@@ -13,6 +13,7 @@ import type {
   PersonWorld,
 } from '../../rules/persons/person-world.ts'
 import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
+import type { DamageListener } from '../faults.ts'
 import { pack } from '../lmdb/codec.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
 import { type EventTables, numberKey } from '../lmdb/keys.ts'
@@ -76,16 +77,17 @@ export class ProjectPersons implements PersonWorld {
   #currentText = ''
   #currentId = 0
 
-  /** `lastDistinctId` tells the newest D that is stored. */
+  /** `lastDistinctId` tells the newest D that is stored; `onDamage` as of `PersonChanges`. */
   constructor(
     projectId: number,
     tables: EventTables,
     distinctIds: DistinctIds,
     lastDistinctId: () => number,
+    onDamage: DamageListener,
   ) {
     this.projectId = projectId
     this.#tables = tables
-    this.#writes = new PersonWrites(projectId, tables)
+    this.#writes = new PersonWrites(projectId, tables, onDamage)
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
     this.counters = loadPersonCounters(tables.person_projects, projectId)
@@ -152,8 +154,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   addDistinctId(person: PersonState, distinctId: string): void {
-    const id = this.#idOf(distinctId)
-    const entry = this.#entry(person.number)
+    const [id, entry] = [this.#idOf(distinctId), this.#entry(person.number)]
     this.owners.setOwner(id, person.number)
     this.#link(entry, id)
   }
@@ -216,9 +217,8 @@ export class ProjectPersons implements PersonWorld {
   personByNumber(number: number): PersonState | null {
     if (!Number.isInteger(number) || number < 1 || number > this.counters.lastPerson) return null
     const cached = this.#cached(number)
-    if (cached !== undefined) return cached.state
-    if (this.#gone.some((gone) => gone.number === number)) return null
-    return this.#load(number)?.state ?? null
+    if (cached === undefined && this.#gone.some((gone) => gone.number === number)) return null
+    return (cached ?? this.#load(number))?.state ?? null
   }
 
   /** The living person with a uuid, or null. */
@@ -296,9 +296,8 @@ export class ProjectPersons implements PersonWorld {
 
   /** P of those who were changed or removed since the last commit. */
   get changedPersons(): readonly number[] {
-    const unsaved = this.#unsaved.map(({ state }) => state.number)
-    const gone = this.#gone.map(({ number }) => number)
-    return [...new Set([...unsaved, ...gone, ...this.#unread])]
+    const known = [...this.#unsaved.map(({ state }) => state), ...this.#gone]
+    return [...new Set([...known.map(({ number }) => number), ...this.#unread])]
   }
 
   /** Jobs that are not stored yet, oldest first. */

@@ -167,6 +167,10 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).uuidOf(person)
   }
 
+  personlessOf(projectId: number, uuid: string): number | null {
+    return this.#factsOf(projectId).personlessOf(uuid)
+  }
+
   firstPersonless(projectId: number): number {
     return this.#factsOf(projectId).owners.firstPersonless
   }

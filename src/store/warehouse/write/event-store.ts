@@ -107,6 +107,7 @@ export class EventStoreWriter {
       tables,
       this.#distinctIds,
       (projectId) => this.#countersOf(projectId).distinctIds,
+      options.onDamage ?? (() => undefined),
       options.personCacheMax,
     )
     this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
