@@ -8,8 +8,8 @@ import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import type {
   GroupState,
+  PersonEvent,
   PersonState,
-  PersonUpdates,
   PersonWorld,
 } from '../../rules/persons/person-world.ts'
 import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
@@ -72,7 +72,7 @@ export class ProjectPersons implements PersonWorld {
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #hasNewGroupType = false
-  #currentText = ''
+  #current: PersonEvent | null = null
   #currentId = 0
 
   /** `lastDistinctId` tells the newest D that is stored. */
@@ -101,9 +101,9 @@ export class ProjectPersons implements PersonWorld {
     return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
   }
 
-  /** Says that `text` has number D, so that it is not looked up again. */
-  setCurrent(text: string, distinctId: number): void {
-    this.#currentText = text
+  /** Says which D the event at hand has, so that it is not looked up again; null: there is no event. */
+  setCurrent(event: PersonEvent | null, distinctId: number): void {
+    this.#current = event
     this.#currentId = distinctId
   }
 
@@ -112,14 +112,19 @@ export class ProjectPersons implements PersonWorld {
     return number === 0 ? null : this.#entry(number).state
   }
 
+  senderOf(event: PersonEvent): PersonState | null {
+    const number = this.#senderNumber(event)
+    return number === 0 ? null : this.#entry(number).state
+  }
+
   /**
    * Only for a person who is not in memory, and far from the limit: some dozens of such events and the person
    * have less than that.
    */
-  updateUnread(updates: PersonUpdates, eventBytes: number, bytesMax: number): boolean {
-    const { distinctId, properties, automatic } = updates
+  updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
-    const number = this.ownerNumber(distinctId)
+    const { properties, automatic } = event
+    const number = this.#senderNumber(event)
     if (number === 0 || this.#cached(number) !== undefined) return false
     const { changes } = this.#writes
     // The index of e-mail addresses has to know the one before.
@@ -306,7 +311,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** D of a text, or 0 when the project has never seen it. */
   distinctIdOf(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
+    if (this.#isCurrent(text)) return this.#currentId
     return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
   }
 
@@ -362,8 +367,7 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = false
     this.#hasNewGroupType = false
     this.cohorts.haveDefinitionsChanged = false
-    this.#currentId = 0
-    this.#currentText = ''
+    this.setCurrent(null, 0)
     this.#groups.settle()
     this.#writes.settle()
     if (this.#young.size * 2 <= entriesMax) return
@@ -371,8 +375,17 @@ export class ProjectPersons implements PersonWorld {
     this.#young = new Map()
   }
 
+  #senderNumber(event: PersonEvent): number {
+    if (event !== this.#current) return this.ownerNumber(event.distinctId)
+    return this.owners.ownerOf(this.#currentId)
+  }
+
+  #isCurrent(text: string): boolean {
+    return this.#currentId !== 0 && text === this.#current?.distinctId
+  }
+
   #idOf(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
+    if (this.#isCurrent(text)) return this.#currentId
     return this.#distinctIds.idOf(this.projectId, text, this.#lastDistinctId)
   }
 
