@@ -18,8 +18,9 @@ import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
+import type { StoredChanges } from './change-blocks.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
+import { type ChangeTables, loadChanges } from './person-changes.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
