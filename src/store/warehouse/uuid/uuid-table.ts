@@ -8,7 +8,7 @@ const SLOTS_FIRST = 4096
 const BUCKETS = 65_536
 const BUCKET_SHIFT = 16
 /** A full table has some eight. */
-const BUCKET_ENTRIES_MAX = 64
+const INSERTED_ENTRIES = 64
 /** High half, low half, S. */
 const ENTRY_WORDS = 3
 
@@ -107,7 +107,7 @@ export class UuidTable {
 
 /** Sorts entries from `start` to `end` by (high, low), in place. */
 function sortEntries(entries: Uint32Array, start: number, end: number): void {
-  if (end - start > BUCKET_ENTRIES_MAX) {
+  if (end - start > INSERTED_ENTRIES) {
     sortMany(entries.subarray(start * ENTRY_WORDS, end * ENTRY_WORDS))
     return
   }
