@@ -38,10 +38,14 @@ export interface CommitStats {
   readonly bytes: number
 }
 
-/** Events to be erased. */
-export interface ErasureJob {
+/** A job that erases events, by project and number. */
+export interface ErasedJob {
   readonly projectId: number
   readonly number: number
+}
+
+/** Events to be erased. */
+export interface ErasureJob extends ErasedJob {
   readonly job: ErasureTarget
 }
 
@@ -73,6 +77,13 @@ export interface WarehouseWriter {
     isHistorical: boolean,
     bytes: number,
   ): void
+  /**
+   * Events that a job means count as erased from now on, so that such an event may come again: when they are
+   * erased in fact depends on the time that there is. More than once is the same as once.
+   */
+  order(job: ErasureJob): void
+  /** Jobs that were carried out and are not said to be done, each once in the life of this object. */
+  takeCarriedOut(): readonly ErasedJob[]
   /** S of the newest event of a project, gathered or stored; 0 for none. */
   lastSequence(projectId: number): number
   /** Whether storing what is gathered now would leave nothing small behind. */

@@ -158,10 +158,15 @@ t.test('the oldest letters make room beyond the limits', async (t) => {
   const environment = new Environment({
     dataDir: t.testdir(),
     name: 'events',
-    tables: ['dead_letters'],
+    tables: ['dead_letters', 'state'],
   })
   const open = (lettersMax: number, bytesMax: number) =>
-    new DeadLetters(environment.table('dead_letters'), lettersMax, bytesMax)
+    new DeadLetters(
+      environment.table('dead_letters'),
+      environment.table('state'),
+      lettersMax,
+      bytesMax,
+    )
   const add = (letters: DeadLetters, bytes: number) => {
     const raw = Buffer.alloc(bytes)
     letters.add({ projectId: 1, step: 'process', reason: 'x', raw }, 0)

@@ -4,12 +4,10 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
-import { newJob } from '../../src/rules/events/erasure-job.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import {
   PROJECT_KEY,
@@ -22,7 +20,7 @@ import { closeConnections, jsonOf, postJson, send } from '../fixtures/exact-clie
 import { type DecisionDaemon, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { type OrganizationDaemon, startOrganization } from '../fixtures/organization-daemon.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
-import { eventInput, openReader, uuidOf } from '../fixtures/stored-events.ts'
+import { uuidOf } from '../fixtures/stored-events.ts'
 
 const NO_CRITERIA: ErasureCriteria = {
   event: null,
@@ -140,57 +138,18 @@ t.test('what is erased is nowhere any more, and what comes later stays', async (
   log.send(1, tenEvents().slice(0, 6))
   for (let round = 0; round < 5; round++) log.process()
   t.equal(listed(log.reader).length, 11, 'an erased event may come again, others are duplicates')
-  t.same((await verifyStore(dataDir, () => undefined)).findings, [])
-})
 
-t.test('a job goes on where it was, and counts what it has done', async (t) => {
-  const dataDir = await initialised(t)
-  let now = 0
-  // Time goes so fast that one call does one step.
-  const clock = { now: () => 1e12, monotonic: () => (now += 60) }
-  const open = (): EventStoreWriter =>
-    new EventStoreWriter({ dataDir, clock, segmentRowsTarget: 50 })
-  let writer = open()
-  for (let part = 0; part < 4; part++) {
-    for (let index = 0; index < 50; index++) {
-      const number = part * 50 + index
-      const sketch = { uuid: uuidOf(number), name: index % 5 === 0 ? 'kept' : 'gone' }
-      writer.add(eventInput({ ...sketch, properties: { secret: 'x'.repeat(100) + number } }))
-    }
-    writer.commit(part + 1)
-  }
-  writer.persons(1).addJob(
-    newJob({
-      origin: 'request',
-      criteria: { ...NO_CRITERIA, event: 'gone' },
-      requestedBy: 'ann@example.com',
-      requestedAt: '2024-01-01T00:00:00Z',
-      ids: null,
-      rules: [{ event: 'gone', afterMs: null, beforeMs: null }],
-      oldestThrough: 0,
-      arrivedThroughMs: null,
-      through: writer.warehouse.lastSequence(1),
-    }),
-  )
-  writer.commit(5)
-  const reader = openReader(t, dataDir)
-  const seen: (number | undefined)[] = []
-  for (let round = 0; round < 10; round++) {
-    writer.warehouse.maintain(100)
-    const receipt = reader.erasures().receipt(1, 1)
-    seen.push(receipt?.events_removed)
-    if (receipt?.status === 'done') break
-    await writer.close()
-    t.same((await verifyStore(dataDir, () => undefined)).findings, [])
-    writer = open()
-  }
-  await writer.close()
-  t.ok(seen.includes(40) && seen.includes(120), 'there were interruptions in the middle')
-  t.equal(seen.at(-1), 160)
-  const receipt = reader.erasures().receipt(1, 1)
-  t.match(receipt, { status: 'done', finished_at: '2001-09-09T01:46:40.000Z' })
-  t.ok((receipt?.bytes_released ?? 0) > 1000)
-  t.equal(listed(reader).length, 40)
+  log.append(1, { kind: 'erase_events', criteria: { ...NO_CRITERIA, event: 'odd' } })
+  log.send(1, tenEvents())
+  for (let round = 0; round < 3; round++) log.process(true)
+  t.equal(listed(log.reader).length, 16, 'also before it is erased in fact')
+  for (let round = 0; round < 5; round++) log.process()
+  t.equal(listed(log.reader).length, 11)
+  t.match(log.reader.erasures().receipt(1, 2), {
+    events_removed: 5,
+    finished_at: '2024-01-15T12:00:00Z',
+  })
+  t.same((await verifyStore(dataDir, () => undefined)).findings, [])
 })
 
 async function untilDone(daemon: DecisionDaemon, id: unknown, projectId = 1): Promise<object> {

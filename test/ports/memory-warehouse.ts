@@ -8,6 +8,7 @@ import type { RowsWriter } from '../../src/base/rows-writer.ts'
 import type {
   Admission,
   CommitStats,
+  ErasedJob,
   ErasureJob,
   EventIdentity,
   ScanLimits,
@@ -83,6 +84,8 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
   readonly #keys = new Set<string>()
   #gathered: Row[] = []
   #jobs: ErasureJob[] = []
+  #ordered: ErasureJob[] = []
+  #carriedOut: ErasedJob[] = []
 
   constructor(shared: SharedBlocks) {
     this.#shared = shared
@@ -111,6 +114,15 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
     this.#keys.add(this.#keyOf(identity, distinctId))
   }
 
+  order(job: ErasureJob): void {
+    this.#ordered.push(job)
+    this.#findKeys()
+  }
+
+  takeCarriedOut(): readonly ErasedJob[] {
+    return this.#carriedOut.splice(0)
+  }
+
   lastSequence(projectId: number): number {
     return this.#last.get(projectId) ?? 0
   }
@@ -133,7 +145,9 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
 
   maintain(): boolean {
     if (this.#jobs.length > 0) this.#publish({ rows: [], erased: this.#jobs })
+    this.#carriedOut.push(...this.#jobs.map(({ projectId, number }) => ({ projectId, number })))
     this.#jobs = []
+    this.#ordered = []
     return false
   }
 
@@ -141,8 +155,18 @@ export class MemoryWarehouseWriter implements WarehouseWriter {
     if (published.rows.length + published.erased.length === 0) return
     this.#shared.add([Buffer.from(JSON.stringify(published))])
     this.#rows.take(published)
+    this.#gathered = []
+    this.#findKeys()
+  }
+
+  #findKeys(): void {
     this.#keys.clear()
-    for (const row of this.#rows.all) this.#keys.add(keyOf(row))
+    for (const row of [...this.#rows.all, ...this.#gathered]) {
+      const isErased = this.#ordered.some(
+        ({ projectId, job }) => projectId === row.projectId && isMeant(job, row),
+      )
+      if (!isErased) this.#keys.add(keyOf(row))
+    }
   }
 
   #keyOf({ projectId, uuidBytes, uuidOffset, event }: EventIdentity, distinctId: number): string {
@@ -195,6 +219,7 @@ export class MemoryWarehouse implements Warehouse {
         of(request.projectId).scanPieces(request, visit)
       },
       extent: (projectId) => of(projectId).extent(),
+      eventsWithin: (projectId) => of(projectId).eventsWithin(),
       valuesAt: (projectId, sequences, values) =>
         of(projectId).valuesAt(projectId, sequences, values),
       remembered: (_projectId, _name, make) => make(),

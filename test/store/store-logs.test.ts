@@ -70,15 +70,15 @@ t.test('the log of warnings keeps the newest lines', async (t) => {
 
 t.test('dead letters keep what was accepted, and are counted on', async (t) => {
   const dataDir = t.testdir()
-  const clock = { now: () => 1234, monotonic: () => performance.now() }
-  let writer = openWriter(t, dataDir, { clock })
+  let writer = openWriter(t, dataDir)
+  writer.beginBlock(1234)
   const raw = Buffer.from('{"event":"a"}')
   writer.addDeadLetter({ projectId: 3, step: 'process', reason: 'TypeError: x', raw })
   raw.fill(0)
   writer.add(eventInput())
   writer.commit(1)
   await writer.close()
-  writer = openWriter(t, dataDir, { clock })
+  writer = openWriter(t, dataDir)
   const long = 'x'.repeat(5000)
   writer.addDeadLetter({ projectId: 0, step: 'read', reason: long, raw: new Uint8Array(5) })
   writer.commit(2)
@@ -86,7 +86,7 @@ t.test('dead letters keep what was accepted, and are counted on', async (t) => {
   const letters = [...reader.deadLetters()]
   t.match(letters, [
     { number: 1, projectId: 3, step: 'process', reason: 'TypeError: x', storedAtMs: 1234 },
-    { number: 2, projectId: 0, step: 'read', reason: 'x'.repeat(1000) },
+    { number: 2, projectId: 0, step: 'read', reason: 'x'.repeat(1000), storedAtMs: 1234 },
   ])
   t.equal(Buffer.from(letters[0]?.raw ?? []).toString(), '{"event":"a"}')
   t.equal([...reader.deadLetters(1)].length, 1)

@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
 import { formatUuid, writeUuidV7 } from '../../base/ids.ts'
 import { refusal } from '../../base/refusals.ts'
+import type { ErasedJob } from '../../ports/warehouse.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
 import type {
@@ -15,19 +16,23 @@ import type {
 } from '../../rules/events/dead-letters.ts'
 import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
 import { commandText } from '../../rules/persons/logged-command.ts'
-import type { CommandOutcome } from '../threads/tasks.ts'
+import type { ProcessResult } from '../threads/tasks.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { COMMAND_WAIT_MS_MAX, COMMANDS_WAITING_MAX } from './limits.ts'
+import { DAEMON_ACTOR } from './retention-schedule.ts'
 
 /** Commands that give space back: they go on for a while when the disk is nearly full. */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
   'drop_dead_letters',
   'erase_events',
+  'finish_erasure',
   'run_retention',
 ])
 /** In records that belong to no project. */
 const NO_PROJECT = 0
+/** How long after a refusal the log is told again what was erased. */
+const ERASED_AGAIN_MS = 1000
 
 /** What commands work with. */
 export interface PersonCommandOptions {
@@ -99,12 +104,26 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     })
   }
 
-  /** Tells those who wait what became of their commands. */
-  processed(outcomes: readonly CommandOutcome[]): void {
-    for (const { uuid, result } of outcomes) {
+  /** Tells those who wait what became of their commands, and the log what was erased. */
+  processed({ commands, erased }: Pick<ProcessResult, 'commands' | 'erased'>): void {
+    for (const { uuid, result } of commands) {
       const waiting = this.#end(uuid)
       if (result !== null) waiting?.resolve(result)
       else waiting?.reject(refusal('command_failed'))
+    }
+    for (const job of erased) void this.#sayErased(job)
+  }
+
+  /**
+   * When a job has erased its events depends on when there was time. A receipt has to be the same for whoever
+   * processes the log, so it gets the time of this command. What is not said is found again at the next start.
+   */
+  async #sayErased(job: ErasedJob): Promise<void> {
+    try {
+      const command = { kind: 'finish_erasure', job: job.number } as const
+      await this.run(job.projectId, DAEMON_ACTOR, command)
+    } catch {
+      setTimeout(() => void this.#sayErased(job), ERASED_AGAIN_MS).unref()
     }
   }
 

@@ -16,7 +16,7 @@ const PERIOD_MS = 3_600_000
 const FIRST_MS = 60_000
 
 /** Who erases when nobody in person does. */
-const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
+export const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
 
 /** What retention works with. */
 export interface RetentionOptions {

@@ -87,6 +87,7 @@ export class CommandRunner {
       case 'update_action':
         return runActionCommand(step, command)
       case 'erase_events':
+      case 'finish_erasure':
       case 'set_retention':
       case 'run_retention':
         return runErasureCommand(

@@ -2,6 +2,7 @@
  * Carries out commands about dead letters, on the processing thread: letters go and what they become
  * arrives in one transaction, so that a crash neither loses nor doubles anything.
  */
+import { createHash } from 'node:crypto'
 import { parseUuid } from '../../base/ids.ts'
 import { isObject } from '../../base/json.ts'
 import {
@@ -67,14 +68,15 @@ export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
 /** What a letter held, as the log had it; null when that cannot be read. */
 function recordsOf(letter: StoredDeadLetter): readonly LogRecord[] | null {
   try {
-    return readBlock(letter.step === 'read' ? Buffer.from(letter.raw) : blockOf(letter))
+    return letter.step === 'read' ? readBlock(Buffer.from(letter.raw)) : recordsOfEvent(letter)
   } catch {
     return null
   }
 }
 
-/** A block with the one event of a letter. */
-function blockOf({ projectId, storedAtMs, raw, origin }: StoredDeadLetter): Buffer {
+/** The one event of a letter. */
+function recordsOfEvent(letter: StoredDeadLetter): readonly LogRecord[] {
+  const { projectId, storedAtMs, raw, origin } = letter
   const text = Buffer.from(raw).toString()
   const uuid = origin === null ? uuidIn(text) : origin.uuid
   const block = new LogBlockWriter(Buffer.allocUnsafeSlow(raw.length + 1024))
@@ -87,6 +89,19 @@ function blockOf({ projectId, storedAtMs, raw, origin }: StoredDeadLetter): Buff
   block.add({ projectId, flags, arrivedAtMs, sentAtMs, address }, new ParsedEvents([text], [uuid]))
   const bytes = block.finish()
   seal(bytes)
+  const records = readBlock(bytes)
+  for (const record of records) {
+    if (uuid === null) bytes.set(uuidFor(letter, arrivedAtMs), eventUuidOffset(record, 0))
+  }
+  return records
+}
+
+/** A uuid of version 7 that follows from the letter, so that whoever replays it gives the same one. */
+function uuidFor({ number, raw }: StoredDeadLetter, timeMs: number): Uint8Array {
+  const bytes = createHash('sha256').update(`${number} `).update(raw).digest().subarray(0, 16)
+  bytes.writeUIntBE(timeMs, 0, 6)
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f)
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f)
   return bytes
 }
 

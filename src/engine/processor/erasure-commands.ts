@@ -37,6 +37,8 @@ export function runErasureCommand(step: ErasureStep, command: ErasureCommand): C
     case 'set_retention':
       step.persons.retention.set(command.rules)
       return { kind: 'done' }
+    case 'finish_erasure':
+      return finished(step, command.job)
     case 'erase_events':
       return eraseEvents(step, command.criteria)
     case 'run_retention':
@@ -78,6 +80,12 @@ function orderOf({ actor, atMs, lastSequence }: ErasureStep, criteria: ErasureCr
     arrivedThroughMs: null,
     through: lastSequence,
   }
+}
+
+function finished({ persons, atMs }: ErasureStep, job: number): CommandResult {
+  if (job > persons.counters.jobs) return { kind: 'not_found' }
+  persons.doneJobs.add(job, timeText(atMs))
+  return { kind: 'done' }
 }
 
 function added({ persons }: ErasureStep, order: JobOrder): CommandResult {

@@ -49,7 +49,7 @@ import type {
 import { CommandRunner } from './command-runner.ts'
 import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { EventEnrichment } from './event-enrichment.ts'
-import { type Fates, parseEvent, type RecordStep, recordStep } from './record-step.ts'
+import { type Fates, parseEvent, type RecordStep, reasonOf, recordStep } from './record-step.ts'
 
 /**
  * Events gathered for one transaction while there is a backlog. A person is written once for each
@@ -64,7 +64,6 @@ const MAINTAIN_MS_BUSY = 50
 const COMMIT_BYTES = 64 * 1024 * 1024
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
-
 /** What processing works with; all of it is closed with the processor. */
 export interface LogProcessorOptions {
   readonly settings: Pick<
@@ -198,6 +197,7 @@ export class LogProcessor {
       commands: this.#outcomes,
       changedDefinitions,
       deadLetters: this.#store.deadLetters.takeCounts(),
+      erased: this.#warehouse.takeCarriedOut(),
       freeBytes: this.#store.freeBytes(),
       geoIp: this.#enrichment?.takeGeoIpCounts(),
       isIdle,
@@ -254,11 +254,13 @@ export class LogProcessor {
       this.#store.addDeadLetter({ projectId: 0, step: 'read', reason: reasonOf(cause), raw: block })
       return 0
     }
+    this.#store.beginBlock(records.at(-1)?.arrivedAtMs)
     let count = 0
     for (const record of records) {
       this.#addRecord(record)
       count += record.eventCount
     }
+    this.#store.endBlock()
     return count
   }
 
@@ -410,7 +412,7 @@ export class LogProcessor {
       }
       const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
       const result = this.#commands.run(record.projectId, command, uuidBytes)
-      this.#store.dropped.erase(record.projectId, this.#store.persons(record.projectId))
+      this.#store.noteErasures(record.projectId)
       this.#outcomes.push({ uuid, result })
     } catch (cause) {
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
@@ -443,8 +445,4 @@ export class LogProcessor {
   #takeFates(): readonly ProjectFates[] {
     return [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates }))
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)
 }

@@ -52,3 +52,8 @@ export function recordStep(
 export function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
   return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
 }
+
+/** What a dead letter says about why. */
+export function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)
+}

@@ -6,6 +6,7 @@ import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
+import type { ErasedJob } from '../../ports/warehouse.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
@@ -47,8 +48,6 @@ export interface ThreadSettings {
   readonly openWrites?: Int32Array
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
-  /** Shared by all threads: the requests of SDKs that have come, modulo 2^32. */
-  readonly frontRequests?: Int32Array
   /** Shared by all threads: the last block of the log that was appended, once there is one. */
   readonly logReach?: BigInt64Array
 }
@@ -73,11 +72,7 @@ export interface EnrichmentSettings {
  * What the settings of the daemon say to its threads, with the memory that it shares with them; all threads of a
  * daemon get the same object.
  */
-export function threadSettings(
-  settings: Settings,
-  damageCount: Int32Array,
-  frontRequests: Int32Array,
-): ThreadSettings {
+export function threadSettings(settings: Settings, damageCount: Int32Array): ThreadSettings {
   const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
@@ -89,7 +84,6 @@ export function threadSettings(
     logLevel: settings.logLevel,
     logFormat: settings.logFormat,
     damageCount,
-    frontRequests,
     logReach: new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT)),
   }
 }
@@ -171,6 +165,8 @@ export interface ProcessResult {
   /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
   readonly changedDefinitions: readonly number[]
   readonly deadLetters: DeadLetterCounts
+  /** Erasures that were carried out, and of which the log does not say so. */
+  readonly erased: readonly ErasedJob[]
   /** Bytes of the data file of environment `events` that hold nothing now. */
   readonly freeBytes?: number
   /** Absent when there is to be no such database. */

@@ -30,7 +30,13 @@ export interface DeletionJob extends ErasureTarget {
   /** E-mail address of the user, '' for the daemon itself. */
   readonly requestedBy: string
   readonly requestedAt: string
+  /** What the log says: when it was first heard that the job is carried out. */
   readonly doneAt: string | null
+  /**
+   * This store has erased everything that is meant. Together with `doneAt` the job is over. Absent in jobs of
+   * old versions, which were carried out when they were done.
+   */
+  readonly isCarriedOut?: boolean
   /** Retention by size: when the newest event that goes for it arrived, milliseconds. */
   readonly arrivedThroughMs: number | null
   /** S up to which everything is done. */
@@ -41,7 +47,13 @@ export interface DeletionJob extends ErasureTarget {
   readonly damagedSegments: number
 }
 
-type JobProgress = 'doneAt' | 'progress' | 'deletedRows' | 'releasedBytes' | 'damagedSegments'
+type JobProgress =
+  | 'doneAt'
+  | 'isCarriedOut'
+  | 'progress'
+  | 'deletedRows'
+  | 'releasedBytes'
+  | 'damagedSegments'
 
 /** What a new job says. */
 export type JobOrder = Omit<DeletionJob, JobProgress>
@@ -49,7 +61,18 @@ export type JobOrder = Omit<DeletionJob, JobProgress>
 /** A job that has not begun. */
 export function newJob(order: JobOrder): DeletionJob {
   const figures = { progress: 0, deletedRows: 0, releasedBytes: 0, damagedSegments: 0 }
-  return { ...order, doneAt: null, ...figures }
+  return { ...order, doneAt: null, isCarriedOut: false, ...figures }
+}
+
+/** Whether a store still has something to erase for a job. */
+export function isToCarryOut({ isCarriedOut, doneAt }: DeletionJob): boolean {
+  return isCarriedOut === undefined ? doneAt === null : !isCarriedOut
+}
+
+/** A job that is over says what was asked for, and whom it concerned only as far as it was asked. */
+export function withoutNeedlessIds(job: DeletionJob): DeletionJob {
+  const isOver = job.doneAt !== null && !isToCarryOut(job)
+  return isOver && job.ids !== null ? { ...job, ids: [] } : job
 }
 
 /** A job as its receipt says it. */

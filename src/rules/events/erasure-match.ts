@@ -43,6 +43,23 @@ export function overlaps(rule: ErasureRule | null, firstMs: number, lastMs: numb
   return (afterMs === null || lastMs >= afterMs) && (beforeMs === null || firstMs < beforeMs)
 }
 
+/** Whether one event is meant: its S, D, name and time. */
+export function isMeant(
+  match: ErasureMatch,
+  sequence: number,
+  distinctId: number,
+  name: string,
+  timestampMs: number,
+): boolean {
+  if (sequence > match.through) return false
+  if (match.spans !== null) {
+    const span = match.spans.get(distinctId)
+    if (span === undefined || sequence <= span[0] || sequence > span[1]) return false
+  }
+  if (sequence <= match.oldestThrough) return true
+  return overlaps(ruleOf(match, name), timestampMs, timestampMs)
+}
+
 /** Whether some of these events may be meant. */
 export function mayMatch(match: ErasureMatch, span: EventSpan): boolean {
   if (span.firstSequence > match.through) return false

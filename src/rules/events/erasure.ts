@@ -129,6 +129,8 @@ export interface ErasurePage {
 export type ErasureCommand =
   | { readonly kind: 'erase_events'; readonly criteria: ErasureCriteria }
   | { readonly kind: 'set_retention'; readonly rules: RetentionRules }
+  /** From the daemon itself: a job is carried out. Its receipt gets the time of this command, if it has none. */
+  | { readonly kind: 'finish_erasure'; readonly job: number }
   /** Says every moment that it means, so that a replay erases the same events. */
   | {
       readonly kind: 'run_retention'

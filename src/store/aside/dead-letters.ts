@@ -15,6 +15,7 @@ import type {
 } from '../../rules/events/dead-letter.ts'
 import { pack, seal, unpack } from '../lmdb/codec.ts'
 import type { Entry, Table } from '../lmdb/environment.ts'
+import { readNumber, storeNumber } from '../lmdb/event-state.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
 import { entriesOf } from '../lmdb/records.ts'
 import { LETTER_REASON_UNITS_MAX, LETTERS_BYTES_MAX, LETTERS_MAX } from './limits.ts'
@@ -37,9 +38,12 @@ type Head = readonly [
 /** Reads and writes dead letters. For the one writing thread. */
 export class DeadLetters {
   readonly #table: Table
-  #pending: StoredDeadLetter[] = []
-  #removed: number[] = []
-  /** The letters that are stored. */
+  readonly #state: Table
+  /** What the next `store` writes, by number, with its value. */
+  readonly #pending = new Map<number, readonly [letter: StoredDeadLetter, value: Buffer]>()
+  /** What it removes. */
+  readonly #removed = new Set<number>()
+  /** All letters, stored or not: what is kept must not depend on when they are stored. */
   readonly #ring: RecordRing<number>
   #isLoaded = false
   #last = 0
@@ -47,35 +51,56 @@ export class DeadLetters {
   /** Letters that were ever noted by this object. */
   added = 0
 
-  constructor(table: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
+  constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
     this.#table = table
+    this.#state = state
     this.#ring = new RecordRing(lettersMax, bytesMax)
   }
 
-  /** Number of the newest letter, 0 when there is none. */
+  /** Number of the newest letter that there ever was, 0 when there was none. */
   get newest(): number {
     this.#load()
     return this.#last
   }
 
-  /** Notes a copy of a letter; it is stored by the next `store`. */
-  add(letter: DeadLetter, nowMs: number): void {
-    this.#load()
+  /** Notes a copy of a letter, with the time of the log; it is stored by the next `store`. */
+  add(letter: DeadLetter, logTimeMs: number): void {
+    const ring = this.#load()
     this.added++
-    this.#pending.push({
+    const stored = {
       ...letter,
       reason: letter.reason.slice(0, LETTER_REASON_UNITS_MAX),
       raw: Buffer.from(letter.raw),
       number: ++this.#last,
-      storedAtMs: nowMs,
+      storedAtMs: logTimeMs,
       origin: letter.origin === undefined ? null : copyOf(letter.origin),
-    })
+    }
+    const packed = pack(headOf(stored))
+    const length = Buffer.allocUnsafe(4)
+    length.writeUInt32LE(packed.length)
+    const value = seal(numberKey(stored.number), length, packed, stored.raw)
+    this.#pending.set(stored.number, [stored, value])
+    ring.add(stored.number, value.length)
+    for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
+      this.#forget(oldest)
+      this.#forgotten++
+    }
   }
 
-  /** Letters that are stored, behind `after` up to `through`. Throws `DamagedRecordError`. */
+  /**
+   * Letters behind `after` up to `through`, those that wait for `store` included; such as come meanwhile are
+   * not among them. Throws `DamagedRecordError`.
+   */
   *some(after: number, through: number, limit: number): Generator<StoredDeadLetter> {
+    const waiting = [...this.#pending.values()].filter(([{ number }]) => number > after)
     let count = 0
     for (const letter of readDeadLetters(this.#table, after)) {
+      if (letter.number > through || count === limit) return
+      if (this.#removed.has(letter.number)) continue
+      count++
+      yield letter
+    }
+    for (const [letter] of waiting) {
       if (letter.number > through || count++ === limit) return
       yield letter
     }
@@ -84,32 +109,23 @@ export class DeadLetters {
   /** Notes that a letter is not needed any more; it is removed by the next `store`. */
   remove(number: number): void {
     this.#load()
-    this.#removed.push(number)
+    this.#forget(number)
   }
 
   /** Stores what was noted. Only in a write transaction. */
   store(): void {
-    if (this.#pending.length === 0 && this.#removed.length === 0) return
-    const ring = this.#load()
-    for (const letter of this.#pending) {
-      const key = numberKey(letter.number)
-      const packed = pack(headOf(letter))
-      const length = Buffer.allocUnsafe(4)
-      length.writeUInt32LE(packed.length)
-      const value = seal(key, length, packed, letter.raw)
-      void this.#table.put(key, value)
-      ring.add(letter.number, value.length)
+    if (this.#pending.size === 0 && this.#removed.size === 0) return
+    for (const [number, [, value]] of this.#pending) {
+      void this.#table.put(numberKey(number), value)
     }
-    for (const number of this.#removed) this.#forget(number)
-    this.#pending = []
-    this.#removed = []
-    for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
-      this.#forget(oldest)
-      this.#forgotten++
-    }
+    for (const number of this.#removed) void this.#table.remove(numberKey(number))
+    this.#pending.clear()
+    this.#removed.clear()
+    // The table tells the newest only as long as that one is there.
+    storeNumber(this.#state, 'letters', this.#last)
   }
 
-  /** What is stored now. Cost: reads all letters, once. */
+  /** What there is now. Cost: reads all letters, once. */
   takeCounts(): DeadLetterCounts {
     const { count, bytes } = this.#load()
     const counts = { count, bytes, forgotten: this.#forgotten }
@@ -119,7 +135,7 @@ export class DeadLetters {
 
   #forget(number: number): void {
     this.#ring.delete(number)
-    void this.#table.remove(numberKey(number))
+    if (!this.#pending.delete(number)) this.#removed.add(number)
   }
 
   #load(): RecordRing<number> {
@@ -129,6 +145,7 @@ export class DeadLetters {
       this.#last = numberInKey(key, 0)
       this.#ring.add(this.#last, value.length)
     }
+    this.#last = Math.max(this.#last, readNumber(this.#state, 'letters') ?? 0)
     return this.#ring
   }
 }

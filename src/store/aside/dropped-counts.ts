@@ -19,12 +19,20 @@ const HOUR_MS = 3_600_000
 
 type Counts = Partial<Record<DropReason, number>>
 
+/** What was counted of a project since the last `store`. */
+interface Added {
+  readonly hours: Map<number, Counts>
+  /** The newest hour since the last `expire`; 0: none. */
+  newest: number
+  /** Stored hours before this one go. */
+  firstKept: number
+}
+
 /** Writes counts. For the one writing thread. */
 export class DroppedCounts {
   readonly #table: Table
   readonly #onDamage: DamageListener
-  /** Of each project what was counted since the last `store`, by hour. */
-  readonly #added = new Map<number, Map<number, Counts>>()
+  readonly #added = new Map<number, Added>()
 
   /** `onDamage`: told of counts that are damaged; they begin anew. */
   constructor(table: Table, onDamage: DamageListener) {
@@ -35,17 +43,31 @@ export class DroppedCounts {
   /** Counts an event; it is stored by the next `store`. */
   add(projectId: number, arrivedAtMs: number, reason: DropReason): void {
     const hour = Math.min(Math.max(Math.floor(arrivedAtMs / HOUR_MS), 0), NUMBER_MAX)
-    const hours = getOrAdd(this.#added, projectId, () => new Map<number, Counts>())
-    const counts = getOrAdd(hours, hour, (): Counts => ({}))
+    const newAdded = (): Added => ({ hours: new Map(), newest: 0, firstKept: 0 })
+    const added = getOrAdd(this.#added, projectId, newAdded)
+    const counts = getOrAdd(added.hours, hour, (): Counts => ({}))
     counts[reason] = (counts[reason] ?? 0) + 1
+    added.newest = Math.max(added.newest, hour)
+  }
+
+  /** Lets go what is too old at a moment, of projects that something was counted of since the last call. */
+  expire(atMs: number): void {
+    for (const added of this.#added.values()) {
+      if (added.newest === 0) continue
+      // An event from a clock that is ahead makes nothing old.
+      const firstKept = Math.min(added.newest, Math.floor(atMs / HOUR_MS)) - DROPPED_HOURS_MAX
+      for (const hour of added.hours.keys()) if (hour < firstKept) added.hours.delete(hour)
+      added.firstKept = Math.max(added.firstKept, firstKept)
+      added.newest = 0
+    }
   }
 
   /** Stores what was counted: one record for each hour. Only in a write transaction. */
-  store(nowMs: number): void {
-    for (const [projectId, hours] of this.#added) {
-      let newest = 0
+  store(): void {
+    for (const [projectId, { hours, firstKept }] of this.#added) {
+      const range = { start: pairKey(projectId, 0), end: pairKey(projectId, firstKept) }
+      removeRange(this.#table, range)
       for (const [hour, added] of hours) {
-        newest = Math.max(newest, hour)
         const key = pairKey(projectId, hour)
         const stored = attempt(() => getRecord(this.#table, key), this.#onDamage)
         // Written below; the checksum says that it is unchanged.
@@ -56,10 +78,6 @@ export class DroppedCounts {
         }
         putRecord(this.#table, key, counts)
       }
-      // An event from a clock that is ahead makes nothing old.
-      const kept = Math.min(newest, Math.floor(nowMs / HOUR_MS)) - DROPPED_HOURS_MAX
-      const range = { start: pairKey(projectId, 0), end: pairKey(projectId, Math.max(0, kept)) }
-      removeRange(this.#table, range)
     }
     this.#added.clear()
   }

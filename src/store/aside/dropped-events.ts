@@ -132,10 +132,9 @@ export class DroppedEvents {
     }
   }
 
-  /** Stores what was noted, and removes what is too old. Only in a write transaction. */
-  store(nowMs: number): void {
+  /** Stores what was noted and removed. Only in a write transaction. */
+  store(): void {
     this.#load()
-    this.#expire(nowMs)
     for (const key of this.#removed) void this.#table.remove(key)
     for (const { key, head, data } of this.#changed) {
       if (data === null) continue
@@ -177,11 +176,15 @@ export class DroppedEvents {
     if (entry.data === null) this.#removed.push(entry.key)
   }
 
-  /** Those who came first are the oldest; a clock that was wrong puts events far off into the other direction. */
-  #expire(nowMs: number): void {
+  /**
+   * Removes what is too old at a moment. Those who came first are the oldest; a clock that was wrong puts
+   * events far off into the other direction.
+   */
+  expire(atMs: number): void {
+    this.#load()
     for (const name of this.#all.keys()) {
       const entry = this.#entries.get(name)
-      if (entry === undefined || Math.abs(nowMs - entry.head[4]) <= KEPT_MS) return
+      if (entry === undefined || Math.abs(atMs - entry.head[4]) <= KEPT_MS) return
       this.#forget(name, entry)
     }
   }
@@ -239,10 +242,19 @@ export class DroppedWriter {
     }
   }
 
+  /**
+   * Lets go what is too old at the moment of a block, of all that the blocks before it led to: what is kept
+   * must not depend on how many blocks a commit takes together.
+   */
+  expire(atMs: number): void {
+    this.#events.expire(atMs)
+    this.#counts.expire(atMs)
+  }
+
   /** Stores what was gathered. Only in a write transaction. */
-  store(nowMs: number): void {
-    this.#events.store(nowMs)
-    this.#counts.store(nowMs)
+  store(): void {
+    this.#events.store()
+    this.#counts.store()
   }
 }
 

@@ -4,7 +4,11 @@
  * `retention_rules`: project u32 -> JSON of `RetentionRules`, sealed; a project without a record keeps everything.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
-import type { DeletionJob } from '../../rules/events/erasure-job.ts'
+import {
+  type DeletionJob,
+  isToCarryOut,
+  withoutNeedlessIds,
+} from '../../rules/events/erasure-job.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getJson, jsonOf, putJson } from '../lmdb/records.ts'
@@ -16,9 +20,48 @@ export interface OpenJob {
   readonly job: DeletionJob
 }
 
-/** Stores a job. Only in a write transaction. */
+/** Stores a new job. Only in a write transaction. */
 export function storeJob(table: Table, { projectId, number, job }: OpenJob): void {
   putJson(table, pairKey(projectId, number), job)
+}
+
+/**
+ * Stores how far a job has come; whether it is done is left as it is, and answered. Only in a write
+ * transaction.
+ */
+export function storeProgress(table: Table, { projectId, number, job }: OpenJob): boolean {
+  const key = pairKey(projectId, number)
+  const doneAt = getJson<DeletionJob>(table, key)?.doneAt ?? null
+  putJson(table, key, withoutNeedlessIds({ ...job, doneAt }))
+  return doneAt !== null
+}
+
+/** Jobs of one project that are done since the last commit, in the processing thread. */
+export class DoneJobs {
+  readonly #projectId: number
+  readonly #table: Table
+  #done: (readonly [number: number, doneAt: string])[] = []
+
+  constructor(projectId: number, table: Table) {
+    this.#projectId = projectId
+    this.#table = table
+  }
+
+  /** Notes that a job is done, by its number. */
+  add(number: number, doneAt: string): void {
+    this.#done.push([number, doneAt])
+  }
+
+  /** Stores it, unless a job was done before. Only in a write transaction, and behind new jobs. */
+  store(): void {
+    for (const [number, doneAt] of this.#done) {
+      const key = pairKey(this.#projectId, number)
+      const job = getJson<DeletionJob>(this.#table, key)
+      if (job === null || job.doneAt !== null) continue
+      putJson(this.#table, key, withoutNeedlessIds({ ...job, doneAt }))
+    }
+    this.#done = []
+  }
 }
 
 /** The jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
@@ -27,9 +70,9 @@ export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
   return jobsIn(table, { start, end: pairKey(projectId, 0), reverse: true })
 }
 
-/** The jobs of all projects that are not done, oldest first. Throws `DamagedRecordError`. */
+/** The jobs of all projects that are not over, oldest first. Throws `DamagedRecordError`. */
 export function loadOpenJobs(table: Table): OpenJob[] {
-  return [...jobsIn(table)].filter(({ job }) => job.doneAt === null)
+  return [...jobsIn(table)].filter(({ job }) => job.doneAt === null || isToCarryOut(job))
 }
 
 /** Events that all erasures of a project have removed so far. Cost: all its jobs. Throws `DamagedRecordError`. */

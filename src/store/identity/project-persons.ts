@@ -20,11 +20,11 @@ import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import type { DistinctIds } from './distinct-ids.ts'
-import { type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
+import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { mayWait } from './person-changes.ts'
-import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
+import { NO_OWNER_CHANGES, PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
   INLINE_IDS_MAX,
@@ -53,6 +53,7 @@ export class ProjectPersons implements PersonWorld {
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
+  readonly doneJobs: DoneJobs
   readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: () => number
@@ -88,11 +89,12 @@ export class ProjectPersons implements PersonWorld {
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
     this.counters = loadPersonCounters(tables.person_projects, projectId)
-    this.owners = new ProjectOwners(tables, projectId)
+    this.owners = new ProjectOwners(tables, projectId, this.counters.owners ?? NO_OWNER_CHANGES)
     this.cohorts = new ProjectCohorts(projectId, tables)
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
     this.retention = new ProjectRetention(projectId, tables.retention_rules)
+    this.doneJobs = new DoneJobs(projectId, tables.deletion_jobs)
     this.#groups = new ProjectGroups(projectId, tables.groups)
   }
 
@@ -352,8 +354,12 @@ export class ProjectPersons implements PersonWorld {
       storeSeparation(tables, projectId, number, separation)
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
-    if (!this.#areCountersChanged) return
-    store(tables.person_projects, numberKey(projectId), pack(this.counters))
+    this.doneJobs.store()
+    const { counters, owners } = this
+    const haveOwnersChanged = owners.changeCount !== (counters.owners?.count ?? 0)
+    if (haveOwnersChanged) counters.owners = owners.changes
+    if (!this.#areCountersChanged && !haveOwnersChanged) return
+    store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
   /** After a commit: everything is stored; the cache forgets when it holds more than `entriesMax`. */

@@ -4,6 +4,8 @@
  * | name            | meaning                                                                       |
  * |-----------------|-------------------------------------------------------------------------------|
  * | `position`      | the last sequence of the log whose events are stored                          |
+ * | `log_time`      | when the newest record up to there arrived, milliseconds                      |
+ * | `letters`       | the newest number that a dead letter ever had                                 |
  * | `seed`          | of the fingerprints (uuid-fingerprint.ts)                                     |
  * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
  * | `flags_version` | the largest version of environment `flags` that processing has seen           |

@@ -157,7 +157,14 @@ export function chunkKey(run: number, kind: number, chunk: number): Buffer {
 }
 
 /** What table `state` holds. */
-export const STATE_NUMBERS = ['position', 'seed', 'log_through', 'flags_version'] as const
+export const STATE_NUMBERS = [
+  'position',
+  'log_time',
+  'letters',
+  'seed',
+  'log_through',
+  'flags_version',
+] as const
 /** One of `STATE_NUMBERS`. */
 export type StateNumber = (typeof STATE_NUMBERS)[number]
 

@@ -7,25 +7,43 @@ import type { RowIdentity, SegmentView } from '../format/segment-view.ts'
 import { DUPLICATE_VIEWS_MAX } from '../limits.ts'
 import type { OpenProject } from './open-project.ts'
 
+/** Whether an event counts as erased: its S, D, name and, when that matters, its time. */
+export type ErasedTest = (
+  projectId: number,
+  sequence: number,
+  row: RowIdentity,
+  timestampMs: () => number,
+) => boolean
+
 /** Compares events with those at given places. */
 export class DuplicateCheck {
   readonly #segments: SegmentTables
+  readonly #isErased: ErasedTest
   #views: SegmentView[] = []
 
-  constructor(segments: SegmentTables) {
+  constructor(segments: SegmentTables, isErased: ErasedTest) {
     this.#segments = segments
+    this.#isErased = isErased
   }
 
   /** Whether the event is at one of these S of the project. Throws `DamagedRecordError`. */
   isAmong(sequences: readonly number[], project: OpenProject, row: RowIdentity): boolean {
+    const { projectId } = project
     for (const sequence of sequences) {
       // Sequences of other projects with the same fingerprint may not exist in this one.
       if (sequence > project.rows) continue
       const pending = project.isPendingRow(sequence, row)
-      if (pending === true) return true
-      if (pending !== null) continue
-      const view = this.#viewOf(project.projectId, sequence)
-      if (view.isRow(sequence - view.summary.firstSequence, row)) return true
+      if (pending === false) continue
+      if (pending === true) {
+        const timeOf = (): number => project.pendingTimeOf(sequence)
+        if (this.#isErased(projectId, sequence, row, timeOf)) continue
+        return true
+      }
+      const view = this.#viewOf(projectId, sequence)
+      const index = sequence - view.summary.firstSequence
+      if (!view.isRow(index, row)) continue
+      const timeOf = (): number => view.timestamps[index] ?? 0
+      if (!this.#isErased(projectId, sequence, row, timeOf)) return true
     }
     return false
   }

@@ -3,9 +3,17 @@
  * the rows that it means; after each segment its progress is stored with the rewritten segment in one
  * transaction.
  */
-import { type ErasureMatch, erasureMatch, mayMatch } from '../../../rules/events/erasure-match.ts'
+import { getOrAdd } from '../../../base/maps.ts'
+import type { ErasedJob, ErasureJob } from '../../../ports/warehouse.ts'
+import { isToCarryOut } from '../../../rules/events/erasure-job.ts'
+import {
+  type ErasureMatch,
+  erasureMatch,
+  isMeant,
+  mayMatch,
+} from '../../../rules/events/erasure-match.ts'
 import { attempt, type DamagedRecordError, type DamageListener } from '../../faults.ts'
-import { loadOpenJobs, type OpenJob, storeJob } from '../../identity/erasure-records.ts'
+import { loadOpenJobs, type OpenJob, storeProgress } from '../../identity/erasure-records.ts'
 import type { Environment } from '../../lmdb/environment.ts'
 import type { EventsTable } from '../../lmdb/keys.ts'
 import { countRows, matchedRows } from '../erase/matched-rows.ts'
@@ -13,6 +21,7 @@ import { SegmentBuilder } from '../format/segment-builder.ts'
 import type { SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_SMALL, type SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables } from '../format/segment-tables.ts'
+import type { RowIdentity } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { replaceSegments } from './segment-compactor.ts'
 import { appendSegment } from './segment-merge.ts'
@@ -23,8 +32,6 @@ export interface EventErasureOptions {
   readonly segments: SegmentTables
   readonly encoder: SegmentEncoder
   readonly projectOf: (projectId: number) => OpenProject
-  /** Milliseconds since 1970. */
-  readonly now: () => number
   readonly onDamage: DamageListener
 }
 
@@ -39,10 +46,43 @@ export class EventErasure {
   readonly #options: EventErasureOptions
   readonly #waiting: OpenJob[]
   #running: RunningJob | null = null
+  /** What was ordered and is not carried out, by project and number. */
+  readonly #ordered = new Map<number, Map<number, ErasureMatch>>()
+  readonly #carriedOut: ErasedJob[]
 
   constructor(options: EventErasureOptions) {
     this.#options = options
-    this.#waiting = loadOpenJobs(options.environment.tables.deletion_jobs)
+    const jobs = loadOpenJobs(options.environment.tables.deletion_jobs)
+    this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
+    this.#carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(numberOf)
+    for (const job of this.#waiting) this.order(job)
+  }
+
+  /** As `WarehouseWriter.order`. */
+  order({ projectId, number, job }: ErasureJob): void {
+    const newJobs = () => new Map<number, ErasureMatch>()
+    const ordered = getOrAdd(this.#ordered, projectId, newJobs)
+    getOrAdd(ordered, number, () => erasureMatch(job))
+  }
+
+  /** Whether an event counts as erased, though it may be there. */
+  isOrdered(
+    projectId: number,
+    sequence: number,
+    { distinctId, name }: RowIdentity,
+    timestampMs: () => number,
+  ): boolean {
+    const ordered = this.#ordered.get(projectId)
+    if (ordered === undefined) return false
+    for (const match of ordered.values()) {
+      if (isMeant(match, sequence, distinctId, name, timestampMs())) return true
+    }
+    return false
+  }
+
+  /** As `WarehouseWriter`. */
+  takeCarriedOut(): readonly ErasedJob[] {
+    return this.#carriedOut.splice(0)
   }
 
   /** Takes on jobs that are stored. */
@@ -110,7 +150,7 @@ export class EventErasure {
     progress(job, { deletedRows: deletedRows + count, releasedBytes: releasedBytes + released })
     environment.write(() => {
       replaceSegments(segments, projects, project, [view], rewritten)
-      storeJob(deletion_jobs, job.open)
+      storeProgress(deletion_jobs, job.open)
     })
     return true
   }
@@ -121,13 +161,22 @@ export class EventErasure {
   }
 
   #finish(job: RunningJob): void {
-    const { environment, now } = this.#options
-    const doneAt = new Date(now()).toISOString()
-    // The receipt says what was asked for, and whom it concerned only as far as it was asked.
-    progress(job, { doneAt, ids: job.open.job.ids === null ? null : [] })
-    environment.write(() => storeJob(environment.tables.deletion_jobs, job.open))
+    const { environment } = this.#options
+    progress(job, { isCarriedOut: true })
+    const { deletion_jobs } = environment.tables
+    const isDone = environment.write(() => storeProgress(deletion_jobs, job.open))
+    const { projectId, number } = job.open
+    const ordered = this.#ordered.get(projectId)
+    ordered?.delete(number)
+    if (ordered?.size === 0) this.#ordered.delete(projectId)
+    if (!isDone) this.#carriedOut.push(numberOf(job.open))
     this.#running = null
   }
+}
+
+/** What names a job. */
+function numberOf({ projectId, number }: OpenJob): ErasedJob {
+  return { projectId, number }
 }
 
 /** Notes what has become of a job. */

@@ -6,7 +6,6 @@
  *
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
-import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { formatUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
 import type { OutboxWriter } from '../../../ports/outbox.ts'
@@ -72,7 +71,6 @@ export interface EventInput extends EventIdentity {
 export class EventStoreWriter {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
-  readonly #clock: Clock
   readonly #distinctIds: DistinctIds
   readonly #persons: PersonStore
   readonly #warnings: WarningLog
@@ -91,11 +89,12 @@ export class EventStoreWriter {
   /** D of the newest stored distinct_id of `#current`. */
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
   #position: number
+  /** Time of the log: when the newest record that was read had arrived, whatever the clocks here say. */
+  #logTimeMs: number
   #witness: Witness
 
   /** Opens or creates the environment. Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
   constructor(options: EventStoreOptions) {
-    this.#clock = options.clock ?? SYSTEM_CLOCK
     this.#environment = new Environment({
       dataDir: options.dataDir,
       name: EVENTS_ENVIRONMENT,
@@ -112,9 +111,10 @@ export class EventStoreWriter {
       options.personCacheMax,
     )
     this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
-    this.deadLetters = new DeadLetters(tables.dead_letters)
+    this.deadLetters = new DeadLetters(tables.dead_letters, tables.state)
     this.dropped = new DroppedWriter(tables, options.onDamage ?? (() => undefined))
     this.#position = readNumber(tables.state, 'position') ?? 0
+    this.#logTimeMs = readNumber(tables.state, 'log_time') ?? 0
     this.#witness = readWitness(tables.state)
     this.#outbox = options.outbox
     this.#counters = loadAllCounters(tables.projects)
@@ -204,9 +204,26 @@ export class EventStoreWriter {
     this.#warnings.add(projectId, arrivedAtMs, warning)
   }
 
-  /** Notes a dead letter for the next commit; `raw` is copied. */
+  /** Notes a dead letter for the next commit, with the time of the log; `raw` is copied. */
   addDeadLetter(letter: DeadLetter): void {
-    this.deadLetters.add(letter, this.#clock.now())
+    this.deadLetters.add(letter, this.#logTimeMs)
+  }
+
+  /** A block begins, whose last record arrived at `atMs`: this is the time of the log until the next. */
+  beginBlock(atMs = this.#logTimeMs): void {
+    this.#logTimeMs = atMs
+  }
+
+  /** The block ends. */
+  endBlock(): void {
+    this.dropped.expire(this.#logTimeMs)
+  }
+
+  /** Erasures that commands have ordered mean what came before them, also where it is not erased yet. */
+  noteErasures(projectId: number): void {
+    const persons = this.persons(projectId)
+    this.dropped.erase(projectId, persons)
+    for (const job of persons.newJobs) this.warehouse.order(job)
   }
 
   /**
@@ -227,8 +244,9 @@ export class EventStoreWriter {
       }
       this.#warnings.store()
       this.deadLetters.store()
-      this.dropped.store(this.#clock.now())
+      this.dropped.store()
       storeNumber(this.#tables.state, 'position', position)
+      storeNumber(this.#tables.state, 'log_time', this.#logTimeMs)
       if (seen !== undefined) this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
       return stored
     })

@@ -12,6 +12,7 @@ interface PendingSegment {
   readonly uuids: Uint8Array
   readonly distinctIds: Uint32Array
   readonly nameIds: Uint16Array
+  readonly timestamps: Float64Array
   readonly names: readonly unknown[]
 }
 
@@ -60,6 +61,7 @@ export class OpenProject {
       uuids: builder.uuids.slice(0, rows * 16),
       distinctIds: builder.distinctIds.slice(0, rows),
       nameIds: builder.names.ids.slice(0, rows),
+      timestamps: builder.timestamps.slice(0, rows),
       names: builder.names.values,
     })
     builder.reset()
@@ -96,6 +98,16 @@ export class OpenProject {
       builder.names.values[(builder.names.ids[index] ?? 0) - 1] === row.name &&
       isUuidAt(builder.uuids, index, row)
     )
+  }
+
+  /** The time of an event that is not committed. */
+  pendingTimeOf(sequence: number): number {
+    for (const { segment, timestamps } of this.#pending) {
+      const index = sequence - segment.firstSequence
+      if (index < segment.rows) return timestamps[index] ?? 0
+    }
+    const { builder } = this
+    return builder.timestamps[sequence - (this.rows - builder.rows) - 1] ?? 0
   }
 }
 

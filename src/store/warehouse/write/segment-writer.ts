@@ -8,6 +8,8 @@ import { getOrAdd } from '../../../base/maps.ts'
 import type {
   Admission,
   CommitStats,
+  ErasedJob,
+  ErasureJob,
   EventIdentity,
   WarehouseWriter,
 } from '../../../ports/warehouse.ts'
@@ -93,7 +95,6 @@ export class SegmentWriter implements WarehouseWriter {
     this.#rowsTarget = options.segmentRowsTarget ?? SEGMENT_ROWS_TARGET
     const { tables } = environment
     this.#segments = new SegmentTables(tables)
-    this.#duplicates = new DuplicateCheck(this.#segments)
     this.#index = new UuidIndex(tables, { ...options, onDamage })
     this.#fingerprint = new UuidFingerprint(openSeed(environment, tables.state))
     const shared = { environment, segments: this.#segments, encoder: this.#encoder, onDamage }
@@ -101,8 +102,10 @@ export class SegmentWriter implements WarehouseWriter {
     this.#erasure = new EventErasure({
       ...shared,
       projectOf: (projectId) => this.#openProject(projectId),
-      now: () => this.#clock.now(),
     })
+    this.#duplicates = new DuplicateCheck(this.#segments, (...event) =>
+      this.#erasure.isOrdered(...event),
+    )
     for (const projectId of options.projectIds) {
       const project = this.#openProject(projectId)
       this.#compactor.note(project)
@@ -212,6 +215,14 @@ export class SegmentWriter implements WarehouseWriter {
       this.#unindexed.clear()
     }
     return stats
+  }
+
+  order(job: ErasureJob): void {
+    this.#erasure.order(job)
+  }
+
+  takeCarriedOut(): readonly ErasedJob[] {
+    return this.#erasure.takeCarriedOut()
   }
 
   settle(jobs: readonly OpenJob[]): void {
