@@ -79,7 +79,7 @@ export class DistinctIds {
   /** The same of the event that was read into cells, without a text of its id when it is cached. */
   idOfEvent(
     projectId: number,
-    event: { readonly distinctId: string },
+    event: Sender,
     { idWords, idFirstWord, idBytes }: Pick<EventCells, 'idWords' | 'idFirstWord' | 'idBytes'>,
     lastId: () => number,
   ): number {
@@ -181,5 +181,57 @@ export class DistinctIds {
     project.isUsed = true
     this.#current = project
     return project
+  }
+}
+
+/** An event that may make its distinct_id only when it is asked for. */
+interface Sender {
+  readonly distinctId: string
+}
+
+/** The distinct_ids of one project, who knows that of the event at hand. */
+export class SenderIds {
+  readonly #projectId: number
+  readonly #ids: DistinctIds
+  readonly #lastId: () => number
+  #event: Sender | null = null
+  #eventId = 0
+
+  constructor(projectId: number, ids: DistinctIds, lastId: () => number) {
+    this.#projectId = projectId
+    this.#ids = ids
+    this.#lastId = lastId
+  }
+
+  /** Says which D the event at hand has, so that it is not looked up again; null: there is no event. */
+  setCurrent(event: Sender | null, distinctId: number): void {
+    this.#event = event
+    this.#eventId = distinctId
+  }
+
+  /** D of an event, or 0 when nobody has sent with its id. */
+  ofEvent(event: Sender): number {
+    return event === this.#event ? this.#eventId : this.find(event.distinctId)
+  }
+
+  /** As `DistinctIds.find`. */
+  find(text: string): number {
+    if (this.#isCurrent(text)) return this.#eventId
+    return this.#ids.find(this.#projectId, text, this.#lastId)
+  }
+
+  /** As `DistinctIds.idOf`. */
+  idOf(text: string): number {
+    if (this.#isCurrent(text)) return this.#eventId
+    return this.#ids.idOf(this.#projectId, text, this.#lastId)
+  }
+
+  /** As `DistinctIds.textOf`. */
+  textOf(distinctId: number): string {
+    return this.#ids.textOf(this.#projectId, distinctId)
+  }
+
+  #isCurrent(text: string): boolean {
+    return this.#eventId !== 0 && text === this.#event?.distinctId
   }
 }

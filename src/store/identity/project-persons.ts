@@ -19,7 +19,7 @@ import { type EventTables, numberKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
-import type { DistinctIds } from './distinct-ids.ts'
+import { type DistinctIds, SenderIds } from './distinct-ids.ts'
 import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
@@ -49,14 +49,13 @@ export class ProjectPersons implements PersonWorld {
   readonly projectId: number
   readonly counters: PersonCounters
   readonly owners: ProjectOwners
+  readonly ids: SenderIds
   readonly cohorts: ProjectCohorts
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
   readonly doneJobs: DoneJobs
   readonly #tables: EventTables
-  readonly #distinctIds: DistinctIds
-  readonly #lastDistinctId: () => number
   readonly #groups: ProjectGroups
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
@@ -73,8 +72,6 @@ export class ProjectPersons implements PersonWorld {
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #hasNewGroupType = false
-  #current: PersonEvent | null = null
-  #currentId = 0
 
   /** `lastDistinctId` tells the newest D that is stored. */
   constructor(
@@ -86,8 +83,7 @@ export class ProjectPersons implements PersonWorld {
     this.projectId = projectId
     this.#tables = tables
     this.#writes = new PersonWrites(projectId, tables)
-    this.#distinctIds = distinctIds
-    this.#lastDistinctId = lastDistinctId
+    this.ids = new SenderIds(projectId, distinctIds, lastDistinctId)
     this.counters = loadPersonCounters(tables.person_projects, projectId)
     this.owners = new ProjectOwners(tables, projectId, this.counters.owners ?? NO_OWNER_CHANGES)
     this.cohorts = new ProjectCohorts(projectId, tables)
@@ -103,19 +99,13 @@ export class ProjectPersons implements PersonWorld {
     return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
   }
 
-  /** Says which D the event at hand has, so that it is not looked up again; null: there is no event. */
-  setCurrent(event: PersonEvent | null, distinctId: number): void {
-    this.#current = event
-    this.#currentId = distinctId
-  }
-
   personOf(distinctId: string): PersonState | null {
     const number = this.ownerNumber(distinctId)
     return number === 0 ? null : this.#entry(number).state
   }
 
   senderOf(event: PersonEvent): PersonState | null {
-    const number = this.#senderNumber(event)
+    const number = this.owners.ownerOf(this.ids.ofEvent(event))
     return number === 0 ? null : this.#entry(number).state
   }
 
@@ -126,7 +116,7 @@ export class ProjectPersons implements PersonWorld {
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
     const { properties, automatic } = event
-    const number = this.#senderNumber(event)
+    const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#cached(number) !== undefined) return false
     const { changes } = this.#writes
     // The index of e-mail addresses has to know the one before.
@@ -153,11 +143,11 @@ export class ProjectPersons implements PersonWorld {
   }
 
   create(person: PersonState, distinctId: string): void {
-    this.#create(person, this.#idOf(distinctId))
+    this.#create(person, this.ids.idOf(distinctId))
   }
 
   addDistinctId(person: PersonState, distinctId: string): void {
-    const id = this.#idOf(distinctId)
+    const id = this.ids.idOf(distinctId)
     const entry = this.#entry(person.number)
     this.owners.setOwner(id, person.number)
     this.#link(entry, id)
@@ -192,7 +182,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   notePersonless(distinctId: string): void {
-    this.owners.notePersonless(this.#idOf(distinctId))
+    this.owners.notePersonless(this.ids.idOf(distinctId))
   }
 
   groupTypes(): readonly string[] {
@@ -242,7 +232,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** The text of a D. */
   textOf(distinctId: number): string {
-    return this.#distinctIds.textOf(this.projectId, distinctId)
+    return this.ids.textOf(distinctId)
   }
 
   /** The person who owns a distinct_id, by text; 0 when nobody does. */
@@ -313,8 +303,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** D of a text, or 0 when the project has never seen it. */
   distinctIdOf(text: string): number {
-    if (this.#isCurrent(text)) return this.#currentId
-    return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
+    return this.ids.find(text)
   }
 
   /** Jobs added since the last call; ask after the commit. */
@@ -373,26 +362,12 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = false
     this.#hasNewGroupType = false
     this.cohorts.haveDefinitionsChanged = false
-    this.setCurrent(null, 0)
+    this.ids.setCurrent(null, 0)
     this.#groups.settle()
     this.#writes.settle()
     if (this.#young.size * 2 <= entriesMax) return
     this.#old = this.#young
     this.#young = new Map()
-  }
-
-  #senderNumber(event: PersonEvent): number {
-    if (event !== this.#current) return this.ownerNumber(event.distinctId)
-    return this.owners.ownerOf(this.#currentId)
-  }
-
-  #isCurrent(text: string): boolean {
-    return this.#currentId !== 0 && text === this.#current?.distinctId
-  }
-
-  #idOf(text: string): number {
-    if (this.#isCurrent(text)) return this.#currentId
-    return this.#distinctIds.idOf(this.projectId, text, this.#lastDistinctId)
   }
 
   #create(person: PersonState, distinctId: number): void {

@@ -195,7 +195,7 @@ export class EventStoreWriter {
   persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
     const persons = this.#persons.project(projectId)
-    persons.setCurrent(event ?? null, admission?.distinctId ?? 0)
+    persons.ids.setCurrent(event ?? null, admission?.distinctId ?? 0)
     return persons
   }
 
