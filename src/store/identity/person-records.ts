@@ -11,15 +11,16 @@
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
-import { applyDelta } from '../../rules/persons/property-deltas.ts'
+import { applyDelta, applyDeltaToObject } from '../../rules/persons/property-deltas.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
+import type { StoredChanges } from './change-blocks.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
+import { type ChangeTables, loadChanges } from './person-changes.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
@@ -31,6 +32,8 @@ const SLAB_BYTES = 1024 * 1024
 export const INLINE_IDS_MAX = 8
 /** Also what a text or a value within the properties looks like it: then they are written anew in vain. */
 const NUMBER_LIKE_NAME = /[{,]"\d/
+/** A name that is no ordinary one in objects; escaped, it is not written. */
+const PROTOTYPE = '"__proto__"'
 /** Larger than any time in milliseconds. */
 const TIME_END = 2 ** 53
 
@@ -197,10 +200,15 @@ export function loadWhole(table: Table, projectId: number, number: number): Pers
 /** The properties of a person as they are now. */
 export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string, unknown>> {
   const { json, changesJson, deltas } = record
-  if (deltas !== '') return foldRecord(record).properties.toObject()
+  if (deltas !== '' && (json.includes(PROTOTYPE) || deltas.includes(PROTOTYPE))) {
+    return foldRecord(record).properties.toObject()
+  }
   const properties = parseProperties(json)
   // No change is called `__proto__`: such properties are written with all others.
-  return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))
+  if (changesJson !== null) Object.assign(properties, parseProperties(changesJson))
+  if (deltas === '') return properties
+  for (const delta of deltas.split('\n')) applyDeltaToObject(properties, delta)
+  return properties
 }
 
 /** Properties and version of a person as they are now, or after one delta more. */

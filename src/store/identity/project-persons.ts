@@ -8,8 +8,8 @@ import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import type {
   GroupState,
+  PersonEvent,
   PersonState,
-  PersonUpdates,
   PersonWorld,
 } from '../../rules/persons/person-world.ts'
 import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
@@ -20,7 +20,7 @@ import { type EventTables, numberKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
-import type { DistinctIds } from './distinct-ids.ts'
+import { type DistinctIds, SenderIds } from './distinct-ids.ts'
 import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
@@ -50,14 +50,13 @@ export class ProjectPersons implements PersonWorld {
   readonly projectId: number
   readonly counters: PersonCounters
   readonly owners: ProjectOwners
+  readonly ids: SenderIds
   readonly cohorts: ProjectCohorts
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
   readonly doneJobs: DoneJobs
   readonly #tables: EventTables
-  readonly #distinctIds: DistinctIds
-  readonly #lastDistinctId: () => number
   readonly #groups: ProjectGroups
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
@@ -74,8 +73,6 @@ export class ProjectPersons implements PersonWorld {
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #hasNewGroupType = false
-  #currentText = ''
-  #currentId = 0
 
   /** `lastDistinctId` tells the newest D that is stored; `onDamage` as of `PersonChanges`. */
   constructor(
@@ -88,8 +85,7 @@ export class ProjectPersons implements PersonWorld {
     this.projectId = projectId
     this.#tables = tables
     this.#writes = new PersonWrites(projectId, tables, onDamage)
-    this.#distinctIds = distinctIds
-    this.#lastDistinctId = lastDistinctId
+    this.ids = new SenderIds(projectId, distinctIds, lastDistinctId)
     this.counters = loadPersonCounters(tables.person_projects, projectId)
     this.owners = new ProjectOwners(tables, projectId, this.counters.owners)
     this.cohorts = new ProjectCohorts(projectId, tables)
@@ -105,14 +101,13 @@ export class ProjectPersons implements PersonWorld {
     return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
   }
 
-  /** Says that `text` has number D, so that it is not looked up again. */
-  setCurrent(text: string, distinctId: number): void {
-    this.#currentText = text
-    this.#currentId = distinctId
-  }
-
   personOf(distinctId: string): PersonState | null {
     const number = this.ownerNumber(distinctId)
+    return number === 0 ? null : this.#entry(number).state
+  }
+
+  senderOf(event: PersonEvent): PersonState | null {
+    const number = this.owners.ownerOf(this.ids.ofEvent(event))
     return number === 0 ? null : this.#entry(number).state
   }
 
@@ -120,10 +115,10 @@ export class ProjectPersons implements PersonWorld {
    * Only for a person who is not in memory, and far from the limit: some dozens of such events and the person
    * have less than that.
    */
-  updateUnread(updates: PersonUpdates, eventBytes: number, bytesMax: number): boolean {
-    const { distinctId, properties, automatic } = updates
+  updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
-    const number = this.ownerNumber(distinctId)
+    const { properties, automatic } = event
+    const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#cached(number) !== undefined) return false
     const { changes } = this.#writes
     // The index of e-mail addresses has to know the one before.
@@ -150,11 +145,11 @@ export class ProjectPersons implements PersonWorld {
   }
 
   create(person: PersonState, distinctId: string): void {
-    this.#create(person, this.#idOf(distinctId))
+    this.#create(person, this.ids.idOf(distinctId))
   }
 
   addDistinctId(person: PersonState, distinctId: string): void {
-    const [id, entry] = [this.#idOf(distinctId), this.#entry(person.number)]
+    const [id, entry] = [this.ids.idOf(distinctId), this.#entry(person.number)]
     this.owners.setOwner(id, person.number)
     this.#link(entry, id)
   }
@@ -188,7 +183,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   notePersonless(distinctId: string): void {
-    this.owners.notePersonless(this.#idOf(distinctId))
+    this.owners.notePersonless(this.ids.idOf(distinctId))
   }
 
   groupTypes(): readonly string[] {
@@ -237,7 +232,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** The text of a D. */
   textOf(distinctId: number): string {
-    return this.#distinctIds.textOf(this.projectId, distinctId)
+    return this.ids.textOf(distinctId)
   }
 
   /** The person who owns a distinct_id, by text; 0 when nobody does. */
@@ -307,8 +302,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** D of a text, or 0 when the project has never seen it. */
   distinctIdOf(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
-    return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
+    return this.ids.find(text)
   }
 
   /** Jobs added since the last call; ask after the commit. */
@@ -366,18 +360,12 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = false
     this.#hasNewGroupType = false
     this.cohorts.haveDefinitionsChanged = false
-    this.#currentId = 0
-    this.#currentText = ''
+    this.ids.setCurrent(null, 0)
     this.#groups.settle()
     this.#writes.settle()
     if (this.#young.size * 2 <= entriesMax) return
     this.#old = this.#young
     this.#young = new Map()
-  }
-
-  #idOf(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
-    return this.#distinctIds.idOf(this.projectId, text, this.#lastDistinctId)
   }
 
   #create(person: PersonState, distinctId: number): void {
