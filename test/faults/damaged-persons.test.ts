@@ -35,6 +35,6 @@ t.test('events of a person whose changes are damaged stop nobody', async (t) => 
   const persons = log.reader.persons()
   t.match(persons.person(1, 1), { properties: { count: 4 } })
   t.throws(() => persons.person(1, 2), DamagedRecordError)
-  t.strictSame([...new Set(damage)], ['table person_changes, key 0000000100000001'])
+  t.strictSame(damage, [], 'a change is put behind what is damaged without reading it')
   t.equal(log.reader.statistics().projects[0]?.rows, 8, 'whose person is damaged, too')
 })

@@ -88,7 +88,8 @@ t.test('what is noted of changes does not depend on commits', async (t) => {
       : sent(`id-${index}`),
   )
   const noted = [1, 50].map(async (requestsPerCommit) => {
-    const log = new PersonLog(t, t.testdir({ [requestsPerCommit]: {} }) + `/${requestsPerCommit}`)
+    const dir = t.testdir({ [requestsPerCommit]: {} })
+    const log = new PersonLog(t, `${dir}/${requestsPerCommit}`)
     for (let index = 0; index < events.length; index += 20) {
       log.send(1, events.slice(index, index + 20))
       if ((index / 20) % requestsPerCommit === 0) log.process()
