@@ -101,7 +101,7 @@ async function visit(browser: Browser, { url }: Daemon, rate: number): Promise<T
   await protocol.send('Emulation.setCPUThrottlingRate', { rate })
   await page.addInitScript({ content: WATCH })
   await page.goto(url + PAGE)
-  await page.locator('.uplot').waitFor()
+  await page.locator('.plot svg').waitFor()
   await page.waitForTimeout(500)
   const lcpMs = Number(await page.evaluate('lcpMs'))
   await interact(page)
@@ -121,6 +121,6 @@ async function interact(page: Page): Promise<void> {
   await page.getByRole('dialog').waitFor()
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'Chart', exact: true }).click()
-  await page.locator('.uplot').waitFor()
+  await page.locator('.plot svg').waitFor()
   await page.waitForTimeout(500)
 }

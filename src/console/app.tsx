@@ -7,15 +7,16 @@ import { ApiError, isOnline, reachDaemon } from './base/api.ts'
 import { inProjectPath } from './base/page.ts'
 import { hasEvent } from './base/queries.ts'
 import { logOut, may, openSession, project, projects, session } from './base/session.ts'
-import { applyTheme, chooseTheme, type Theme, theme } from './base/theme.ts'
+import { applyTheme, chooseTheme, THEMES, theme } from './base/theme.ts'
 import { Dialog } from './parts/dialog.tsx'
-import { Choice } from './parts/fields.tsx'
+import { Button, Choice } from './parts/fields.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
-import { Empty, Failure, Toasts } from './parts/notice.tsx'
+import { Empty, Failure, Loading, Toasts } from './parts/notice.tsx'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
-import { findPage, PAGES, type PageRecord, pageHref } from './routes.ts'
+import { Facts } from './parts/tiles.tsx'
+import { findPage, isOfProject, isOpenTo, PAGES, type PageRecord, pageHref } from './routes.ts'
 
 const KEYS: readonly (readonly [keys: string, words: string])[] = [
   ['Ctrl+K or Cmd+K', 'Go to a page, a flag, a person'],
@@ -27,7 +28,7 @@ const KEYS: readonly (readonly [keys: string, words: string])[] = [
 ]
 
 function App() {
-  if (session.value === undefined) return <div class="loading" role="status" aria-label="Loading" />
+  if (session.value === undefined) return <Loading />
   if (session.value === null) return <Login />
   return <Frame />
 }
@@ -43,57 +44,50 @@ function Frame() {
       </a>
       <Rail search={() => setOpened('palette')} />
       <main id="main" tabIndex={-1}>
-        {isOnline.value ? null : (
+        {!isOnline.value && (
           <p class="notice bad" role="alert">
             The daemon does not answer. What you entered is kept; this page goes on when it runs.
           </p>
         )}
         <CurrentPage />
       </main>
-      {opened === 'palette' ? <Palette close={close} /> : null}
-      {opened === 'help' ? <Help close={close} /> : null}
+      {opened === 'palette' && <Palette close={close} />}
+      {opened === 'help' && <Help close={close} />}
       <Toasts />
     </div>
   )
 }
 
-function Rail({ search }: { readonly search: () => void }) {
-  const shown = PAGES.filter(isOpenTo)
+function Rail({ search }: { search: () => void }) {
   const current = findPage(path.value) ?? undefined
   // Where the rail is a bar that scrolls, the page of now may lie outside.
   useEffect(() => {
     const link = document.querySelector('.rail a[aria-current]')
     link?.scrollIntoView({ block: 'nearest', inline: 'center' })
   }, [current])
+  const home = current !== undefined && isOfProject(current) ? current : { path: '/p/:project/web' }
   return (
     <nav class="rail" aria-label="Pages">
       <a class="brand" href={href('/')}>
         Tenrec
       </a>
-      {projects.value.length > 1 ? (
+      {projects.value.length > 1 && (
         <Choice
           label="Project"
           isQuiet
           value={String(project.value.id)}
           options={projects.value.map(({ id, name }) => [String(id), name] as const)}
-          change={(id) =>
-            go(
-              pageHref(
-                current?.isOfProject === true && current.icon !== null ? current : { path: '/p/:project/web' },
-                Number(id),
-              ),
-            )
-          }
+          change={(id) => go(pageHref(home, Number(id)))}
         />
-      ) : null}
+      )}
       <button type="button" class="rail-search" onClick={search}>
         <Icon name="search" /> <span>Search</span> <kbd>Ctrl K</kbd>
       </button>
       <ul>
-        {shown.map((page) => (
+        {PAGES.filter(isOpenTo).map((page) => (
           <li key={page.path}>
             <a href={href(pageHref(page, project.value.id))} aria-current={isUnder(page, current) ? 'page' : undefined}>
-              <Icon name={page.icon ?? ''} /> <span>{page.name}</span>
+              <Icon name={page.name.toLowerCase()} /> <span>{page.name}</span>
             </a>
           </li>
         ))}
@@ -103,26 +97,13 @@ function Rail({ search }: { readonly search: () => void }) {
           label="Colours"
           isQuiet
           value={theme.value}
-          options={
-            [
-              ['auto', 'Auto'],
-              ['light', 'Light'],
-              ['dark', 'Dark'],
-            ] as readonly (readonly [Theme, string])[]
-          }
+          options={THEMES.map((one) => [one, `${one[0]?.toUpperCase()}${one.slice(1)}`] as const)}
           change={chooseTheme}
         />
-        <button type="button" class="small" onClick={() => void logOut()}>
-          Log out
-        </button>
+        <Button press={logOut}>Log out</Button>
       </div>
     </nav>
   )
-}
-
-/** True for a page of the rail that has something for this session. */
-function isOpenTo({ icon, scope }: PageRecord): boolean {
-  return icon !== null && (scope === null || may(scope))
 }
 
 /** True if the page of the rail is shown, or one that is opened from it. */
@@ -139,12 +120,8 @@ function CurrentPage() {
     let isGone = false
     document.title = `${page.name} · Tenrec`
     page.load().then(
-      ({ default: View }) => {
-        if (!isGone) setShown({ page, View })
-      },
-      () => {
-        if (!isGone) setAbsent(page)
-      },
+      ({ default: View }) => isGone || setShown({ page, View }),
+      () => isGone || setAbsent(page),
     )
     return () => {
       isGone = true
@@ -186,23 +163,14 @@ function Home() {
     )
     return undefined
   }, [])
-  return <div class="loading" role="status" aria-label="Loading" />
+  return <Loading />
 }
 
-function Help({ close }: { readonly close: () => void }) {
-  const pages = PAGES.filter(({ letter }) => letter !== null)
+function Help({ close }: { close: () => void }) {
+  const pages = PAGES.flatMap(({ letter, name }) => (letter === null ? [] : [[`g ${letter}`, name] as const]))
   return (
     <Dialog title="Keyboard" close={close}>
-      <dl class="keys">
-        {[...KEYS, ...pages.map(({ letter, name }) => [`g ${letter}`, name] as const)].map(([keys, words]) => (
-          <div key={keys}>
-            <dt>
-              <kbd>{keys}</kbd>
-            </dt>
-            <dd>{words}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts of={Object.fromEntries([...KEYS, ...pages])} />
     </Dialog>
   )
 }

@@ -17,25 +17,28 @@ export {
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
 export { may, project, readSession, session } from './base/session.ts'
-export { Chart, type Line } from './parts/chart.tsx'
-export { CopyButton, saveFile, TakeAlong } from './parts/copy.tsx'
-export { ConfirmButton, Dialog, Form } from './parts/dialog.tsx'
+export { Chart } from './parts/chart.tsx'
+export { CopyButton, FileButton } from './parts/copy.tsx'
+export { Dialog, DialogButton } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
-export { AreaField, Check, Choice, TextField } from './parts/fields.tsx'
-export { FilterList } from './parts/filter-list.tsx'
+export { Button, Check, Choice, type Options, TextField } from './parts/fields.tsx'
 export {
   AddFilter,
   addFilter,
   FilterChips,
+  FilterList,
   filtersOfAddress,
   sentenceOfFilter,
   useEventNames,
   usePropertyNames,
 } from './parts/filters.tsx'
-export { Empty, Failure, Shown, say } from './parts/notice.tsx'
-export { Pager, pageQuery } from './parts/pager.tsx'
-export { PropertyTable } from './parts/properties.tsx'
+export { AddressFields, Ask, type FieldRecord, Fields, Form, listOf, Once } from './parts/form.tsx'
+export { List } from './parts/list.tsx'
+export { act, Command, Empty, Failure, Got, Shown, say } from './parts/notice.tsx'
+export { pageQuery } from './parts/pager.tsx'
+export type { Line } from './parts/plot.tsx'
+export { PropertyTable, parsed } from './parts/properties.tsx'
 export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
 export { Bar, type Column, Table } from './parts/table.tsx'
-export { Card, Page, Tabs, Tile, Tiles } from './parts/tiles.tsx'
+export { Card, Facts, Page, Tabs, Tile, Tiles, tabOf } from './parts/tiles.tsx'

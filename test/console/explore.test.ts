@@ -3,19 +3,11 @@
  * many, and an address says all of it, also after going back and for those who have no key.
  */
 import t, { type Test } from 'tap'
-import { launchBrowser } from '../fixtures/browser.ts'
-import { openWindow } from '../fixtures/console.ts'
+import { openWindow, startConsole } from '../fixtures/console.ts'
 import { askApi, fillProject } from '../fixtures/console-data.ts'
-import { spawnDaemon } from '../fixtures/daemon.ts'
-import { closeConnections } from '../fixtures/exact-client.ts'
 
-t.teardown(closeConnections)
-t.setTimeout(240_000)
-
-const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
-t.teardown(() => daemon.stop())
+const { daemon, browser } = await startConsole(t)
 await fillProject(daemon)
-const browser = await launchBrowser(t)
 
 const series = (...events: readonly string[]) =>
   events.map((event) => `series=${encodeURIComponent(JSON.stringify({ event, math: 'dau' }))}`)
@@ -82,7 +74,7 @@ if (browser !== null) {
       await window.open(`/p/1/explore?range=30d&interval=day&${address}`)
       const answer: unknown = await (await answered).json()
       await window.settled()
-      if (isChart) await page.getByRole('button', { name: 'Table', exact: true }).click()
+      if (isChart) await window.press('Table')
       const isPaths = name === 'paths'
       const numbers = isPaths ? page.locator('[aria-label=Edges] tbody tr') : page.locator(NUMBERS)
       await numbers.first().waitFor()
@@ -118,7 +110,7 @@ if (browser !== null) {
       const above = shown.findIndex((one) => Math.abs(Number(one)) > 1)
       const total = await listed(() => numbers.nth(above).click(), t)
       if (!isPaths) t.equal(Number(total), Math.abs(Number(shown[above])))
-      t.strictSame(window.complaints.splice(0), [])
+      window.isSilent(t)
     })
   }
 
@@ -126,7 +118,7 @@ if (browser !== null) {
     await window.open('/p/1/explore?range=30d')
     await page.getByRole('navigation', { name: 'Ways' }).getByText('Stickiness').click()
     await page.getByLabel('Interval').selectOption('week')
-    await page.locator('.uplot').waitFor()
+    await page.locator('.plot svg').waitFor()
     const last = page.url()
     t.match(last, /way=stickiness.*interval=week/)
     await page.reload()
@@ -156,40 +148,40 @@ if (browser !== null) {
     await window.shows(t, () => search.inputValue(), '', 'nothing is searched any more')
     await window.shows(t, async () => (await window.rows('Persons')).length > 5, true, 'everybody')
     t.match(page.url(), /persons$/)
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('an insight comes onto a dashboard, and its link opens without a key', async (t) => {
     await window.open('/p/1/dashboards')
-    await page.getByRole('button', { name: 'New dashboard' }).click()
+    await window.press('New dashboard')
     await page.getByRole('dialog').getByLabel('Name').fill('Sales')
-    await page.getByRole('button', { name: 'Make it' }).click()
+    await window.press('Make it')
     await page.getByRole('heading', { name: 'Sales' }).waitFor()
     const dashboard = page.url()
     await window.open(`/p/1/explore?range=30d&${series('bought').join('&')}`)
-    await page.getByRole('button', { name: 'Save' }).click()
+    await window.press('Save')
     await page.getByRole('dialog').getByLabel('Name').fill('Buyers by day')
     await page.getByLabel('On the dashboard').selectOption({ label: 'Sales' })
-    await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
+    await window.answer('Save')
     await page.getByText('Insight “Buyers by day” saved.').waitFor()
-    await page.getByRole('button', { name: 'Table', exact: true }).click()
+    await window.press('Table')
     const explored = await window.rows('Trends')
 
     await window.open(dashboard.replace(daemon.url, ''))
     const card = page.getByRole('region', { name: 'Buyers by day' })
     await card.getByRole('button', { name: 'Table', exact: true }).click()
     await window.shows(t, () => window.rows('Trends'), explored, 'the same numbers')
-    await page.getByRole('button', { name: 'Share' }).click()
+    await window.press('Share')
     await page.getByRole('switch').check()
     const link = await page.getByRole('dialog').locator('code').innerText()
     const stranger = await openWindow(browser, { url: daemon.url, key: null })
     await stranger.page.goto(link)
     t.match(await stranger.page.locator('body').innerText(), /Sales[\s\S]*Buyers by day/)
-    t.strictSame(stranger.complaints, [])
+    stranger.isSilent(t)
     await page.getByRole('switch').uncheck()
     await page.getByRole('dialog').locator('code').waitFor({ state: 'detached' })
     const closed = await stranger.page.goto(link)
     t.equal(closed?.status(), 404, 'and no more')
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 }

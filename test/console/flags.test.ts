@@ -1,27 +1,20 @@
 /** Flags in Chromium: made by mouse and by keyboard, rehearsed, explained, changed by two at once, kept offline. */
 import t, { type Test } from 'tap'
-import { launchBrowser } from '../fixtures/browser.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
-import { type ConsoleWindow, openWindow } from '../fixtures/console.ts'
+import { type ConsoleWindow, openWindow, startConsole } from '../fixtures/console.ts'
 import { askApi, fillProject } from '../fixtures/console-data.ts'
 import { freePort, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
-import { closeConnections, jsonOf, postJson } from '../fixtures/exact-client.ts'
+import { jsonOf, postJson } from '../fixtures/exact-client.ts'
 
 const PERSONS = Array.from({ length: 24 }, (_, index) => `person-${index}`)
 /** As the data has them: by the number of the person. */
 const PLANS = ['free', 'pro', 'team']
 const TABS_MAX = 150
 
-t.teardown(closeConnections)
-t.setTimeout(240_000)
-
-const dataDir = `${t.testdir()}/data`
 // A daemon that chose its port itself may not get it again while its connections end.
 const onPort = ['--port', String(await freePort())]
-const daemon = await spawnDaemon({ dataDir, args: onPort })
-t.teardown(() => daemon.stop())
+const { daemon, dataDir, browser } = await startConsole(t, onPort)
 await fillProject(daemon)
-const browser = await launchBrowser(t)
 
 interface Decision {
   readonly enabled: boolean
@@ -106,11 +99,11 @@ if (browser !== null) {
 
   t.test('a flag of conditions, variants and a payload decides once saved', async (t) => {
     await window.open('/p/1/flags')
-    await page.getByRole('button', { name: 'New flag' }).click()
+    await window.press('New flag')
     await page.getByLabel('Key', { exact: true }).fill('price')
-    await page.getByRole('button', { name: 'Make it' }).click()
+    await window.press('Make it')
     await page.getByLabel('On', { exact: true }).check()
-    await page.getByRole('button', { name: '+ Condition set' }).click()
+    await window.press('+ Condition set')
     for (const [index, plan] of ['pro', 'free'].entries()) {
       const condition = page.getByRole('region', { name: `Condition ${index + 1}` })
       await condition.getByRole('button', { name: '+ Condition' }).click()
@@ -119,8 +112,8 @@ if (browser !== null) {
       await condition.getByLabel('Share in %').fill('100')
       await condition.getByText(/^8 of \d+ fit$/).waitFor()
     }
-    await page.getByRole('button', { name: 'Use variants' }).click()
-    await page.getByRole('button', { name: '+ Variant' }).click()
+    await window.press('Use variants')
+    await window.press('+ Variant')
     for (const [index, share] of [33, 33, 34].entries()) {
       const variant = page.getByRole('region', { name: `Variant ${index + 1}` })
       await variant.getByLabel('Share in %').fill(String(share))
@@ -166,7 +159,7 @@ if (browser !== null) {
       t.equal(flag.metadata.payload, isCheap ? '{"price": 9}' : null)
     }
     t.strictSame([...got].sort(), ['cheap', 'control', 'test'])
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('a flag is made and switched on by the keyboard alone', async (t) => {
@@ -205,7 +198,7 @@ if (browser !== null) {
     t.match(filters.groups, [{ properties: [planIs('team')], rollout_percentage: 100 }])
     t.equal((await decide('by-keys', 'person-2'))?.enabled, true)
     t.equal((await decide('by-keys', 'person-1'))?.enabled, false)
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('the switch of the list switches, and opens nothing', async (t) => {
@@ -215,7 +208,7 @@ if (browser !== null) {
     await page.getByText('switched is off.').waitFor()
     t.equal((await storedFlag('switched')).active, false)
     t.equal(new URL(page.url()).pathname, '/p/1/flags')
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('a rehearsal names exactly those whose value flips', async (t) => {
@@ -224,10 +217,10 @@ if (browser !== null) {
     await window.open(`/p/1/flags/${id}`)
     const condition = page.getByRole('region', { name: 'Condition 1' })
     await condition.getByLabel('Share in %').fill('50')
-    await page.getByRole('button', { name: '+ Condition set' }).click()
+    await window.press('+ Condition set')
     const second = page.getByRole('region', { name: 'Condition 2' })
     await second.getByLabel('Share in %').fill('30')
-    await page.getByRole('button', { name: /^Rehearse/ }).click()
+    await window.press(/^Rehearse/)
     await page.locator('.table[aria-label=Examples]').waitFor()
     const flips = await window.rows('Changes')
     const examples = await window.rows('Examples')
@@ -246,7 +239,7 @@ if (browser !== null) {
     t.strictSame(named, wanted)
     const counted = flips.reduce((all, [, , count]) => all + Number(count), 0)
     t.equal(counted, examples.length)
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('who sees it is what the command line says', async (t) => {
@@ -255,7 +248,7 @@ if (browser !== null) {
       await window.open(`/p/1/flags/${id}?tab=explain`)
       await page.getByLabel('distinct_id').fill(who)
       const answered = page.waitForResponse(/\/explain\//)
-      await page.getByRole('button', { name: 'Explain' }).click()
+      await window.press('Explain')
       const answer: unknown = await (await answered).json()
       const words = ['flag', 'explain', 'price', '--distinct-id', who, '--json']
       const told = linesOf(await runCommand(...words, '--data-dir', dataDir))
@@ -269,7 +262,7 @@ if (browser !== null) {
       t.ok(text.includes(`${who} gets ${String(value)}: ${description}`), `${who}: ${description}`)
       t.equal(await page.locator('main .card ol > li').count(), conditions.length)
     }
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('of two who change a flag the second sees both and loses nothing', async (t) => {
@@ -283,7 +276,7 @@ if (browser !== null) {
     await share(other).fill('70')
     await page.getByLabel('Name').fill('Of the second')
     await page.getByLabel('Tags').fill('second, kept')
-    await other.page.getByRole('button', { name: 'Save', exact: true }).click()
+    await other.press('Save')
     await other.page.getByText('shared is saved').waitFor()
     await save()
     const dialog = page.getByRole('dialog', { name: 'Somebody else changed this flag' })
@@ -298,7 +291,7 @@ if (browser !== null) {
     t.equal(await page.getByLabel('Name').inputValue(), 'Of the second', 'still typed')
     t.equal(await page.getByLabel('Tags').inputValue(), 'second, kept')
     await save()
-    await dialog.getByRole('button', { name: 'Save mine over it' }).click()
+    await window.answer('Save mine over it')
     await saved('shared')
     const stored = await storedFlag('shared')
     t.match(stored, { name: 'Of the second', tags: ['second', 'kept'] })
@@ -309,7 +302,7 @@ if (browser !== null) {
     await page.reload()
     await page.getByLabel('Name').fill('Only a name')
     await other.page.getByLabel('Tags').fill('only tags')
-    await other.page.getByRole('button', { name: 'Save', exact: true }).click()
+    await other.press('Save')
     await other.page.getByText('shared is saved').waitFor()
     await save()
     await saved('shared')
@@ -322,8 +315,8 @@ if (browser !== null) {
     await save()
     await saved('shared')
     await other.page.getByLabel('Name').fill('Again')
-    await other.page.getByRole('button', { name: 'Save', exact: true }).click()
-    await other.page.getByRole('button', { name: 'Take theirs' }).click()
+    await other.press('Save')
+    await other.press('Take theirs')
     await other.shows(
       t,
       () => other.page.getByLabel('Name').inputValue(),
@@ -358,7 +351,7 @@ if (browser !== null) {
           .reverse()
       await window.shows<readonly string[]>(t, rows, wanted, key)
     }
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('a deleted flag is deleted and nothing else', async (t) => {
@@ -369,12 +362,12 @@ if (browser !== null) {
       if (request.method() === 'PATCH') sent.push(request.postData() ?? '')
     })
     await page.getByLabel('Name').fill('never saved')
-    await page.getByRole('button', { name: 'Delete the flag' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete the flag' }).click()
+    await window.press('Delete the flag')
+    await window.answer('Delete the flag')
     await page.waitForURL('**/p/1/flags')
     t.strictSame(sent, ['{"deleted":true}'])
     t.equal(await decide('gone', 'person-1'), undefined)
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 
   t.test('what was typed outlives a daemon that is away', async (t) => {
@@ -403,6 +396,6 @@ if (browser !== null) {
     await retry.click()
     await page.locator('.table[aria-label=Changes] tbody tr').first().waitFor()
     t.ok(window.excuse(/net::ERR/) > 0)
-    t.strictSame(window.complaints.splice(0), [])
+    window.isSilent(t)
   })
 }

@@ -1,23 +1,19 @@
 /** The page "Live" in Chromium: events as they come, what was lost, and names that want to be more than text. */
 import t from 'tap'
 import { LIVE_STREAMS_OF_SESSION_MAX } from '../../src/http/routes/limits.ts'
-import { openConsole } from '../fixtures/console.ts'
-import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { openWindow, startConsole } from '../fixtures/console.ts'
+import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
-import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+import { postJson } from '../fixtures/exact-client.ts'
 
 /** From the answer to an event to its row. */
 const SHOWN_MS_MAX = 1000
 /** Longer than it takes for an event to be shown. */
 const QUIET_MS = 1500
 
-t.teardown(closeConnections)
-t.setTimeout(120_000)
-
-const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
-t.teardown(() => daemon.stop())
+const { daemon, browser } = await startConsole(t)
 const source = { url: daemon.url, personalKey: PERSONAL_KEY }
-const window = await openConsole(t, daemon)
+const window = browser && (await openWindow(browser, { url: daemon.url }))
 
 async function capture(...batch: readonly object[]): Promise<void> {
   const answer = await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
@@ -34,11 +30,11 @@ if (window !== null) {
     await capture({ event: 'first', distinct_id: 'ann' })
     await window.shows(t, names, ['first'], 'in time', SHOWN_MS_MAX)
 
-    await page.getByRole('button', { name: 'Pause' }).click()
+    await window.press('Pause')
     await capture({ event: 'second', distinct_id: 'bob' })
     await page.getByRole('button', { name: 'Go on (1 more)' }).waitFor()
     t.strictSame(await names(), ['first'])
-    await page.getByRole('button', { name: /Go on/ }).click()
+    await window.press(/Go on/)
     await window.shows(t, names, ['second', 'first'], 'what was held')
 
     await page.getByLabel('distinct_id').fill('ann')
@@ -49,7 +45,7 @@ if (window !== null) {
     await window.shows(t, names, ['fourth', 'first'], 'still only hers')
     await page.reload()
     await window.shows(t, names, ['fourth', 'first'], 'after reloading')
-    t.strictSame(window.complaints, [])
+    window.isSilent(t)
   })
 
   t.test('tabs watch beside each other, and one too many closes the oldest', async (t) => {
@@ -68,10 +64,10 @@ if (window !== null) {
     await page.getByText(`there may be ${LIVE_STREAMS_OF_SESSION_MAX} at a time`).waitFor()
     await capture({ event: 'tabs', distinct_id: 'ann' })
     for (const tab of tabs.slice(1)) await tab.getByRole('cell', { name: 'tabs' }).first().waitFor()
-    await page.getByRole('button', { name: 'Watch here' }).click()
+    await window.press('Watch here')
     await window.shows(t, names, ['tabs'], 'what it missed')
     for (const tab of tabs.slice(1)) await tab.close()
-    t.strictSame(window.complaints, [])
+    window.isSilent(t)
   })
 
   t.test('a row opens with properties, fate, person and a command', async (t) => {
@@ -88,7 +84,7 @@ if (window !== null) {
     t.equal(await person.getAttribute('href'), `/p/1/persons/${event?.person_id}`)
     await page.keyboard.press('Escape')
     await page.waitForURL((url) => !url.searchParams.has('open'))
-    t.strictSame(window.complaints, [])
+    window.isSilent(t)
   })
 
   t.test('an event without distinct_id is lost, with reason and sample', async (t) => {
@@ -100,7 +96,7 @@ if (window !== null) {
     const samples = await window.rows('Samples of no_distinct_id')
     t.equal(samples.length, 1)
     t.match(samples[0]?.join(), 'nobody did it')
-    t.strictSame(window.complaints, [])
+    window.isSilent(t)
   })
 
   t.test('whatever a name is, it is text', async (t) => {
@@ -142,6 +138,6 @@ if (window !== null) {
       t.equal(await foreign.count(), 0, `${path} has neither images nor links of theirs`)
     }
     t.not(await page.evaluate((): unknown => Reflect.get(globalThis, 'isHit')), 1)
-    t.strictSame(window.complaints, [])
+    window.isSilent(t)
   })
 }

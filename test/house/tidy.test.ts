@@ -32,7 +32,7 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
   parts: ['base/', 'parts/', 'routes.ts'],
   'kit.ts': ['base/', 'parts/'],
   pages: ['kit.ts', 'pages/', 'parts/answers.tsx', 'parts/behind.tsx'],
-  'routes.ts': ['pages/'],
+  'routes.ts': ['base/', 'pages/'],
   'app.tsx': ['base/', 'parts/', 'routes.ts', 'console.css'],
 }
 
@@ -61,7 +61,6 @@ const CONSOLE_DOORS: Readonly<Record<string, readonly string[]>> = {
   'preact/hooks': ['console/'],
   '@preact/signals': ['console/'],
   'd3-sankey': ['console/parts/paths.tsx'],
-  uplot: ['console/parts/plot.ts', 'console/parts/chart.tsx'],
 }
 
 /** These floors compute: no file, socket, thread, clock or chance. */

@@ -15,14 +15,11 @@ const CONSOLE_HEADER = 'X-Tenrec-Console'
 const ATTENDED_MS = 300_000
 /** When somebody has touched the page. */
 let touchedAtMs = performance.now()
+const touch = () => {
+  touchedAtMs = performance.now()
+}
 for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchmove']) {
-  addEventListener(
-    kind,
-    () => {
-      touchedAtMs = performance.now()
-    },
-    { capture: true, passive: true },
-  )
+  addEventListener(kind, touch, { capture: true, passive: true })
 }
 
 /** A refusal of the daemon, or `status` 0 when it cannot be reached. */
@@ -137,12 +134,19 @@ type Answer<Op> = Op extends { readonly responses: infer All }
     }[keyof All & (200 | 201 | 202)]
   : never
 
+/** Names of the routes that can be read. */
+export type GetRoute = RouteOf<'get'>
+/** What such a route takes. */
+export type ValuesOf<Name extends GetRoute> = Values<Operation<'get', Name>>
+/** What it answers. */
+export type Answered<Name extends GetRoute> = Answer<Operation<'get', Name>>
+
 /** Asks a route. Throws an `ApiError`. */
-export async function get<Name extends RouteOf<'get'>>(
+export async function get<Name extends GetRoute>(
   route: Name,
-  values: Values<Operation<'get', Name>> = {} as never,
+  values: ValuesOf<Name> = {} as never,
   signal?: AbortSignal,
-): Promise<Answer<Operation<'get', Name>>> {
+): Promise<Answered<Name>> {
   return jsonOf(await send('get', route, { values, signal }))
 }
 

@@ -1,6 +1,7 @@
 /** What a page asks for when it is shown, and again when what it depends on changes. */
+import { signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { type ApiError, get, isOnline } from './api.ts'
+import { type Answered, type ApiError, type GetRoute, get, isOnline, type ValuesOf } from './api.ts'
 import { project } from './session.ts'
 
 /** What was asked for. Old data stays while new data is on its way, so that nothing flickers. */
@@ -16,6 +17,14 @@ export interface Loaded<Data> {
 const kept = new Map<string, unknown>()
 const KEPT_MAX = 50
 
+/** How often something was changed by this page. */
+const changes = signal(0)
+
+/** Says that something was changed: what `useGet` shows is asked for again. Forms say it by themselves. */
+export function changed(): void {
+  changes.value++
+}
+
 /**
  * Loads data for a component. `key` names what is asked, everything that it depends on included; a new key
  * aborts what is on its way. `everyMs` asks again by the clock while the page is visible.
@@ -23,10 +32,10 @@ const KEPT_MAX = 50
 export function useLoaded<Data>(
   key: string,
   load: (signal: AbortSignal) => Promise<Data>,
-  { everyMs = 0 } = {},
+  { everyMs = 0, turn = 0 } = {},
 ): Loaded<Data> {
   const [state, setState] = useState<Omit<Loaded<Data>, 'reload'>>(() => initial(key))
-  const [turn, setTurn] = useState(0)
+  const [own, setOwn] = useState(0)
   const loader = useRef(load)
   loader.current = load
   useEffect(() => {
@@ -43,8 +52,8 @@ export function useLoaded<Data>(
       },
     )
     return () => abort.abort()
-  }, [key, turn])
-  const reload = useCallback(() => setTurn((before) => before + 1), [])
+  }, [key, own, turn])
+  const reload = useCallback(() => setOwn((before) => before + 1), [])
   useEffect(() => {
     if (everyMs === 0) return
     const timer = setInterval(() => {
@@ -60,14 +69,14 @@ export function useLoaded<Data>(
   return { ...state, reload }
 }
 
-/** The answer of a route, asked again when any of this changes, `turn` included; otherwise as `useLoaded`. */
-export function useGet<Name extends Parameters<typeof get>[0]>(
+/** The answer of a route, asked again when any of this changes or `changed` was said; otherwise as `useLoaded`. */
+export function useGet<Name extends GetRoute>(
   route: Name,
-  values: Parameters<typeof get<Name>>[1] = {} as never,
-  { turn = 0, everyMs = 0 } = {},
-) {
-  const key = JSON.stringify([project.value.id, route, values, turn])
-  return useLoaded(key, (signal) => get(route, values, signal), { everyMs })
+  values: ValuesOf<Name> = {} as never,
+  { everyMs = 0 } = {},
+): Loaded<Answered<Name>> {
+  const key = JSON.stringify([project.value.id, route, values])
+  return useLoaded(key, (signal) => get(route, values, signal), { everyMs, turn: changes.value })
 }
 
 function initial<Data>(key: string): Omit<Loaded<Data>, 'reload'> {

@@ -1,18 +1,18 @@
 /** Light, dark, or as the system is. */
-import { computed, signal } from '@preact/signals'
+import { signal } from '@preact/signals'
+
+/** What can be chosen. */
+export const THEMES = ['auto', 'light', 'dark'] as const
 
 /** What the reader chose. */
-export type Theme = 'auto' | 'light' | 'dark'
+export type Theme = (typeof THEMES)[number]
 
 const KEY = 'tenrec-theme'
 
 /** What is chosen; kept in this browser. */
-export const theme = signal<Theme>(read())
-
-function read(): Theme {
-  const kept = localStorage.getItem(KEY)
-  return kept === 'light' || kept === 'dark' ? kept : 'auto'
-}
+export const theme = signal<Theme>(
+  THEMES.find((one) => one === localStorage.getItem(KEY)) ?? 'auto',
+)
 
 /** Chooses and keeps. */
 export function chooseTheme(chosen: Theme): void {
@@ -24,25 +24,4 @@ export function chooseTheme(chosen: Theme): void {
 /** Marks the page; called before anything is shown. */
 export function applyTheme(): void {
   document.documentElement.dataset['theme'] = theme.value
-}
-
-const SYSTEM = matchMedia('(prefers-color-scheme: dark)')
-const isSystemDark = signal(SYSTEM.matches)
-SYSTEM.addEventListener('change', ({ matches }) => {
-  isSystemDark.value = matches
-})
-
-/** True while the page is dark; what is drawn on a canvas is drawn again when it changes. */
-export const isDark = computed(() =>
-  theme.value === 'auto' ? isSystemDark.value : theme.value === 'dark',
-)
-
-/** A colour of the tokens as it is now, for what is drawn on a canvas. */
-export function token(name: string): string {
-  const probe = document.createElement('span')
-  probe.style.color = `var(--${name})`
-  document.body.append(probe)
-  const colour = getComputedStyle(probe).color
-  probe.remove()
-  return colour
 }

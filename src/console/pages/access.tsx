@@ -1,8 +1,7 @@
-/** Who may what: people, keys, sessions. A new key is shown once. */
-import { Empty, href, may, Page, query, Tabs, withQuery } from '../kit.ts'
-import { Keys, SecretKeys } from './access/keys.tsx'
+/** Who may what: people, keys, sessions. */
+import { Empty, may, Page, Tabs, tabOf } from '../kit.ts'
+import { Keys, SecretKeys, Sessions } from './access/keys.tsx'
 import { Members, Roles } from './access/members.tsx'
-import { Sessions } from './access/sessions.tsx'
 
 const TABS = [
   ['keys', 'My keys', 'personal_api_key:read', Keys],
@@ -14,25 +13,20 @@ const TABS = [
 
 /** The page. */
 export default function AccessPage() {
-  const shown = TABS.filter(([, , scope]) => may(scope))
-  const chosen = shown.find(([value]) => value === query.value.get('tab')) ?? shown[0]
-  if (chosen === undefined) {
-    return (
-      <Page title="Access">
-        <Empty title="This session may not see who has access." />
-      </Page>
-    )
-  }
-  const [value, , , View] = chosen
+  const open = TABS.filter(([, , scope]) => may(scope))
+  const tabs = open.map(([value, words]) => [value, words] as const)
+  const chosen = tabOf(tabs, 'tab')
+  const [, , , View] = open.find(([value]) => value === chosen) ?? []
   return (
     <Page title="Access">
-      <Tabs
-        label="Access"
-        tabs={shown.map(([one, words]) => [one, words] as const)}
-        chosen={value}
-        to={(tab) => href(withQuery({ tab }))}
-      />
-      <View />
+      {View === undefined ? (
+        <Empty title="This session may not see who has access." />
+      ) : (
+        <>
+          <Tabs label="Access" tabs={tabs} parameter="tab" />
+          <View />
+        </>
+      )}
     </Page>
   )
 }

@@ -1,20 +1,14 @@
 /** Cohorts: persons by a rule, or a list of them. */
-
-import { useState } from 'preact/hooks'
 import {
-  AreaField,
-  ago,
-  Card,
-  Check,
-  ConfirmButton,
+  Ask,
   Dialog,
   Empty,
   exact,
-  FilterList,
   Form,
+  List,
+  listOf,
   may,
   Page,
-  Pager,
   type PropertyFilter,
   pageOf,
   pageQuery,
@@ -26,8 +20,6 @@ import {
   say,
   sentenceOfFilter,
   setQuery,
-  Table,
-  TextField,
   useGet,
 } from '../kit.ts'
 
@@ -35,44 +27,24 @@ type Cohort = Shapes['Cohort']
 
 /** The page; `id` in the address opens one. */
 export default function CohortsPage() {
-  const asked = pageQuery()
-  const loaded = useGet('project/cohorts/', asked)
   const id = query.value.get('id')
-  const close = () => setQuery({ id: null })
   return (
-    <Page title="Cohorts" aside={may('cohort:write') ? <NewCohort reload={loaded.reload} /> : null}>
-      <Card title="Cohorts of persons">
-        <Shown of={loaded}>
-          {({ results, count }) => (
-            <>
-              <Table
-                label="Cohorts"
-                rows={results}
-                keyOf={(cohort) => cohort.id}
-                open={(cohort) => setQuery({ id: String(cohort.id) })}
-                none={
-                  <Empty title="No cohort yet.">
-                    A cohort names persons by a rule, for flags, filters and queries.
-                  </Empty>
-                }
-                columns={[
-                  { head: 'Name', cell: ({ name }) => name },
-                  { head: 'Rule', isMinor: true, cell: ruleOf },
-                  { head: 'Persons', isNumber: true, cell: ({ count: members }) => exact(members) },
-                  {
-                    head: 'Counted',
-                    isMinor: true,
-                    isNumber: true,
-                    cell: ({ last_calculation: at }) => ago(at),
-                  },
-                ]}
-              />
-              <Pager count={count} />
-            </>
-          )}
-        </Shown>
-      </Card>
-      {id === null ? null : <CohortDrawer id={Number(id)} close={close} changed={loaded.reload} />}
+    <Page title="Cohorts" aside={may('cohort:write') && <NewCohort />}>
+      <List
+        title="Cohorts of persons"
+        label="Cohorts"
+        route="project/cohorts/"
+        values={pageQuery()}
+        open={(cohort) => setQuery({ id: String(cohort.id) })}
+        none={<Empty title="No cohort yet.">A cohort names persons by a rule, for flags, filters and queries.</Empty>}
+        columns={[
+          ['Name', 'name'],
+          ['Rule', ruleOf, 'minor cut'],
+          ['Persons', 'count', 'count'],
+          ['Counted', 'last_calculation', 'minor number ago'],
+        ]}
+      />
+      {id !== null && <CohortDrawer id={Number(id)} />}
     </Page>
   )
 }
@@ -101,79 +73,44 @@ function ruleFrom(filters: readonly PropertyFilter[]) {
   return { properties: { type: 'AND', values: [{ type: 'AND', values: filters }] } }
 }
 
-function NewCohort({ reload }: { readonly reload: () => void }) {
-  const [name, setName] = useState('')
-  const [isStatic, setStatic] = useState(false)
-  const [ids, setIds] = useState('')
-  const [filters, setFilters] = useState<readonly PropertyFilter[]>([])
+const ONE_A_LINE = 'One in a line, or between commas: a column of a CSV file.'
+const ofList = ({ isList }: { isList: boolean }) => isList
+const ofRule = ({ isList }: { isList: boolean }) => !isList
+
+function NewCohort() {
   return (
-    <ConfirmButton
+    <Ask
       label="New cohort"
       title="A new cohort"
       action="Save"
-      isDangerous={false}
-      submit={async () => {
-        const list = ids
-          .split(/[\n,]/)
-          .map((one) => one.trim())
-          .filter((one) => one !== '')
-        const members = isStatic ? { is_static: true, distinct_ids: list } : { filters: ruleFrom(filters) }
+      fields={{
+        name: { label: 'Name', isRequired: true },
+        isList: { kind: 'check', label: 'A list instead of a rule' },
+        ids: { label: 'distinct_ids', type: 'area', hint: ONE_A_LINE, isShown: ofList },
+        filters: { kind: 'filters', isShown: ofRule },
+      }}
+      submit={async ({ name, isList, ids, filters }) => {
+        const members = isList ? { is_static: true, distinct_ids: listOf(ids) } : { filters: ruleFrom(filters) }
         await post('project/cohorts/', {}, { name, ...members })
         say(`Cohort “${name}” saved.`)
-        reload()
       }}
-    >
-      <TextField label="Name" value={name} change={setName} isRequired />
-      <Check label="A list instead of a rule" value={isStatic} change={setStatic} />
-      {isStatic ? (
-        <AreaField
-          label="distinct_ids"
-          value={ids}
-          change={setIds}
-          rows={8}
-          hint="One in a line, or between commas: a column of a CSV file."
-        />
-      ) : (
-        <FilterList filters={filters} change={setFilters} types={['person']} />
-      )}
-    </ConfirmButton>
+    />
   )
 }
 
-function CohortDrawer({
-  id,
-  close,
-  changed,
-}: {
-  readonly id: number
-  readonly close: () => void
-  readonly changed: () => void
-}) {
+function CohortDrawer({ id }: { id: number }) {
   const loaded = useGet('project/cohorts/{cohort_id}/', { cohort_id: id })
+  const members = JSON.stringify({ key: 'id', value: id, operator: 'in', type: 'cohort' })
   return (
-    <Dialog title={loaded.data?.name ?? 'Cohort'} close={close} side>
+    <Dialog title={loaded.data?.name ?? 'Cohort'} close={() => setQuery({ id: null })} side>
       <Shown of={loaded}>
         {(cohort) => (
           <>
             <p class="row">
-              <a href={pageOf(`/persons?${membersFilter(id)}`)}>{exact(cohort.count)} persons</a>
-              {may('cohort:write') ? (
-                <DeleteCohort
-                  cohort={cohort}
-                  done={() => {
-                    close()
-                    changed()
-                  }}
-                />
-              ) : null}
+              <a href={pageOf(`/persons?${new URLSearchParams({ filter: members })}`)}>{exact(cohort.count)} persons</a>
+              {may('cohort:write') && <DeleteCohort cohort={cohort} />}
             </p>
-            <CohortForm
-              cohort={cohort}
-              done={() => {
-                loaded.reload()
-                changed()
-              }}
-            />
+            {may('cohort:write') ? <CohortForm cohort={cohort} /> : <p>{ruleOf(cohort)}</p>}
           </>
         )}
       </Shown>
@@ -181,57 +118,37 @@ function CohortDrawer({
   )
 }
 
-function membersFilter(id: number): string {
-  const filter = { key: 'id', value: id, operator: 'in', type: 'cohort' }
-  return String(new URLSearchParams({ filter: JSON.stringify(filter) }))
+function DeleteCohort({ cohort: { id, name } }: { cohort: Cohort }) {
+  async function submit() {
+    await patch('project/cohorts/{cohort_id}/', { cohort_id: id }, { deleted: true })
+    setQuery({ id: null })
+  }
+  return (
+    <Ask label="Delete" title={`Delete “${name}”?`} submit={submit}>
+      Flags that ask for it stop deciding by it. The persons stay.
+    </Ask>
+  )
 }
 
-function DeleteCohort({ cohort: { id, name }, done }: { readonly cohort: Cohort; readonly done: () => void }) {
+function CohortForm({ cohort }: { cohort: Cohort }) {
+  const rule = filtersOf(cohort.filters.properties)
+  const canEditRule = !cohort.is_static && isPlain(cohort.filters.properties)
   return (
-    <ConfirmButton
-      label="Delete"
-      title={`Delete “${name}”?`}
-      submit={async () => {
-        await patch('project/cohorts/{cohort_id}/', { cohort_id: id }, { deleted: true })
-        done()
+    <Form
+      action="Save"
+      fields={{
+        name: { label: 'Name', value: cohort.name, isRequired: true },
+        description: { label: 'Description', value: cohort.description },
+        filters: { kind: 'filters', value: rule, isShown: () => canEditRule },
+      }}
+      submit={async ({ filters, ...words }) => {
+        const body = { ...words, ...(canEditRule && { filters: ruleFrom(filters) }) }
+        await patch('project/cohorts/{cohort_id}/', { cohort_id: cohort.id }, body)
+        say('Saved.')
       }}
     >
-      <p>Flags that ask for it stop deciding by it. The persons stay.</p>
-    </ConfirmButton>
-  )
-}
-
-function CohortForm({ cohort, done }: { readonly cohort: Cohort; readonly done: () => void }) {
-  const [name, setName] = useState(cohort.name)
-  const [description, setDescription] = useState(cohort.description)
-  const [filters, setFilters] = useState(filtersOf(cohort.filters.properties))
-  const canEditRule = !cohort.is_static && isPlain(cohort.filters.properties)
-  async function save() {
-    const body = { name, description, ...(canEditRule ? { filters: ruleFrom(filters) } : {}) }
-    await patch('project/cohorts/{cohort_id}/', { cohort_id: cohort.id }, body)
-    say('Saved.')
-    done()
-  }
-  const fields = (
-    <>
-      <TextField label="Name" value={name} change={setName} isRequired />
-      <TextField label="Description" value={description} change={setDescription} />
-      {canEditRule ? (
-        <FilterList filters={filters} change={setFilters} types={['person']} />
-      ) : (
-        <p class="quiet">
-          {cohort.is_static
-            ? 'A list; its persons are added by “Save as cohort”.'
-            : 'This rule has alternatives: change it through the API.'}
-        </p>
-      )}
-    </>
-  )
-  return may('cohort:write') ? (
-    <Form action="Save" submit={save}>
-      {fields}
+      {cohort.is_static && <p class="quiet">A list; its persons are added by “Save as cohort”.</p>}
+      {!cohort.is_static && !canEditRule && <p class="quiet">This rule has alternatives: change it through the API.</p>}
     </Form>
-  ) : (
-    <p>{ruleOf(cohort)}</p>
   )
 }

@@ -1,21 +1,20 @@
 /** A dashboard: saved queries beside each other, asked again by themselves, and a link for those without a key. */
-
-import { useState } from 'preact/hooks'
 import {
+  AddressFields,
+  Ask,
+  act,
   ago,
   askQuery,
   Card,
   Check,
-  Choice,
-  ConfirmButton,
-  CopyButton,
-  Dialog,
+  Command,
+  DialogButton,
   Empty,
   Form,
+  Got,
   go,
   href,
   inProjectPath,
-  type Loaded,
   may,
   Page,
   pageId,
@@ -27,9 +26,6 @@ import {
   query,
   Shown,
   say,
-  setQuery,
-  TextField,
-  useGet,
   useLoaded,
 } from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
@@ -43,132 +39,97 @@ const REFRESHES = [
 
 interface Tile {
   readonly id: number
-  readonly insight?: {
-    readonly id: number
-    readonly name?: string | null
-    readonly query?: unknown
-  } | null
+  readonly insight?: { readonly id: number; readonly name?: string | null; readonly query?: unknown } | null
   readonly text?: { readonly body?: string } | null
 }
 
-type Change = (changes: Readonly<Record<string, unknown>>) => Promise<void>
+const own = () => ({ id: Number(pageId.value) })
+const change = (changes: Readonly<Record<string, unknown>>) => patch('project/dashboards/{id}/', own(), changes)
 
 /** The page. */
 export default function DashboardPage() {
-  const loaded = useGet('project/dashboards/{id}/', { id: Number(pageId.value) })
-  async function change(changes: Readonly<Record<string, unknown>>) {
-    await patch('project/dashboards/{id}/', { id: Number(pageId.value) }, changes)
-    loaded.reload()
-  }
   return (
-    <Shown of={loaded}>
+    <Got route="project/dashboards/{id}/" values={own()}>
       {({ name, tiles = [] }) => (
-        <Page title={name ?? 'Dashboard'} aside={<Controls name={name ?? ''} change={change} />}>
-          {tiles.length === 0 ? (
+        <Page title={name ?? 'Dashboard'} aside={<Controls name={name ?? ''} />}>
+          {tiles.length === 0 && (
             <Empty title="Nothing on this dashboard yet.">
               <a href={pageOf('/explore')}>Explore</a> a question and save it here.
             </Empty>
-          ) : null}
+          )}
           <div class="grid">
             {(tiles as readonly Tile[]).map((tile) => (
-              <TileCard key={tile.id} tile={tile} change={change} />
+              <TileCard key={tile.id} tile={tile} />
             ))}
           </div>
         </Page>
       )}
-    </Shown>
+    </Got>
   )
 }
 
-function Controls({ name, change }: { readonly name: string; readonly change: Change }) {
-  const [title, setTitle] = useState(name)
-  if (!may('dashboard:write')) return <Refresh />
+function Controls({ name }: { name: string }) {
+  async function remove() {
+    await change({ deleted: true })
+    say(`“${name}” is deleted. Its insights stay.`)
+    go(inProjectPath('/dashboards'))
+  }
   return (
     <>
-      <Refresh />
-      <ConfirmButton
-        label="Rename"
-        title="Rename the dashboard"
-        isDangerous={false}
-        submit={() => change({ name: title })}
-      >
-        <TextField label="Name" value={title} change={setTitle} isRequired />
-      </ConfirmButton>
-      {may('sharing_configuration:write') ? <Sharing /> : null}
-      <ConfirmButton
-        label="Delete"
-        title={`Delete “${name}”?`}
-        submit={async () => {
-          await change({ deleted: true })
-          say(`“${name}” is deleted. Its insights stay.`)
-          go(inProjectPath('/dashboards'))
-        }}
-      >
-        <p>Its insights stay; whoever has its link sees nothing any more.</p>
-      </ConfirmButton>
+      <AddressFields
+        fields={{ refresh: { kind: 'choice', label: 'Asked again', isQuiet: true, options: REFRESHES, value: '0' } }}
+      />
+      {may('dashboard:write') && (
+        <>
+          <Ask
+            label="Rename"
+            title="Rename the dashboard"
+            fields={{ name: { label: 'Name', value: name, isRequired: true } }}
+            submit={change}
+          />
+          {may('sharing_configuration:write') && (
+            <DialogButton label="Share" title="Share this dashboard">
+              <Sharing />
+            </DialogButton>
+          )}
+          <Ask label="Delete" title={`Delete “${name}”?`} submit={remove}>
+            Its insights stay; whoever has its link sees nothing any more.
+          </Ask>
+        </>
+      )}
     </>
   )
 }
 
-function Refresh() {
-  return (
-    <Choice
-      label="Asked again"
-      isQuiet
-      value={(query.value.get('refresh') ?? '0') as '0' | '1' | '10'}
-      options={REFRESHES}
-      change={(refresh) => setQuery({ refresh: refresh === '0' ? null : refresh })}
-    />
-  )
-}
-
-function TileCard({ tile: { id, insight, text }, change }: { readonly tile: Tile; readonly change: Change }) {
+function TileCard({ tile: { id, insight, text } }: { tile: Tile }) {
   const title = insight == null ? 'Text' : (insight.name ?? 'Insight')
-  const remove = may('dashboard:write') ? (
-    <ConfirmButton
-      label="✕"
-      action="Take it off"
-      title={`Take “${title}” off this dashboard?`}
-      submit={() => change({ tiles: [{ id, deleted: true }] })}
-    >
-      <p>The insight itself stays.</p>
-    </ConfirmButton>
-  ) : null
-  if (insight == null) {
-    return (
-      <Card title={title} aside={remove}>
-        <p>{text?.body}</p>
-      </Card>
-    )
-  }
+  const question = `Take “${title}” off this dashboard?`
+  const aside = (
+    <span class="row">
+      {insight && <a href={href(inProjectPath(exploreHref(insight.query)))}>Explore</a>}
+      {may('dashboard:write') && (
+        <Ask label="✕" action="Take it off" title={question} submit={() => change({ tiles: [{ id, deleted: true }] })}>
+          The insight itself stays.
+        </Ask>
+      )}
+    </span>
+  )
   return (
-    <Card
-      title={title}
-      aside={
-        <span class="row">
-          <a href={href(inProjectPath(exploreHref(insight.query)))}>Explore</a>
-          {remove}
-        </span>
-      }
-    >
-      <InsightAnswer saved={insight.query} />
+    <Card title={title} aside={aside}>
+      {insight ? <InsightAnswer saved={insight.query} /> : <p>{text?.body}</p>}
     </Card>
   )
 }
 
-function InsightAnswer({ saved }: { readonly saved: unknown }) {
+function InsightAnswer({ saved }: { saved: unknown }) {
   const whole = (saved ?? {}) as { source?: Query } & Query
   const asked = { ...(whole.source ?? whole), persons_urls: true }
   const everyMs = Number(query.value.get('refresh') ?? 0) * 60_000
-  const loaded = useLoaded(
-    `${project.value.id} ${JSON.stringify(asked)}`,
-    async (signal) => ({
-      query: asked,
-      results: await askQuery<unknown>(asked, signal),
-      at: new Date().toISOString(),
-    }),
-    { everyMs },
-  )
+  const ask = async (signal: AbortSignal) => {
+    const results = await askQuery<unknown>(asked, signal)
+    return { query: asked, results, at: new Date().toISOString() }
+  }
+  const loaded = useLoaded(`${project.value.id} ${JSON.stringify(asked)}`, ask, { everyMs })
   return (
     <Shown of={loaded}>
       {({ at, ...answer }) => (
@@ -182,35 +143,19 @@ function InsightAnswer({ saved }: { readonly saved: unknown }) {
 }
 
 function Sharing() {
-  const [isOpen, setOpen] = useState(false)
-  return (
-    <>
-      <button type="button" class="small" onClick={() => setOpen(true)}>
-        Share
-      </button>
-      {isOpen ? <SharingDialog close={() => setOpen(false)} /> : null}
-    </>
-  )
-}
-
-function SharingDialog({ close }: { readonly close: () => void }) {
-  const loaded: Loaded<{ enabled?: boolean; access_token?: string | null }> = useGet(
-    'project/dashboards/{id}/sharing/',
-    { id: Number(pageId.value) },
-  )
-  async function set(enabled: boolean) {
-    await patch('project/dashboards/{id}/sharing/', { id: Number(pageId.value) }, { enabled })
-    loaded.reload()
-  }
   async function renew() {
-    await post('project/dashboards/{id}/sharing/refresh/', { id: Number(pageId.value) })
+    await post('project/dashboards/{id}/sharing/refresh/', own())
     say('There is a new link; the old one opens nothing any more.')
-    loaded.reload()
+  }
+  const set = (enabled: boolean) => {
+    const words = enabled ? 'Whoever has the link sees the numbers.' : 'The link opens nothing any more.'
+    return act(patch('project/dashboards/{id}/sharing/', own(), { enabled }), words)
   }
   return (
-    <Dialog title="Share this dashboard" close={close}>
-      <Shown of={loaded}>
-        {({ enabled = false, access_token: token }) => (
+    <Got route="project/dashboards/{id}/sharing/" values={own()}>
+      {(shared) => {
+        const { enabled = false, access_token: token } = shared as { enabled?: boolean; access_token?: string | null }
+        return (
           <>
             <Check
               isSwitch
@@ -218,17 +163,14 @@ function SharingDialog({ close }: { readonly close: () => void }) {
               value={enabled}
               change={(is) => void set(is)}
             />
-            {enabled && token != null ? (
+            {enabled && token && (
               <Form action="New link" submit={renew}>
-                <pre>
-                  <code>{`${location.origin}/shared/${token}`}</code>
-                  <CopyButton text={`${location.origin}/shared/${token}`} />
-                </pre>
+                <Command text={`${location.origin}/shared/${token}`} />
               </Form>
-            ) : null}
+            )}
           </>
-        )}
-      </Shown>
-    </Dialog>
+        )
+      }}
+    </Got>
   )
 }

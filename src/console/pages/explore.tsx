@@ -1,12 +1,8 @@
 /** Explore: a question about events on the left, its answer on the right, both in the address. */
-
-import { useState } from 'preact/hooks'
 import {
+  Ask,
   askQuery,
   Card,
-  Choice,
-  ConfirmButton,
-  href,
   may,
   Page,
   pageOf,
@@ -16,10 +12,8 @@ import {
   Shown,
   say,
   Tabs,
-  TextField,
   useGet,
   useLoaded,
-  withQuery,
 } from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
 import { Builder } from './explore/builder.tsx'
@@ -34,11 +28,11 @@ export default function ExplorePage() {
   }))
   const words = WAYS.find(([one]) => one === way.value)?.[1] ?? ''
   return (
-    <Page title="Explore" aside={way.value === 'retention' ? null : <RangePicker compares={way.value === 'trends'} />}>
-      <Tabs label="Ways to look" tabs={WAYS} chosen={way.value} to={(value) => href(withQuery({ way: value }))} />
+    <Page title="Explore" aside={way.value !== 'retention' && <RangePicker compares={way.value === 'trends'} />}>
+      <Tabs label="Ways to look" tabs={WAYS} parameter="way" />
       <div class="split">
         <Builder />
-        <Card title={words} aside={may('insight:write') ? <SaveInsight /> : null}>
+        <Card title={words} aside={may('insight:write') && <SaveInsight />}>
           <Shown of={loaded}>{(data) => <Answer {...data} />}</Shown>
         </Card>
       </div>
@@ -47,33 +41,23 @@ export default function ExplorePage() {
 }
 
 function SaveInsight() {
-  const [name, setName] = useState('')
-  const [dashboard, setDashboard] = useState('')
-  const { data } = useGet('project/dashboards/', {})
+  const { data } = useGet('project/dashboards/')
+  const dashboards = (data?.results ?? []).map(({ id, name }) => [String(id), String(name ?? id)] as const)
+  const hint = <a href={pageOf('/dashboards')}>All dashboards</a>
   return (
-    <ConfirmButton
+    <Ask
       label="Save"
       title="Save this as an insight"
-      isDangerous={false}
-      submit={async () => {
+      fields={{
+        name: { label: 'Name', isRequired: true },
+        onto: { kind: 'choice', label: 'On the dashboard', options: [['', 'none'], ...dashboards], hint },
+      }}
+      submit={async ({ name, onto }) => {
         const { persons_urls: _, ...source } = question.value
         const body = { name, saved: true, query: { kind: 'InsightVizNode', source } }
-        const onto = dashboard === '' ? {} : { dashboards: [Number(dashboard)] }
-        await post('project/insights/', {}, { ...body, ...onto })
+        await post('project/insights/', {}, { ...body, ...(onto !== '' && { dashboards: [Number(onto)] }) })
         say(`Insight “${name}” saved.`)
       }}
-    >
-      <TextField label="Name" value={name} change={setName} isRequired />
-      <Choice
-        label="On the dashboard"
-        value={dashboard}
-        options={[
-          ['', 'none'],
-          ...(data?.results ?? []).map(({ id, name: title }) => [String(id), String(title ?? id)] as const),
-        ]}
-        change={setDashboard}
-        hint={<a href={pageOf('/dashboards')}>All dashboards</a>}
-      />
-    </ConfirmButton>
+    />
   )
 }

@@ -1,20 +1,15 @@
 /** Feature flags: which are on, for how many, and how they are doing. */
-
-import { useState } from 'preact/hooks'
 import {
-  ago,
+  Ask,
+  act,
   Bar,
-  Card,
   Check,
-  type Column,
-  ConfirmButton,
   Empty,
   go,
-  href,
   inProjectPath,
+  List,
   may,
   Page,
-  Pager,
   pageQuery,
   patch,
   percent,
@@ -22,13 +17,7 @@ import {
   query,
   Search,
   type Shapes,
-  Shown,
-  say,
-  Table,
   Tabs,
-  TextField,
-  useGet,
-  withQuery,
 } from '../kit.ts'
 
 type Flag = Shapes['FeatureFlag']
@@ -43,112 +32,60 @@ const STATES = [
 /** The page. */
 export default function FlagsPage() {
   const state = query.value.get('state') ?? ''
-  const asked = {
-    search: query.value.get('search') ?? '',
-    ...(state === '' ? {} : { active: state }),
-    ...pageQuery(),
-  }
-  const loaded = useGet('project/feature_flags/', asked)
+  const search = query.value.get('search') ?? ''
+  const controls = (
+    <>
+      <Search label="Key or name" />
+      {may('feature_flag:write') && <NewFlag />}
+    </>
+  )
   return (
-    <Page
-      title="Flags"
-      aside={
-        <>
-          <Search label="Key or name" />
-          {may('feature_flag:write') ? <NewFlag /> : null}
-        </>
-      }
-    >
-      <Card
+    <Page title="Flags" aside={controls}>
+      <List
         title="Feature flags"
-        aside={
-          <Tabs
-            label="State"
-            tabs={STATES}
-            chosen={state}
-            to={(next) => href(withQuery({ state: next, offset: null }))}
-          />
+        route="project/feature_flags/"
+        values={{ search, ...(state !== '' && { active: state }), ...pageQuery() }}
+        aside={<Tabs label="State" tabs={STATES} parameter="state" without={['offset']} />}
+        open={({ id }) => go(inProjectPath(`/flags/${id}`))}
+        none={
+          <Empty title="No flag here.">A flag switches something on for some, and is decided in microseconds.</Empty>
         }
-      >
-        <Shown of={loaded}>
-          {({ results, count }) => (
-            <>
-              <Table
-                label="Feature flags"
-                rows={results}
-                keyOf={({ id }) => id}
-                open={({ id }) => go(inProjectPath(`/flags/${id}`))}
-                none={
-                  <Empty title="No flag here.">
-                    A flag switches something on for some, and is decided in microseconds.
-                  </Empty>
-                }
-                columns={columnsOf(loaded.reload)}
-              />
-              <Pager count={count} />
-            </>
-          )}
-        </Shown>
-      </Card>
+        columns={[
+          ['On', (flag) => <OnOff flag={flag} />],
+          ['Key', (flag) => <Name flag={flag} />],
+          ['For', (flag) => <Reach flag={flag} />],
+          ['State', (flag) => <State flag={flag} />, 'minor'],
+          ['Tags', ({ tags }) => tags.join(', '), 'minor cut'],
+          ['Changed', 'updated_at', 'minor number ago'],
+        ]}
+      />
     </Page>
   )
 }
 
-function columnsOf(reload: () => void): readonly Column<Flag>[] {
-  return [
-    { head: 'On', cell: (flag) => <OnOff flag={flag} reload={reload} /> },
-    {
-      head: 'Key',
-      cell: ({ key, name }) => (
-        <>
-          <b>{key}</b>
-          {name !== '' && name !== key ? <div class="quiet">{name}</div> : null}
-        </>
-      ),
-    },
-    { head: 'For', cell: (flag) => <Reach flag={flag} /> },
-    {
-      head: 'State',
-      isMinor: true,
-      cell: ({ status }) => <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>,
-    },
-    { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
-    {
-      head: 'Changed',
-      isMinor: true,
-      isNumber: true,
-      cell: ({ updated_at: at }) => ago(at),
-    },
-  ]
-}
-
-function OnOff({
-  flag: { id, key, active, can_edit: canEdit },
-  reload,
-}: {
-  readonly flag: Flag
-  readonly reload: () => void
-}) {
-  async function set(is: boolean) {
-    await patch('project/feature_flags/{id}/', { id }, { active: is })
-    say(`${key} is ${is ? 'on' : 'off'}.`)
-    reload()
-  }
-  const isDisabled = !(canEdit && may('feature_flag:write'))
+function Name({ flag: { key, name } }: { flag: Flag }) {
   return (
-    <Check
-      isSwitch
-      isQuiet
-      isDisabled={isDisabled}
-      label={`${key} is on`}
-      value={active}
-      change={(is) => void set(is).catch(({ message }) => say(String(message)))}
-    />
+    <>
+      <b>{key}</b>
+      {name !== '' && name !== key && <div class="quiet cut">{name}</div>}
+    </>
   )
 }
 
+function State({ flag: { status } }: { flag: Flag }) {
+  return <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>
+}
+
+function OnOff({ flag: { id, key, active, can_edit: canEdit } }: { flag: Flag }) {
+  const set = (is: boolean) =>
+    act(patch('project/feature_flags/{id}/', { id }, { active: is }), `${key} is ${is ? 'on' : 'off'}.`)
+  const isDisabled = !(canEdit && may('feature_flag:write'))
+  const label = `${key} is on`
+  return <Check isSwitch isQuiet {...{ isDisabled, label }} value={active} change={(is) => void set(is)} />
+}
+
 /** How far a flag reaches: the largest share that one of its conditions lets through. */
-function Reach({ flag: { filters } }: { readonly flag: Flag }) {
+function Reach({ flag: { filters } }: { flag: Flag }) {
   const groups = filters.groups ?? []
   const largest = Math.max(0, ...groups.map(({ rollout_percentage: share }) => share ?? 100))
   const isForAll = groups.some(({ properties }) => (properties ?? []).length === 0)
@@ -157,37 +94,24 @@ function Reach({ flag: { filters } }: { readonly flag: Flag }) {
   return (
     <Bar share={largest / 100}>
       {words}
-      {variants > 0 ? `, ${variants} variants` : ''}
+      {variants > 0 && `, ${variants} variants`}
     </Bar>
   )
 }
 
 function NewFlag() {
-  const [key, setKey] = useState('')
+  const hint = 'What code asks for. It begins switched off, for nobody.'
   return (
-    <ConfirmButton
+    <Ask
       label="New flag"
       title="A new flag"
       action="Make it"
-      isDangerous={false}
-      submit={async () => {
-        const body = {
-          key,
-          name: key,
-          active: false,
-          filters: { groups: [{ properties: [], rollout_percentage: 0 }] },
-        }
-        const { id } = await post('project/feature_flags/', {}, body)
+      fields={{ key: { label: 'Key', isRequired: true, hint } }}
+      submit={async ({ key }) => {
+        const filters = { groups: [{ properties: [], rollout_percentage: 0 }] }
+        const { id } = await post('project/feature_flags/', {}, { key, name: key, active: false, filters })
         go(inProjectPath(`/flags/${id}`))
       }}
-    >
-      <TextField
-        label="Key"
-        value={key}
-        change={setKey}
-        isRequired
-        hint="What code asks for. It begins switched off, for nobody."
-      />
-    </ConfirmButton>
+    />
   )
 }

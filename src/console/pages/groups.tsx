@@ -1,68 +1,57 @@
 /** Groups: companies, teams and whatever else events are of besides persons. */
-
 import { useState } from 'preact/hooks'
 import {
-  ago,
+  Button,
   Dialog,
   Empty,
-  href,
+  Got,
   may,
   Page,
   PropertyTable,
-  plain,
   post,
   query,
   Search,
   type Shapes,
-  Shown,
   setQuery,
   Table,
   Tabs,
-  useGet,
-  withQuery,
+  tabOf,
 } from '../kit.ts'
 
 type Group = Shapes['Group']
 
 /** The page. */
 export default function GroupsPage() {
-  const types = useGet('project/groups_types/', {})
   return (
     <Page title="Groups" aside={<Search label="Key or property" />}>
-      <Shown of={types}>
-        {(found) =>
-          found.length === 0 ? (
-            <Empty title="No groups yet." command="posthog.group('company', 'acme', { name: 'Acme' })">
-              An event $groupidentify makes a group.
-            </Empty>
-          ) : (
+      <Got route="project/groups_types/">
+        {(found) => {
+          const types = found.map((type) => [String(type.group_type_index), type.group_type] as const)
+          if (types.length === 0)
+            return (
+              <Empty title="No groups yet." command="posthog.group('company', 'acme', { name: 'Acme' })">
+                An event $groupidentify makes a group.
+              </Empty>
+            )
+          return (
             <>
-              <Tabs
-                label="Types"
-                tabs={found.map((type) => [String(type.group_type_index), type.group_type] as const)}
-                chosen={query.value.get('type') ?? String(found[0]?.group_type_index)}
-                to={(type) => href(withQuery({ type, cursor: null }))}
-              />
-              <GroupList type={Number(query.value.get('type') ?? found[0]?.group_type_index)} />
+              <Tabs label="Types" tabs={types} parameter="type" without={['cursor']} />
+              <GroupList type={Number(tabOf(types, 'type'))} />
             </>
           )
-        }
-      </Shown>
+        }}
+      </Got>
     </Page>
   )
 }
 
-function GroupList({ type }: { readonly type: number }) {
+function GroupList({ type }: { type: number }) {
   const [opened, setOpened] = useState<Group | null>(null)
   const cursor = query.value.get('cursor')
-  const asked = {
-    group_type_index: type,
-    search: query.value.get('search') ?? '',
-    ...(cursor === null ? {} : { cursor }),
-  }
-  const loaded = useGet('project/groups/', asked)
+  const search = query.value.get('search') ?? ''
+  const turn = (next: string) => setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })
   return (
-    <Shown of={loaded}>
+    <Got route="project/groups/" values={{ group_type_index: type, search, ...(cursor !== null && { cursor }) }}>
       {({ results, next }) => (
         <>
           <Table
@@ -71,47 +60,27 @@ function GroupList({ type }: { readonly type: number }) {
             keyOf={({ group_key: key }) => key}
             open={setOpened}
             columns={[
-              { head: 'Key', cell: ({ group_key: key }) => key },
-              {
-                head: 'Name',
-                cell: ({ group_properties: properties }) => plain(properties['name']),
-              },
-              { head: 'First seen', isNumber: true, cell: ({ created_at: at }) => ago(at) },
+              ['Key', 'group_key'],
+              ['Name', ({ group_properties: properties }) => properties['name'] as string, 'cut'],
+              ['First seen', 'created_at', 'number ago'],
             ]}
           />
-          {next === null ? null : (
-            <button
-              type="button"
-              onClick={() => setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })}
-            >
-              More
-            </button>
-          )}
-          {opened === null ? null : <GroupDrawer group={opened} close={() => setOpened(null)} reload={loaded.reload} />}
+          {next !== null && <Button press={() => turn(next)}>More</Button>}
+          {opened && <GroupDrawer group={opened} close={() => setOpened(null)} />}
         </>
       )}
-    </Shown>
+    </Got>
   )
 }
 
-function GroupDrawer({
-  group,
-  close,
-  reload,
-}: {
-  readonly group: Group
-  readonly close: () => void
-  readonly reload: () => void
-}) {
+function GroupDrawer({ group, close }: { group: Group; close: () => void }) {
   const [shown, setShown] = useState(group)
   const asked = { group_type_index: group.group_type_index, group_key: group.group_key }
-  async function set(key: string, value: unknown) {
+  const set = async (key: string, value: unknown) =>
     setShown(await post('project/groups/update_property/', asked, { key, value }))
-    reload()
-  }
   return (
     <Dialog title={group.group_key} close={close} side>
-      <PropertyTable properties={shown.group_properties} set={may('group:write') ? set : undefined} />
+      <PropertyTable properties={shown.group_properties} set={may('group:write') && set} />
     </Dialog>
   )
 }

@@ -1,25 +1,24 @@
 /** How the daemon is: what it takes and answers, what waits, the disk with the day on which it is full. */
 import {
+  Ask,
   ago,
   bytes,
   Card,
   Chart,
-  ConfirmButton,
   exact,
+  Got,
+  List,
   may,
   Page,
-  Pager,
   pageQuery,
   post,
   type Shapes,
-  Shown,
   say,
   seconds,
   Table,
   Tile,
   Tiles,
   time,
-  useGet,
 } from '../kit.ts'
 
 type Status = Shapes['Status']
@@ -28,28 +27,27 @@ const EVERY_MS = 10_000
 
 /** The page; it asks again every ten seconds. */
 export default function HealthPage() {
-  const loaded = useGet('organization/status/', {}, { everyMs: EVERY_MS })
   return (
     <Page title="Health">
-      <Shown of={loaded}>
+      <Got route="organization/status/" everyMs={EVERY_MS}>
         {(status) => (
           <>
-            <Reasons status={status} />
-            <Now status={status} />
-            <Rates status={status} />
+            <Reasons {...status} />
+            <Now {...status} />
+            <Rates {...status} />
             <div class="grid">
-              <Disk status={status} />
-              <Threads status={status} />
+              <Disk {...status} />
+              <Threads {...status} />
             </div>
           </>
         )}
-      </Shown>
+      </Got>
       <DeadLetters />
     </Page>
   )
 }
 
-function Reasons({ status: { health, disk } }: { readonly status: Status }) {
+function Reasons({ health, disk }: Status) {
   if (health.reasons.length === 0) return null
   return (
     <div class="notice bad" role="alert">
@@ -59,95 +57,80 @@ function Reasons({ status: { health, disk } }: { readonly status: Status }) {
           <li key={String(reason)}>{String(reason)}</li>
         ))}
       </ul>
-      {disk.free_bytes < disk.reserve_bytes ? (
+      {disk.free_bytes < disk.reserve_bytes && (
         <p>
           {bytes(disk.free_bytes)} are free, and below {bytes(disk.reserve_bytes)} nothing more is accepted: new events
           get 503, which clients send again for a while; reads and decisions go on. Make room: take away what else lies
           on this disk, enlarge it, or restore a backup on a larger one. Erasing makes no file smaller. Events are taken
           again as soon as there is room, without a restart.
         </p>
-      ) : null}
+      )}
     </div>
   )
 }
 
-function Now({
-  status: { health, rates, backlog, uptime_seconds: uptime, version, dead_letters: dead, backups },
-}: {
-  readonly status: Status
-}) {
+function Now({ health, rates, backlog, uptime_seconds: uptime, version, dead_letters: dead, backups }: Status) {
   const last = rates.at(-1)
-  const perSecond = (count: number | undefined) =>
-    count === undefined ? '–' : exact(Math.round((count / 60) * 10) / 10)
+  const perSecond = (count: number | undefined) => exact(count && Math.round(count / 6) / 10)
+  const shown = {
+    State: health.status,
+    'Events a second': perSecond(last?.accepted),
+    'Decisions a second': perSecond(last?.decisions),
+    'Acknowledged within (p99)': last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`,
+    'Waiting to be processed': exact(backlog.events),
+    Behind: seconds(backlog.lag_seconds),
+    'Dead letters': exact(dead),
+    'Last backup': ago(backups.last_at),
+    [`Tenrec ${version}, up`]: seconds(uptime),
+  }
   return (
     <Tiles>
-      <Tile label="State">{health.status}</Tile>
-      <Tile label="Events a second">{perSecond(last?.accepted)}</Tile>
-      <Tile label="Decisions a second">{perSecond(last?.decisions)}</Tile>
-      <Tile label="p99 of acknowledgements">{last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`}</Tile>
-      <Tile label="Waiting to be processed">{exact(backlog.events)}</Tile>
-      <Tile label="Behind">{seconds(backlog.lag_seconds)}</Tile>
-      <Tile label="Dead letters">{exact(dead)}</Tile>
-      <Tile label="Last backup">{ago(backups.last_at)}</Tile>
-      <Tile label={`Tenrec ${version}, up`}>{seconds(uptime)}</Tile>
+      {Object.entries(shown).map(([label, words]) => (
+        <Tile key={label} label={label}>
+          {words}
+        </Tile>
+      ))}
     </Tiles>
   )
 }
 
-function Rates({ status: { rates } }: { readonly status: Status }) {
+function Rates({ rates }: Status) {
   const labels = rates.map(({ at }) => time(at).slice(-8, -3))
-  const line = (label: string, pick: (rate: Status['rates'][number]) => number) => ({
-    label,
-    data: rates.map(pick),
-  })
+  const names = { Accepted: 'accepted', Processed: 'processed', Decisions: 'decisions' } as const
+  const lines = Object.entries(names).map(([label, name]) => ({ label, data: rates.map((rate) => rate[name]) }))
   return (
     <Card title="The last 24 hours, a minute a point">
       {rates.length === 0 ? (
         <p class="none">The first minute is not over.</p>
       ) : (
-        <Chart
-          label="Rates"
-          labels={labels}
-          lines={[
-            line('Accepted', ({ accepted }) => accepted),
-            line('Processed', ({ processed }) => processed),
-            line('Decisions', ({ decisions }) => decisions),
-          ]}
-        />
+        <Chart label="Rates" labels={labels} lines={lines} />
       )}
     </Card>
   )
 }
 
-function Disk({ status: { disk } }: { readonly status: Status }) {
-  const all = disk.free_bytes + disk.used_bytes
+function Disk({ disk: { used_bytes: used, free_bytes: free, reserve_bytes: reserve, full_at: fullAt } }: Status) {
   return (
     <Card title="Disk">
       <p>
-        {bytes(disk.used_bytes)} used, {bytes(disk.free_bytes)} free; below {bytes(disk.reserve_bytes)} events are
-        refused.
+        {bytes(used)} used, {bytes(free)} free; below {bytes(reserve)} events are refused.
       </p>
-      <progress max={all} value={disk.used_bytes} aria-label="Used of the disk" />
-      <p>
-        {disk.full_at === null
-          ? 'At this rate it does not fill up.'
-          : `At this rate it is full on ${time(disk.full_at, 'day')}.`}
-      </p>
+      <progress max={free + used} value={used} aria-label="Used of the disk" />
+      <p>At this rate it {fullAt === null ? 'does not fill up' : `is full on ${time(fullAt, 'day')}`}.</p>
     </Card>
   )
 }
 
-function Threads({ status: { threads } }: { readonly status: Status }) {
+function Threads({ threads }: Status) {
   return (
     <Card title="Threads">
       <Table
         label="Threads"
         rows={threads}
-        keyOf={({ name }) => name}
         columns={[
-          { head: 'Name', cell: ({ name }) => name.replaceAll('_', ' ') },
-          { head: 'How many', isNumber: true, cell: ({ count }) => exact(count) },
-          { head: 'Waiting', isNumber: true, cell: ({ queue_depth: depth }) => exact(depth) },
+          ['Name', ({ name }) => name.replaceAll('_', ' ')],
+          ['How many', 'count', 'count'],
+          ['Waiting', 'queue_depth', 'count'],
         ]}
       />
     </Card>
@@ -155,57 +138,37 @@ function Threads({ status: { threads } }: { readonly status: Status }) {
 }
 
 function DeadLetters() {
-  const asked = pageQuery()
-  const loaded = useGet('organization/dead_letters/', asked)
-  const act = (what: 'replay' | 'drop') => async () => {
-    const body = {}
-    const outcome =
-      what === 'replay'
-        ? await post('organization/dead_letters/replay/', {}, body)
-        : await post('organization/dead_letters/drop/', {}, body)
-    say(`${exact(outcome.done)} done, ${exact(outcome.failed)} failed.`)
-    loaded.reload()
-  }
   return (
-    <Card title="Dead letters: accepted, and not understood">
-      <Shown of={loaded}>
-        {({ results, count }) => (
-          <>
-            {count > 0 && may('organization:write') ? (
-              <p class="row">
-                <ConfirmButton
-                  label="Process again"
-                  title="Process dead letters again?"
-                  isDangerous={false}
-                  submit={act('replay')}
-                >
-                  <p>What fails again stays.</p>
-                </ConfirmButton>
-                <ConfirmButton label="Give up" title="Give dead letters up?" submit={act('drop')}>
-                  <p>They are gone for good.</p>
-                </ConfirmButton>
-              </p>
-            ) : null}
-            <Table
-              label="Dead letters"
-              rows={results}
-              keyOf={(_, index) => index}
-              none="None: everything that was accepted was understood."
-              columns={[
-                { head: 'When', cell: ({ stored_at: at }) => time(at) },
-                { head: 'Why', cell: ({ reason }) => reason },
-                { head: 'Size', isNumber: true, cell: ({ bytes: size }) => bytes(size) },
-                {
-                  head: 'Body',
-                  isMinor: true,
-                  cell: ({ body }) => <code>{String(body ?? '').slice(0, 200)}</code>,
-                },
-              ]}
-            />
-            <Pager count={count} />
-          </>
-        )}
-      </Shown>
-    </Card>
+    <List
+      title="Dead letters: accepted, and not understood"
+      label="Dead letters"
+      route="organization/dead_letters/"
+      values={pageQuery()}
+      above={({ length }) => length > 0 && may('organization:write') && <DeadLetterActions />}
+      none="None: everything that was accepted was understood."
+      columns={[
+        ['When', 'stored_at', 'time'],
+        ['Why', 'reason'],
+        ['Size', 'bytes', 'bytes'],
+        ['Body', ({ body }) => String(body ?? '').slice(0, 200), 'minor code'],
+      ]}
+    />
+  )
+}
+
+function DeadLetterActions() {
+  const told = ({ done, failed }: { done: number; failed: number }) =>
+    say(`${exact(done)} done, ${exact(failed)} failed.`)
+  const replay = async () => told(await post('organization/dead_letters/replay/', {}, {}))
+  const drop = async () => told(await post('organization/dead_letters/drop/', {}, {}))
+  return (
+    <p class="row">
+      <Ask label="Process again" title="Process dead letters again?" isDangerous={false} submit={replay}>
+        What fails again stays.
+      </Ask>
+      <Ask label="Give up" title="Give dead letters up?" submit={drop}>
+        They are gone for good.
+      </Ask>
+    </p>
   )
 }

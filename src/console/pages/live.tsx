@@ -1,6 +1,5 @@
 /** The page "Live": events as they come, and what became of those that are not there. */
-
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import {
   query as address,
   Card,
@@ -8,18 +7,16 @@ import {
   Empty,
   exact,
   Failure,
-  href,
   Page,
   pageOf,
   project,
+  Search,
   setQuery,
   Table,
   Tabs,
-  TakeAlong,
-  TextField,
+  tabOf,
   time,
   useEventNames,
-  withQuery,
 } from '../kit.ts'
 import type { LiveEvent, LiveState } from './live/event-stream.ts'
 import { LiveDrawer } from './live/live-drawer.tsx'
@@ -36,30 +33,18 @@ const STATES: Readonly<Record<LiveState, string>> = {
   refused: 'Refused',
 }
 
-/** Until a text that is typed becomes a filter. */
-const TYPED_MS = 400
+const TABS = [
+  ['stream', 'Stream'],
+  ['lost', 'Lost & odd'],
+] as const
 
 /** A stream of events, with a drawer for each, and a second tab with what was lost or odd. */
 export default function LivePage() {
-  const tab = address.value.get('tab') === 'lost' ? 'lost' : 'stream'
   const opened = address.value.get('open')
   return (
-    <Page
-      title="Live"
-      aside={
-        <Tabs
-          label="What"
-          chosen={tab}
-          to={(value) => href(withQuery({ tab: value === 'lost' ? value : null, open: null }))}
-          tabs={[
-            ['stream', 'Stream'],
-            ['lost', 'Lost & odd'],
-          ]}
-        />
-      }
-    >
-      {tab === 'lost' ? <Lost /> : <Stream />}
-      {opened === null ? null : <LiveDrawer key={opened} uuid={opened} />}
+    <Page title="Live" aside={<Tabs label="What" tabs={TABS} parameter="tab" without={['open']} />}>
+      {tabOf(TABS, 'tab') === 'lost' ? <Lost /> : <Stream />}
+      {opened !== null && <LiveDrawer key={opened} uuid={opened} />}
     </Page>
   )
 }
@@ -76,19 +61,19 @@ function Stream() {
   return (
     <Card title="Events" aside={<Rate live={live} />}>
       <div class="filter-fields">
-        <FilterField label="Event" parameter="event" options={names} />
-        <FilterField label="distinct_id" parameter="distinct_id" />
+        <Search label="Event" name="event" options={names} />
+        <Search label="distinct_id" name="distinct_id" />
         <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
           {isPaused ? `Go on${live.held === 0 ? '' : ` (${exact(live.held)} more)`}` : 'Pause'}
         </button>
-        {live.state === 'replaced' ? (
+        {live.state === 'replaced' && (
           <button type="button" class="primary" onClick={() => setTurn(turn + 1)}>
             Watch here
           </button>
-        ) : null}
+        )}
       </div>
-      {live.error === null ? null : <Failure error={live.error} />}
-      {live.missed === 0 ? null : (
+      {live.error && <Failure error={live.error} />}
+      {live.missed > 0 && (
         <p class="notice">{exact(live.missed)} more came than are shown: this is a sample. All of them are stored.</p>
       )}
       <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />
@@ -96,47 +81,17 @@ function Stream() {
   )
 }
 
-function FilterField({
-  label,
-  parameter,
-  options,
-}: {
-  readonly label: string
-  readonly parameter: string
-  readonly options?: readonly string[]
-}) {
-  const given = address.value.get(parameter) ?? ''
-  const [typed, setTyped] = useState(given)
-  useEffect(() => setTyped(given), [given])
-  useEffect(() => {
-    if (typed === given) return
-    const timer = setTimeout(() => setQuery({ [parameter]: typed }, { replace: true }), TYPED_MS)
-    return () => clearTimeout(timer)
-  }, [typed, given, parameter])
-  return (
-    <TextField
-      isNarrow
-      type="search"
-      label={label}
-      value={typed}
-      change={setTyped}
-      {...(options === undefined ? {} : { options })}
-    />
-  )
-}
-
 const COLUMNS: readonly Column<LiveEvent>[] = [
-  { head: 'Time', cell: ({ timestamp }) => time(timestamp, 'clock') },
-  { head: 'Event', cell: ({ event }) => <bdi class="cut">{event}</bdi> },
-  {
-    head: 'Person',
-    cell: ({ person_id: id, person_mode: mode, distinct_id: distinctId }) => {
-      const words = <bdi class="cut">{distinctId}</bdi>
-      return mode === 'full' ? <a href={pageOf(`/persons/${id}`)}>{words}</a> : words
-    },
-  },
-  { head: 'Where', isMinor: true, cell: (event) => <bdi class="cut">{whereOf(event)}</bdi> },
+  ['Time', ({ timestamp }) => time(timestamp, 'clock')],
+  ['Event', 'event', 'cut'],
+  ['Person', (event) => <Who event={event} />],
+  ['Where', whereOf, 'minor cut'],
 ]
+
+function Who({ event: { person_id: id, person_mode: mode, distinct_id: distinctId } }: { event: LiveEvent }) {
+  const words = <bdi class="cut">{distinctId}</bdi>
+  return mode === 'full' ? <a href={pageOf(`/persons/${id}`)}>{words}</a> : words
+}
 
 /** Address or screen of an event, without what every event of a site has. */
 function whereOf({ properties }: LiveEvent): string {
@@ -144,7 +99,7 @@ function whereOf({ properties }: LiveEvent): string {
   return String(path ?? screen ?? library ?? '')
 }
 
-function Rows({ rows, isFiltered }: { readonly rows: readonly LiveEvent[]; readonly isFiltered: boolean }) {
+function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: boolean }) {
   const curl = SNIPPETS.find(({ id }) => id === 'curl')
   if (rows.length === 0 && !isFiltered) {
     return (
@@ -162,15 +117,9 @@ function Rows({ rows, isFiltered }: { readonly rows: readonly LiveEvent[]; reado
         open={({ uuid }) => setQuery({ open: uuid })}
         columns={COLUMNS}
         none="No event fits, yet."
+        query
       />
-      <p class="row quiet">
-        The newest {LIVE_ROWS_MAX} at most.
-        <TakeAlong
-          name="events"
-          head={['timestamp', 'event', 'distinct_id', 'uuid', 'properties']}
-          rows={() => rows.map((one) => [one.timestamp, one.event, one.distinct_id, one.uuid, one.properties])}
-        />
-      </p>
+      <p class="quiet">The newest {LIVE_ROWS_MAX} at most.</p>
     </>
   )
 }
@@ -180,7 +129,7 @@ const RATE_HEIGHT = 24
 /** The rate in words is that of so many seconds. */
 const MEAN_SECONDS = 10
 
-function Rate({ live: { state, rates } }: { readonly live: Live }) {
+function Rate({ live: { state, rates } }: { live: Live }) {
   const most = Math.max(1, ...rates)
   const points = rates.map((rate, at) => {
     const x = (at / (rates.length - 1)) * RATE_WIDTH
@@ -189,17 +138,13 @@ function Rate({ live: { state, rates } }: { readonly live: Live }) {
   // The second that runs is not whole yet.
   const latest = rates.slice(-1 - MEAN_SECONDS, -1)
   const mean = latest.reduce((sum, rate) => sum + rate, 0) / MEAN_SECONDS
+  const label = `Events a second, of the last minute: at most ${exact(Math.max(...rates))}`
   return (
     <span class="row">
       <span role="status" class={state === 'live' ? 'badge' : 'badge off'}>
         {STATES[state]}
       </span>
-      <svg
-        class="sparkline"
-        role="img"
-        aria-label={`Events a second, of the last minute: at most ${exact(Math.max(...rates))}`}
-        viewBox={`0 0 ${RATE_WIDTH} ${RATE_HEIGHT}`}
-      >
+      <svg class="sparkline" role="img" aria-label={label} viewBox={`0 0 ${RATE_WIDTH} ${RATE_HEIGHT}`}>
         <polyline points={points.join(' ')} />
       </svg>
       <span class="number">{mean.toFixed(1)}/s</span>

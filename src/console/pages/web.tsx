@@ -30,7 +30,7 @@ import { WebChart } from './web/web-chart.tsx'
 /** A number of `WebOverviewQuery`. */
 interface OverviewItem {
   readonly key: string
-  readonly kind: 'unit' | 'duration_s' | 'percentage'
+  readonly kind: keyof typeof FORMATS
   readonly value: number | null
   readonly previous: number | null
 }
@@ -43,27 +43,32 @@ const NAMES: Readonly<Record<string, string>> = {
   'bounce rate': 'Bounce rate',
 }
 
+const FORMATS = {
+  unit: exact,
+  duration_s: seconds,
+  percentage: (value: number | null) => percent(value === null ? null : value / 100),
+}
+
 /** Such events carry it when the daemon was told to look for bots. */
 const NO_BOTS = { key: '$is_bot', operator: 'is_not_set', type: 'event' } as const
 const ONLINE_EVERY_MS = 30_000
+const ONLINE_MS = 300_000
 
 /** Visitors, views and sessions of a range, a chart of them, and four cards of tables. */
 export default function WebPage() {
   const hidesBots = address.value.get('bots') === 'hide'
   const properties = [...filtersOfAddress(), ...(hidesBots ? [NO_BOTS] : [])]
   const asked: Asked = { dateRange: dateRange.value, properties }
+  const controls = (
+    <>
+      <Online />
+      <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
+      <AddFilter />
+      <RangePicker compares />
+    </>
+  )
   return (
-    <Page
-      title="Web"
-      aside={
-        <>
-          <Online />
-          <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
-          <AddFilter types={['event', 'person']} />
-          <RangePicker compares />
-        </>
-      }
-    >
+    <Page title="Web" aside={controls}>
       <FilterChips />
       <Overview asked={asked} />
       <WebChart asked={asked} />
@@ -76,9 +81,8 @@ export default function WebPage() {
   )
 }
 
-function Overview({ asked }: { readonly asked: Asked }) {
-  const compareFilter = { compare: isCompared.value }
-  const query = { kind: 'WebOverviewQuery', ...asked, compareFilter }
+function Overview({ asked }: { asked: Asked }) {
+  const query = { kind: 'WebOverviewQuery', ...asked, compareFilter: { compare: isCompared.value } }
   const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
     askQuery<readonly OverviewItem[]>(query, signal),
   )
@@ -86,11 +90,11 @@ function Overview({ asked }: { readonly asked: Asked }) {
     <Shown of={loaded}>
       {(items) => (
         <>
-          {items.every(({ value }) => !value) && asked.properties.length === 0 ? (
+          {items.every(({ value }) => !value) && asked.properties.length === 0 && (
             <Empty title="No visits in this range." command={loaderLine(location.origin, project.value.api_token)}>
               Put this line into the head of your pages, or choose another range.
             </Empty>
-          ) : null}
+          )}
           <Tiles>
             {items.map(({ key, kind, value, previous }) => (
               <Tile
@@ -99,11 +103,7 @@ function Overview({ asked }: { readonly asked: Asked }) {
                 isLessBetter={key === 'bounce rate'}
                 change={value === null || !previous ? null : (value - previous) / previous}
               >
-                {kind === 'duration_s'
-                  ? seconds(value)
-                  : kind === 'percentage'
-                    ? percent(value === null ? null : value / 100)
-                    : exact(value)}
+                {FORMATS[kind](value)}
               </Tile>
             ))}
           </Tiles>
@@ -115,30 +115,21 @@ function Overview({ asked }: { readonly asked: Asked }) {
 
 /** Persons who did something in the last five minutes, whatever the range and the filters are. */
 function Online() {
-  const { data } = useLoaded(
-    `online ${project.value.id}`,
-    async (signal) => {
-      const [all] = await askQuery<readonly Series[]>(
-        {
-          kind: 'TrendsQuery',
-          series: [{ kind: 'EventsNode', event: null, math: 'dau' }],
-          // Of a single number, `-5M` is the whole day.
-          dateRange: { date_from: minutesAgo(5), explicitDate: true },
-          trendsFilter: { display: 'BoldNumber' },
-        },
-        signal,
-      )
-      return all?.aggregated_value ?? 0
-    },
-    { everyMs: ONLINE_EVERY_MS },
-  )
+  const ask = async (signal: AbortSignal) => {
+    const query = {
+      kind: 'TrendsQuery',
+      series: [{ kind: 'EventsNode', event: null, math: 'dau' }],
+      // Of a single number, `-5M` is the whole day.
+      dateRange: { date_from: new Date(Date.now() - ONLINE_MS).toISOString(), explicitDate: true },
+      trendsFilter: { display: 'BoldNumber' },
+    }
+    const [all] = await askQuery<readonly Series[]>(query, signal)
+    return all?.aggregated_value ?? 0
+  }
+  const { data } = useLoaded(`online ${project.value.id}`, ask, { everyMs: ONLINE_EVERY_MS })
   return (
     <span class="badge" title="Persons with an event in the last five minutes" role="status">
       {exact(data)} now online
     </span>
   )
-}
-
-function minutesAgo(minutes: number): string {
-  return new Date(Date.now() - minutes * 60_000).toISOString()
 }

@@ -1,14 +1,12 @@
 /** Who is behind a number: the persons of its address, and a cohort made of them. */
-import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
 import { fetchSafely, post, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
 import { may } from '../base/session.ts'
-import { TakeAlong } from './copy.tsx'
-import { ConfirmButton, Dialog } from './dialog.tsx'
-import { TextField } from './fields.tsx'
+import { Dialog } from './dialog.tsx'
+import { Ask } from './form.tsx'
 import { Empty, Shown, say } from './notice.tsx'
 import { Table } from './table.tsx'
 
@@ -43,13 +41,7 @@ const COHORT_PERSONS_MAX = 10_000
 const ROWS_SHOWN = 100
 
 /** The dialog of the persons behind a number. */
-export function PersonsBehind({
-  behind: { title, url },
-  close,
-}: {
-  readonly behind: Behind
-  readonly close: () => void
-}) {
+export function PersonsBehind({ behind: { title, url }, close }: { behind: Behind; close: () => void }) {
   return (
     <Dialog title={title} close={close} side>
       {url == null ? (
@@ -63,36 +55,32 @@ export function PersonsBehind({
   )
 }
 
-function Persons({ title, url, close }: { readonly title: string; readonly url: string; readonly close: () => void }) {
+function Persons({ title, url, close }: { title: string; url: string; close: () => void }) {
   const loaded = useLoaded(url, (signal) => readPersons(url, ROWS_SHOWN, signal))
+  function open({ type, id }: Actor) {
+    close()
+    go(inProjectPath(type === 'person' ? `/persons/${id}` : '/groups'))
+  }
   return (
     <Shown of={loaded}>
       {({ persons, total }) => (
         <>
           <p class="row">
             <strong data-total={total}>{exact(total)} found</strong>
-            {total > persons.length ? <span class="quiet">{persons.length} of them shown</span> : null}
-            <TakeAlong name="persons" head={['id', 'name']} rows={() => persons.map((one) => [one.id, nameOf(one)])} />
-            {may('cohort:write') && persons.length > 0 ? <SaveCohort title={title} url={url} /> : null}
+            {total > persons.length && <span class="quiet">{persons.length} of them shown</span>}
+            {may('cohort:write') && persons.length > 0 && <SaveCohort title={title} url={url} />}
           </p>
-          {persons.length < Math.min(total, ROWS_SHOWN) ? (
+          {persons.length < Math.min(total, ROWS_SHOWN) && (
             <p class="quiet">Visitors who are not identified count, but have no page.</p>
-          ) : null}
+          )}
           <Table
             label={title}
             rows={persons}
-            keyOf={({ id }) => id}
-            open={(person) => {
-              close()
-              go(inProjectPath(person.type === 'person' ? `/persons/${person.id}` : '/groups'))
-            }}
+            open={open}
+            query
             columns={[
-              { head: 'Person', cell: nameOf },
-              {
-                head: 'E-mail',
-                isMinor: true,
-                cell: ({ properties }) => plain(properties['email']),
-              },
+              ['Person', nameOf],
+              ['E-mail', ({ properties }) => plain(properties['email']), 'minor'],
             ]}
           />
         </>
@@ -105,24 +93,22 @@ function nameOf({ id, name, group_key: key, distinct_ids: ids }: Actor): string 
   return name ?? key ?? ids?.[0] ?? id
 }
 
-function SaveCohort({ title, url }: { readonly title: string; readonly url: string }) {
-  const [name, setName] = useState(title)
+function SaveCohort({ title, url }: { title: string; url: string }) {
+  async function save({ name }: { name: string }) {
+    const { persons } = await readPersons(url, COHORT_PERSONS_MAX)
+    const uuids = persons.flatMap(({ id, type }) => (type === 'person' ? [id] : []))
+    await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
+    say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
+  }
+  const hint = `It keeps the persons of now, ${exact(COHORT_PERSONS_MAX)} at most.`
   return (
-    <ConfirmButton
+    <Ask
       label="Save as cohort"
       title="A cohort of these persons"
       action="Save"
-      isDangerous={false}
-      submit={async () => {
-        const { persons } = await readPersons(url, COHORT_PERSONS_MAX)
-        const uuids = persons.flatMap(({ id, type }) => (type === 'person' ? [id] : []))
-        await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
-        say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
-      }}
-    >
-      <TextField label="Name" value={name} change={setName} isRequired />
-      <p class="quiet">It keeps the persons of now, {exact(COHORT_PERSONS_MAX)} at most.</p>
-    </ConfirmButton>
+      fields={{ name: { label: 'Name', value: title, isRequired: true, hint } }}
+      submit={save}
+    />
   )
 }
 

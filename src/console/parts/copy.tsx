@@ -3,28 +3,19 @@ import { useState } from 'preact/hooks'
 import { plain } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { project } from '../base/session.ts'
+import { Button } from './fields.tsx'
 
 const SAID_MS = 1500
 
 /** A button that copies a text and says so. */
-export function CopyButton({
-  text,
-  label = 'Copy',
-}: {
-  readonly text: string | (() => string)
-  readonly label?: string
-}) {
+export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
   const [isCopied, setCopied] = useState(false)
   async function copy() {
     await writeClipboard(typeof text === 'string' ? text : text())
     setCopied(true)
     setTimeout(() => setCopied(false), SAID_MS)
   }
-  return (
-    <button type="button" class="small" onClick={() => void copy()}>
-      {isCopied ? 'Copied' : label}
-    </button>
-  )
+  return <Button press={copy}>{isCopied ? 'Copied' : label}</Button>
 }
 
 /** The clipboard is there on https and loopback only; elsewhere a hidden field does it. */
@@ -53,44 +44,52 @@ function curlOf(query: Query): string {
   ].join(' \\\n  ')
 }
 
-/** Rows as a table for spreadsheets. A cell that a spreadsheet would take for a formula gets a quote before it. */
-function csvOf(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
-  return [head, ...rows].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
+/** Rows as a table for spreadsheets: all that each of them has, by name. */
+function csvOf(rows: readonly object[]): string {
+  const head = [...new Set(rows.flatMap((row) => Object.keys(row)))]
+  const lines = rows.map((row) => head.map((name) => (row as Readonly<Record<string, unknown>>)[name]))
+  return [head, ...lines].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
 }
 
+/** A cell that a spreadsheet would take for a formula gets a quote before it. */
 function csvCell(value: unknown): string {
   const words = plain(value ?? '')
   const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-/** Saves a text as a file of the reader. */
-export function saveFile(name: string, words: string, type = 'text/csv'): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([words], { type: `${type};charset=utf-8` }))
-  link.download = name
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+interface FileProps {
+  readonly name: string
+  readonly type: string
+  readonly text: () => string
+  readonly label: string
+}
+
+/** A button that saves a text as a file of the reader. */
+export function FileButton({ name, type, text, label }: FileProps) {
+  function save() {
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(new Blob([text()], { type: `${type};charset=utf-8` }))
+    link.download = name
+    link.click()
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+  }
+  return <Button press={save}>{label}</Button>
+}
+
+interface TakeAlongProps {
+  readonly name: string
+  readonly rows: () => readonly object[]
+  readonly query?: Query | undefined
 }
 
 /** The same numbers elsewhere: as CSV, and as the request that a terminal can send. */
-export function TakeAlong({
-  name,
-  head,
-  rows,
-  query,
-}: {
-  readonly name: string
-  readonly head: readonly string[]
-  readonly rows: () => readonly (readonly unknown[])[]
-  readonly query?: Query
-}) {
+export function TakeAlong({ name, rows, query }: TakeAlongProps) {
+  const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   return (
     <span class="take-along">
-      <button type="button" class="small" onClick={() => saveFile(`${name}.csv`, csvOf(head, rows()))}>
-        CSV
-      </button>
-      {query === undefined ? null : <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+      <FileButton label="CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
+      {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
     </span>
   )
 }

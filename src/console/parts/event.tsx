@@ -7,41 +7,34 @@ import { project } from '../base/session.ts'
 import { CopyButton, quoted } from './copy.tsx'
 import { Dialog } from './dialog.tsx'
 import { PropertyTable } from './properties.tsx'
+import { Facts } from './tiles.tsx'
 
 type Event = Shapes['Event']
 
-/** The drawer of an event; `children` stand between what every event has and its properties. */
-export function EventDrawer({
-  event,
-  close,
-  children,
-}: {
+interface DrawerProps {
   readonly event: Event
   readonly close: () => void
   readonly children?: ComponentChildren
-}) {
+}
+
+/** The drawer of an event; `children` stand between what every event has and its properties. */
+export function EventDrawer({ event, close, children }: DrawerProps) {
+  const person = (
+    <a href={pageOf(`/persons/${event.person_id}`)} onClick={close}>
+      {event.person_id}
+    </a>
+  )
   return (
     <Dialog title={event.event} close={close} side>
-      <dl class="facts">
-        <dt>When</dt>
-        <dd>{time(event.timestamp)}</dd>
-        <dt>Arrived</dt>
-        <dd>{time(event.created_at)}</dd>
-        <dt>distinct_id</dt>
-        <dd>
-          <code>{plain(event.distinct_id)}</code>
-        </dd>
-        <dt>Person</dt>
-        <dd>
-          <a href={pageOf(`/persons/${event.person_id}`)} onClick={close}>
-            {event.person_id}
-          </a>
-        </dd>
-        <dt>uuid</dt>
-        <dd>
-          <code>{event.uuid}</code>
-        </dd>
-      </dl>
+      <Facts
+        of={{
+          When: time(event.timestamp),
+          Arrived: time(event.created_at),
+          distinct_id: <code>{plain(event.distinct_id)}</code>,
+          Person: person,
+          uuid: <code>{event.uuid}</code>,
+        }}
+      />
       {children}
       <p class="row">
         <CopyButton label="Copy as curl" text={() => captureOf(event)} />

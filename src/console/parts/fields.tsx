@@ -1,103 +1,103 @@
-/** Fields of forms, each with its label. */
-import type { ComponentChildren } from 'preact'
+/** Controls: buttons, and fields with their labels. */
+import type { ComponentChildren, ComponentProps } from 'preact'
 import { useId } from 'preact/hooks'
 
+/** A small button. */
+export function Button({ press, ...props }: ComponentProps<'button'> & { press: () => unknown }) {
+  return <button type="button" class="small" onClick={() => void press()} {...props} />
+}
+
+/** What every field has. `isQuiet`: its label is for screen readers only. */
 interface FieldProps {
   readonly label: string
   readonly hint?: ComponentChildren
+  readonly isNarrow?: boolean
+  readonly isQuiet?: boolean
 }
 
-/** A field for a line of text; `options` are offered and not forced. */
-export function TextField({
-  label,
-  hint,
-  value,
-  change,
-  type = 'text',
-  options,
-  isRequired = false,
-  isNarrow = false,
-  placeholder,
-}: FieldProps & {
-  readonly value: string
-  readonly change: (value: string) => void
-  readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'search' | 'datetime-local'
-  readonly options?: readonly string[]
-  readonly isRequired?: boolean
-  readonly isNarrow?: boolean
-  readonly placeholder?: string
-}) {
-  const id = useId()
+function Labelled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps & ComponentProps<'div'>) {
   return (
     <div class={isNarrow ? 'field narrow' : 'field'}>
-      <label for={id}>{label}</label>
-      <input
-        id={id}
-        // Its types allow a list for some kinds only; browsers ignore it for the others.
-        type={type as 'text'}
-        value={value}
-        required={isRequired}
-        placeholder={placeholder}
-        autocomplete="off"
-        list={options === undefined ? undefined : `${id}-options`}
-        step={type === 'number' ? 'any' : undefined}
-        onInput={(event) => change(event.currentTarget.value)}
-      />
-      {options === undefined ? null : (
+      <label for={id} class={isQuiet ? 'unseen' : ''}>
+        {label}
+      </label>
+      {children}
+      {hint && <small>{hint}</small>}
+    </div>
+  )
+}
+
+/** How a field for text looks; `options` are offered and not forced, `area` has many lines. */
+export interface TextLook extends FieldProps {
+  readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'search' | 'area'
+  readonly options?: readonly string[] | undefined
+  readonly isRequired?: boolean
+  readonly placeholder?: string
+}
+
+/** What a field shows, and who is told when it changes. */
+interface Changing<Value> {
+  readonly value: Value
+  readonly change: (value: Value) => void
+}
+
+/** A field for text. */
+export function TextField({
+  type,
+  options,
+  isRequired,
+  placeholder,
+  value,
+  change,
+  ...field
+}: TextLook & Changing<string>) {
+  const id = useId()
+  const input = (event: { currentTarget: { value: string } }) => change(event.currentTarget.value)
+  return (
+    <Labelled id={id} {...field}>
+      {type === 'area' ? (
+        <textarea id={id} rows={4} value={value} onInput={input} />
+      ) : (
+        <input
+          {...{ id, value, placeholder }}
+          // Its types allow a list for some kinds only; browsers ignore it for the others.
+          type={(type ?? 'text') as 'text'}
+          required={isRequired ?? false}
+          autocomplete="off"
+          list={options && `${id}-options`}
+          step={type === 'number' ? 'any' : undefined}
+          onInput={input}
+        />
+      )}
+      {options && (
         <datalist id={`${id}-options`}>
           {options.map((option) => (
             <option key={option} value={option} />
           ))}
         </datalist>
       )}
-      {hint === undefined ? null : <small>{hint}</small>}
-    </div>
+    </Labelled>
   )
 }
 
-/** A field for many lines. */
-export function AreaField({
-  label,
-  hint,
-  value,
-  change,
-  rows = 4,
-}: FieldProps & {
-  readonly value: string
-  readonly change: (value: string) => void
-  readonly rows?: number
-}) {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <textarea id={id} rows={rows} value={value} onInput={(event) => change(event.currentTarget.value)} />
-      {hint === undefined ? null : <small>{hint}</small>}
-    </div>
-  )
+/** Values that can be chosen, with their words. */
+export type Options<Value extends string = string> = readonly (readonly [value: Value, words: string])[]
+
+/** How a choice of a few looks. */
+export interface ChoiceLook<Value extends string = string> extends FieldProps {
+  readonly options: Options<Value>
 }
 
-/** A choice of a few. `options` are values with their words. */
+/** A choice of a few. */
 export function Choice<Value extends string>({
-  label,
-  hint,
-  value,
   options,
+  value,
   change,
-  isQuiet = false,
-}: FieldProps & {
-  readonly value: Value
-  readonly options: readonly (readonly [value: Value, words: string])[]
-  readonly change: (value: Value) => void
-  /** The label is for screen readers only. */
-  readonly isQuiet?: boolean
-}) {
+  ...field
+}: ChoiceLook<Value> & Changing<Value>) {
   const id = useId()
   return (
-    <div class="field narrow">
-      <label for={id} class={isQuiet ? 'unseen' : ''}>
-        {label}
-      </label>
+    <Labelled id={id} isNarrow {...field}>
       <select id={id} value={value} onChange={(event) => change(event.currentTarget.value as Value)}>
         {options.map(([one, words]) => (
           <option key={one} value={one} selected={one === value}>
@@ -105,34 +105,27 @@ export function Choice<Value extends string>({
           </option>
         ))}
       </select>
-      {hint === undefined ? null : <small>{hint}</small>}
-    </div>
+    </Labelled>
   )
 }
 
-/** Something that is or is not. */
-export function Check({
-  label,
-  value,
-  change,
-  isSwitch = false,
-  isDisabled = false,
-  isQuiet = false,
-}: {
+/** How something that is or is not looks. */
+export interface CheckLook {
   readonly label: string
-  readonly value: boolean
-  readonly change: (value: boolean) => void
   readonly isSwitch?: boolean
   readonly isDisabled?: boolean
   readonly isQuiet?: boolean
-}) {
+}
+
+/** Something that is or is not. */
+export function Check({ label, isSwitch, isDisabled, isQuiet, value, change }: CheckLook & Changing<boolean>) {
   return (
     <label class={isSwitch ? 'check switch' : 'check'}>
       <input
         type="checkbox"
         role={isSwitch ? 'switch' : undefined}
         checked={value}
-        disabled={isDisabled}
+        disabled={isDisabled ?? false}
         onChange={(event) => change(event.currentTarget.checked)}
       />
       <span class={isQuiet ? 'unseen' : ''}>{label}</span>

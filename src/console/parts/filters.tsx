@@ -9,10 +9,10 @@ import { plain } from '../base/format.ts'
 import { useGet, useLoaded } from '../base/loaded.ts'
 import type { PropertyFilter } from '../base/queries.ts'
 import { project } from '../base/session.ts'
-import { Choice, TextField } from './fields.tsx'
+import { Button, Choice, type Options, TextField } from './fields.tsx'
 
 /** Operators, in the words of a sentence. */
-const OPERATORS: readonly (readonly [operator: string, words: string])[] = [
+const OPERATORS: Options = [
   ['exact', 'is'],
   ['is_not', 'is not'],
   ['icontains', 'contains'],
@@ -66,19 +66,17 @@ export function FilterChips() {
   if (filters.length === 0) return null
   return (
     <ul class="chips" aria-label="Filters">
-      {filters.map((filter, index) => (
-        <li key={JSON.stringify(filter)}>
-          {sentenceOfFilter(filter)}
-          <button
-            type="button"
-            class="small"
-            aria-label={`Remove the filter: ${sentenceOfFilter(filter)}`}
-            onClick={() => setFilters(filters.filter((_, place) => place !== index))}
-          >
-            ✕
-          </button>
-        </li>
-      ))}
+      {filters.map((filter, index) => {
+        const words = sentenceOfFilter(filter)
+        return (
+          <li key={JSON.stringify(filter)}>
+            {words}
+            <Button press={() => setFilters(filters.toSpliced(index, 1))} aria-label={`Remove the filter: ${words}`}>
+              ✕
+            </Button>
+          </li>
+        )
+      })}
     </ul>
   )
 }
@@ -113,51 +111,37 @@ function usePropertyValues(type: string, key: string, begun: string): readonly s
   return data ?? []
 }
 
-/** The fields of one filter: property, operator, value. `types` says whose properties are offered. */
-export function FilterFields({
-  filter,
-  change,
-  types = ['event', 'person'],
-}: {
+/** Whose properties are offered. */
+type Types = readonly PropertyFilter['type'][]
+
+interface FilterProps {
   readonly filter: PropertyFilter
   readonly change: (filter: PropertyFilter) => void
-  readonly types?: readonly PropertyFilter['type'][]
-}) {
+  readonly types: Types
+}
+
+/** The fields of one filter: property, operator, value. */
+function FilterFields({ filter, change, types }: FilterProps) {
   const { type, key, operator } = filter
   const value = Array.isArray(filter.value) ? filter.value.join(', ') : plain(filter.value ?? '')
   const names = usePropertyNames(type === 'person' || type === 'group' ? type : 'event')
   const values = usePropertyValues(type, key, value)
+  const set = (changes: Partial<PropertyFilter>) => change({ ...filter, ...changes })
+  const owners = types.map((one) => [one, `${one}s’`] as const)
   return (
     <div class="filter-fields">
-      {types.length === 1 ? null : (
-        <Choice
-          label="Of"
-          isQuiet
-          value={type}
-          options={types.map((one) => [one, `${one}s’`] as const)}
-          change={(chosen) => change({ ...filter, type: chosen })}
-        />
+      {types.length > 1 && (
+        <Choice label="Of" isQuiet value={type} options={owners} change={(chosen) => set({ type: chosen })} />
       )}
-      <TextField
-        isNarrow
-        label="Property"
-        value={key}
-        options={names}
-        change={(chosen) => change({ ...filter, key: chosen })}
-      />
-      <Choice
-        label="Comparison"
-        value={operator}
-        options={OPERATORS}
-        change={(chosen) => change({ ...filter, operator: chosen })}
-      />
-      {operator.endsWith('_set') ? null : (
+      <TextField isNarrow label="Property" value={key} options={names} change={(chosen) => set({ key: chosen })} />
+      <Choice label="Comparison" value={operator} options={OPERATORS} change={(chosen) => set({ operator: chosen })} />
+      {!operator.endsWith('_set') && (
         <TextField
           isNarrow
           label="Value"
           value={value}
           options={values}
-          change={(words) => change({ ...filter, value: filterValue(operator, words) })}
+          change={(words) => set({ value: filterValue(operator, words) })}
         />
       )}
     </div>
@@ -166,33 +150,27 @@ export function FilterFields({
 
 /** What a field for values holds: texts for equality (several between commas), numbers for size. */
 function filterValue(operator: string, words: string): unknown {
-  if (operator === 'exact' || operator === 'is_not') {
-    return words.includes(', ') ? words.split(', ') : words
-  }
-  return words
+  const isList = (operator === 'exact' || operator === 'is_not') && words.includes(', ')
+  return isList ? words.split(', ') : words
+}
+
+/** The filter with which writing one begins. */
+function firstFilter([type = 'event']: Types): PropertyFilter {
+  return { key: '', operator: 'exact', value: '', type }
 }
 
 /** A button that adds a filter to the address by way of its fields. */
-export function AddFilter({ types }: { readonly types?: readonly PropertyFilter['type'][] }) {
+export function AddFilter({ types = ['event', 'person'] }: { types?: Types }) {
   const [filter, setFilter] = useState<PropertyFilter | null>(null)
-  if (filter === null) {
-    const first = { key: '', operator: 'exact', value: '', type: types?.[0] ?? 'event' } as const
-    return (
-      <button type="button" class="small" onClick={() => setFilter(first)}>
-        + Filter
-      </button>
-    )
+  if (filter === null) return <Button press={() => setFilter(firstFilter(types))}>+ Filter</Button>
+  function add(event: SubmitEvent) {
+    event.preventDefault()
+    if (filter !== null && filter.key !== '') addFilter(filter)
+    setFilter(null)
   }
   return (
-    <form
-      class="add-filter"
-      onSubmit={(event) => {
-        event.preventDefault()
-        if (filter.key !== '') addFilter(filter)
-        setFilter(null)
-      }}
-    >
-      <FilterFields filter={filter} change={setFilter} {...(types === undefined ? {} : { types })} />
+    <form class="filter-fields" onSubmit={add}>
+      <FilterFields filter={filter} change={setFilter} types={types} />
       <button type="submit" class="primary">
         Add
       </button>
@@ -200,5 +178,31 @@ export function AddFilter({ types }: { readonly types?: readonly PropertyFilter[
         Cancel
       </button>
     </form>
+  )
+}
+
+interface FilterListProps {
+  readonly filters: readonly PropertyFilter[]
+  readonly change: (filters: readonly PropertyFilter[]) => void
+  readonly types: Types
+  readonly none?: string
+}
+
+/** Conditions of which all must hold, one below the other, and a button for one more. */
+export function FilterList({ filters, change, types, none = 'Everybody.' }: FilterListProps) {
+  return (
+    <fieldset class="filter-list">
+      <legend>All of these hold</legend>
+      {filters.length === 0 && <p class="quiet">{none}</p>}
+      {filters.map((filter, at) => (
+        <div class="row" key={`${at} of ${filters.length}`}>
+          <FilterFields filter={filter} types={types} change={(next) => change(filters.with(at, next))} />
+          <Button press={() => change(filters.toSpliced(at, 1))} aria-label={`Remove condition ${at + 1}`}>
+            ✕
+          </Button>
+        </div>
+      ))}
+      <Button press={() => change([...filters, firstFilter(types)])}>+ Condition</Button>
+    </fieldset>
   )
 }

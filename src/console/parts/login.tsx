@@ -2,10 +2,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, post } from '../base/api.ts'
 import { logIn } from '../base/session.ts'
-import { CopyButton } from './copy.tsx'
-import { Form } from './dialog.tsx'
-import { TextField } from './fields.tsx'
-import { Failure } from './notice.tsx'
+import { Form, Once } from './form.tsx'
+import { Command, Failure } from './notice.tsx'
 
 /** Asks for a personal key. A link with `#login=CODE` logs in by itself, one with `#invite=CODE` makes a user. */
 export function Login() {
@@ -18,8 +16,7 @@ export function Login() {
   )
 }
 
-function KeyForm({ code }: { readonly code: string | undefined }) {
-  const [key, setKey] = useState('')
+function KeyForm({ code }: { code: string | undefined }) {
   const [error, setError] = useState<ApiError | null>(null)
   useEffect(() => {
     if (code === undefined) return
@@ -27,52 +24,41 @@ function KeyForm({ code }: { readonly code: string | undefined }) {
       if (cause instanceof ApiError) setError(cause)
     })
   }, [code])
+  const hint = 'It begins with phx_. The browser keeps a session in its place, never the key.'
   return (
     <>
-      {error === null ? null : <Failure error={error} />}
-      <Form action="Log in" submit={() => logIn({ key: key.trim() })}>
-        <TextField
-          label="Personal API key"
-          type="password"
-          value={key}
-          change={setKey}
-          isRequired
-          hint="It begins with phx_. The browser keeps a session in its place, never the key."
-        />
-      </Form>
+      {error && <Failure error={error} />}
+      <Form
+        action="Log in"
+        fields={{ key: { label: 'Personal API key', type: 'password', hint, isRequired: true } }}
+        submit={({ key }) => logIn({ key: key.trim() })}
+      />
       <p>No key at hand? On the machine of the daemon this prints a link that logs in once:</p>
-      <pre>
-        <code>npx tenrec login-link</code>
-      </pre>
+      <Command text="npx tenrec login-link" />
     </>
   )
 }
 
 /** Makes the invited user and shows the key, which nothing shows again. */
-function Invitation({ code }: { readonly code: string }) {
-  const [name, setName] = useState('')
+function Invitation({ code }: { code: string }) {
   const [key, setKey] = useState<string | null>(null)
-  async function accept() {
-    const body = { code, first_name: name }
-    const { personal_api_key: made } = await post('console/invites/accept/', {}, body)
-    setKey(made.value)
-  }
-  if (key === null) {
+  if (key !== null) {
     return (
-      <Form action="Accept the invitation" submit={accept}>
-        <TextField label="Your first name" value={name} change={setName} isRequired />
-      </Form>
+      <>
+        <Once text={key}>This is your personal key. It is shown once: keep it where secrets are kept.</Once>
+        <Form action="Log in with it" submit={() => logIn({ key })} />
+      </>
     )
   }
   return (
-    <>
-      <p>This is your personal key. It is shown once: keep it where secrets are kept.</p>
-      <pre>
-        <code>{key}</code>
-        <CopyButton text={key} />
-      </pre>
-      <Form action="Log in with it" submit={() => logIn({ key })} />
-    </>
+    <Form
+      action="Accept the invitation"
+      fields={{ name: { label: 'Your first name', isRequired: true } }}
+      submit={async ({ name }) => {
+        const made = await post('console/invites/accept/', {}, { code, first_name: name })
+        setKey(made.personal_api_key.value)
+      }}
+    />
   )
 }
 

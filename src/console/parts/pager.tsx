@@ -11,17 +11,17 @@ export function pageQuery(): { limit: number; offset: number } {
 }
 
 /** Where the page lies in the list, and links to its neighbours. */
-export function Pager({ count }: { readonly count: number }) {
+export function Pager({ count }: { count: number }) {
   const { offset } = pageQuery()
   const to = (next: number) => href(withQuery({ offset: next <= 0 ? null : String(next) }))
   if (count <= PAGE_ROWS && offset === 0) return null
   return (
     <nav class="row" aria-label="Pages of the list">
-      {offset > 0 ? <a href={to(offset - PAGE_ROWS)}>Before</a> : null}
+      {offset > 0 && <a href={to(offset - PAGE_ROWS)}>Before</a>}
       <span class="quiet">
         {exact(offset + 1)} to {exact(Math.min(offset + PAGE_ROWS, count))} of {exact(count)}
       </span>
-      {offset + PAGE_ROWS < count ? <a href={to(offset + PAGE_ROWS)}>Next</a> : null}
+      {offset + PAGE_ROWS < count && <a href={to(offset + PAGE_ROWS)}>Next</a>}
     </nav>
   )
 }

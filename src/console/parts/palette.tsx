@@ -5,7 +5,7 @@ import { get } from '../base/api.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
 import { may, project } from '../base/session.ts'
-import { PAGES, pageHref } from '../routes.ts'
+import { isOpenTo, PAGES, pageHref } from '../routes.ts'
 import { Dialog } from './dialog.tsx'
 
 interface Hit {
@@ -17,7 +17,7 @@ interface Hit {
 const HITS_MAX = 12
 
 /** The dialog: arrow keys choose, Enter opens. */
-export function Palette({ close }: { readonly close: () => void }) {
+export function Palette({ close }: { close: () => void }) {
   const [words, setWords] = useState('')
   const [at, setAt] = useState(0)
   const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) => search(words, signal))
@@ -53,46 +53,36 @@ export function Palette({ close }: { readonly close: () => void }) {
         }}
       />
       <div role="listbox" id="hits" aria-label="Found">
-        {hits.map((hit, place) => (
-          <div
-            key={hit.to}
-            id={`hit-${place}`}
-            role="option"
-            aria-selected={place === at}
-            class="hit"
-            onClick={() => open(hit)}
-          >
-            <span class="quiet">{hit.what}</span> {hit.words}
-          </div>
-        ))}
+        {hits.map((hit, place) => {
+          const option = { id: `hit-${place}`, role: 'option', 'aria-selected': place === at } as const
+          return (
+            <div key={hit.to} class="hit" {...option} onClick={() => open(hit)}>
+              <span class="quiet">{hit.what}</span> {hit.words}
+            </div>
+          )
+        })}
       </div>
     </Dialog>
   )
 }
 
 function pagesFor(words: string): readonly Hit[] {
-  return PAGES.filter(
-    ({ icon, name, scope }) =>
-      icon !== null && (scope === null || may(scope)) && name.toLowerCase().includes(words.toLowerCase()),
-  ).map((page) => ({ what: 'Page', words: page.name, to: pageHref(page, project.value.id) }))
+  const fits = PAGES.filter((page) => isOpenTo(page) && page.name.toLowerCase().includes(words.toLowerCase()))
+  return fits.map((page) => ({ what: 'Page', words: page.name, to: pageHref(page, project.value.id) }))
 }
 
 async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {
   if (words.length < 2) return []
-  const flags = may('feature_flag:read')
-    ? get('project/feature_flags/', { search: words, limit: 6 } as never, signal)
-    : null
-  const persons = may('person:read') ? get('project/persons/', { search: words, limit: 6 } as never, signal) : null
+  const asked = { search: words, limit: 6 } as never
+  const [flags, persons] = await Promise.all([
+    may('feature_flag:read') ? get('project/feature_flags/', asked, signal) : null,
+    may('person:read') ? get('project/persons/', asked, signal) : null,
+  ])
+  const hit = (what: string, name: unknown, to: string) => ({ what, words: String(name), to: inProjectPath(to) })
   return [
-    ...((await flags)?.results ?? []).map(({ id, key }) => ({
-      what: 'Flag',
-      words: String(key),
-      to: inProjectPath(`/flags/${id}`),
-    })),
-    ...((await persons)?.results ?? []).map(({ uuid, name, distinct_ids }) => ({
-      what: 'Person',
-      words: `${name ?? distinct_ids?.[0] ?? uuid}`,
-      to: inProjectPath(`/persons/${uuid}`),
-    })),
+    ...(flags?.results ?? []).map(({ id, key }) => hit('Flag', key, `/flags/${id}`)),
+    ...(persons?.results ?? []).map(({ uuid, name, distinct_ids: ids }) =>
+      hit('Person', name ?? ids?.[0] ?? uuid, `/persons/${uuid}`),
+    ),
   ]
 }

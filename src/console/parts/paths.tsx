@@ -1,6 +1,6 @@
 /** Ways through a site as a river: d3-sankey says where everything lies, and the list says it in words. */
 import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
-import { exact } from '../base/format.ts'
+import type { Query } from '../base/queries.ts'
 import type { PersonsUrl } from './behind.tsx'
 import { Table } from './table.tsx'
 
@@ -24,57 +24,54 @@ function itemOf(step: string): string {
 
 interface PathsProps {
   readonly edges: readonly Edge[]
+  readonly query: Query
   readonly open: (edge: Edge) => void
 }
 
 /** The picture, and a table of the same edges; `open` is asked who went over an edge. */
-export function Paths({ edges, open }: PathsProps) {
+export function Paths({ edges, query, open }: PathsProps) {
   return (
     <>
       <River edges={edges} open={open} />
       <Table
         label="Edges"
         rows={edges}
+        query={query}
         keyOf={({ source, target }) => `${source} ${target}`}
         open={open}
         columns={[
-          { head: 'From', cell: ({ source }) => source.replace('_', '. ') },
-          { head: 'To', cell: ({ target }) => target.replace('_', '. ') },
-          { head: 'Times', isNumber: true, cell: ({ value }) => exact(value) },
+          ['From', ({ source }) => source.replace('_', '. ')],
+          ['To', ({ target }) => target.replace('_', '. ')],
+          ['Times', 'value', 'count'],
         ]}
       />
     </>
   )
 }
 
-function River({ edges, open }: PathsProps) {
-  const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
-  const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
-  const { nodes, links } = sankey<{ name: string }, { edge: Edge }>()
+/** Where nodes and links of a picture of this height lie. */
+function layOut(edges: readonly Edge[], names: readonly string[], height: number) {
+  const nodes = names.map((name) => ({ name }))
+  const links = edges.map((edge) => ({ source: edge.source, target: edge.target, value: edge.value, edge }))
+  const lay = sankey<{ name: string }, { edge: Edge }>()
     .nodeId(({ name }) => name)
     .nodeAlign(sankeyLeft)
-    .nodeWidth(8)
-    .nodePadding(14)
-    .extent([
-      [0, 4],
-      [WIDTH, height - 4],
-    ])({
-    nodes: names.map((name) => ({ name })),
-    links: edges.map((edge) => ({
-      source: edge.source,
-      target: edge.target,
-      value: edge.value,
-      edge,
-    })),
-  })
+  const area: [[number, number], [number, number]] = [
+    [0, 4],
+    [WIDTH, height - 4],
+  ]
+  return lay.nodeWidth(8).nodePadding(14).extent(area)({ nodes, links })
+}
+
+function River({ edges, open }: Omit<PathsProps, 'query'>) {
+  const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
+  const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
+  const { nodes, links } = layOut(edges, names, height)
   const path = sankeyLinkHorizontal()
+  const label = `Paths: ${edges.length} edges, the list below has them all`
   return (
     <section class="sankey" aria-label="Picture" tabIndex={0}>
-      <svg
-        viewBox={`0 0 ${WIDTH} ${height}`}
-        role="img"
-        aria-label={`Paths: ${edges.length} edges, the list below has them all`}
-      >
+      <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={label}>
         {links.map((link) => (
           <path
             key={`${link.edge.source} ${link.edge.target}`}
@@ -86,19 +83,17 @@ function River({ edges, open }: PathsProps) {
             <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
           </path>
         ))}
-        {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => (
-          <g key={name}>
-            <rect class="sankey-node" x={x0} y={y0} width={x1 - x0} height={Math.max(1, y1 - y0)} />
-            <text
-              x={x1 > WIDTH - 10 ? x0 - 6 : x1 + 6}
-              y={(y0 + y1) / 2}
-              text-anchor={x1 > WIDTH - 10 ? 'end' : 'start'}
-              dominant-baseline="middle"
-            >
-              {itemOf(name).slice(-LABEL_MAX)}
-            </text>
-          </g>
-        ))}
+        {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => {
+          const [x, anchor] = x1 > WIDTH - 10 ? [x0 - 6, 'end' as const] : [x1 + 6, 'start' as const]
+          return (
+            <g key={name}>
+              <rect class="sankey-node" x={x0} y={y0} width={x1 - x0} height={Math.max(1, y1 - y0)} />
+              <text x={x} y={(y0 + y1) / 2} text-anchor={anchor} dominant-baseline="middle">
+                {itemOf(name).slice(-LABEL_MAX)}
+              </text>
+            </g>
+          )
+        })}
       </svg>
     </section>
   )

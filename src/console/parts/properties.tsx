@@ -1,24 +1,36 @@
 /** Properties of a person, a group or an event as a table, and changing one of them. */
-import { useState } from 'preact/hooks'
 import { plain } from '../base/format.ts'
-import { ConfirmButton } from './dialog.tsx'
-import { TextField } from './fields.tsx'
-import { Table } from './table.tsx'
+import { Ask } from './form.tsx'
+import { type Column, Table } from './table.tsx'
 
-type Properties = Readonly<Record<string, unknown>>
+type Set = (key: string, value: unknown) => Promise<unknown>
+type Property = readonly [key: string, value: unknown]
+
+interface PropertyTableProps {
+  readonly properties: Readonly<Record<string, unknown>>
+  readonly set?: Set | false
+  readonly remove?: (key: string) => Promise<unknown>
+}
 
 /** A table of properties, those of one's own before those of SDKs. `set` and `remove` change one. */
-export function PropertyTable({
-  properties,
-  set,
-  remove,
-}: {
-  readonly properties: Properties
-  readonly set?: ((key: string, value: unknown) => Promise<unknown>) | undefined
-  readonly remove?: ((key: string) => Promise<unknown>) | undefined
-}) {
+export function PropertyTable({ properties, set = false, remove }: PropertyTableProps) {
   const isOfSdk = (key: string) => Number(key.startsWith('$'))
   const rows = Object.entries(properties).sort(([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b))
+  const columns: readonly Column<Property>[] = [
+    ['Property', ([key]) => key],
+    ['Value', ([, value]) => <Value value={value} />],
+  ]
+  if (set === false) return <Table label="Properties" rows={rows} none="No properties." columns={columns} />
+  const change = ([key, value]: Property) => (
+    <span class="row">
+      <SetProperty label="Edit" title={`Set ${key}`} value={value} set={(_, next) => set(key, next)} />
+      {remove && (
+        <Ask label="✕" action="Remove it" title={`Remove ${key}?`} submit={() => remove(key)}>
+          Events keep the value that they had.
+        </Ask>
+      )}
+    </span>
+  )
   return (
     <>
       <Table
@@ -26,36 +38,15 @@ export function PropertyTable({
         rows={rows}
         keyOf={([key]) => key}
         none="No properties."
-        columns={[
-          { head: 'Property', cell: ([key]) => key },
-          { head: 'Value', cell: ([, value]) => <Value value={value} /> },
-          ...(set === undefined
-            ? []
-            : [
-                {
-                  head: '',
-                  isNumber: true,
-                  cell: ([key, value]: [string, unknown]) => (
-                    <span class="row">
-                      <EditProperty label="Edit" name={key} value={value} set={set} />
-                      {remove === undefined ? null : (
-                        <ConfirmButton label="✕" action="Remove it" title={`Remove ${key}?`} submit={() => remove(key)}>
-                          <p>Events keep the value that they had.</p>
-                        </ConfirmButton>
-                      )}
-                    </span>
-                  ),
-                },
-              ]),
-        ]}
+        columns={[...columns, ['', change, 'number']]}
       />
-      {set === undefined ? null : <EditProperty label="+ Property" name="" value="" set={set} />}
+      <SetProperty label="+ Property" title="Set a property" set={set} />
     </>
   )
 }
 
 /** A value: a link where it is an address of the web, else text. */
-function Value({ value }: { readonly value: unknown }) {
+function Value({ value }: { value: unknown }) {
   const words = plain(value)
   if (typeof value !== 'string' || !/^https?:\/\//.test(value)) return <code>{words}</code>
   return (
@@ -65,35 +56,20 @@ function Value({ value }: { readonly value: unknown }) {
   )
 }
 
-function EditProperty({
-  label,
-  name,
-  value,
-  set,
-}: {
-  readonly label: string
-  readonly name: string
-  readonly value: unknown
-  readonly set: (key: string, value: unknown) => Promise<unknown>
-}) {
-  const [key, setKey] = useState(name)
-  const [words, setWords] = useState(plain(value))
+function SetProperty({ label, title, value, set }: { label: string; title: string; value?: unknown; set: Set }) {
+  const name = value === undefined ? { key: { label: 'Property', isRequired: true } } : {}
+  const fields = { ...name, words: { label: 'Value', value: plain(value), hint: 'JSON, or any text.' } }
   return (
-    <ConfirmButton
-      label={label}
+    <Ask
+      {...{ label, title, fields }}
       action="Save"
-      title={name === '' ? 'Set a property' : `Set ${name}`}
-      isDangerous={false}
-      submit={() => set(key, parsed(words))}
-    >
-      {name === '' ? <TextField label="Property" value={key} change={setKey} isRequired /> : null}
-      <TextField label="Value" value={words} change={setWords} hint="JSON, or any text." />
-    </ConfirmButton>
+      submit={({ key = '', words }: { key?: string; words: string }) => set(key, parsed(words))}
+    />
   )
 }
 
 /** What a field holds: JSON where it is JSON, else the text. */
-function parsed(words: string): unknown {
+export function parsed(words: string): unknown {
   try {
     return JSON.parse(words)
   } catch {

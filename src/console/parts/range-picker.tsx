@@ -4,51 +4,34 @@ import { isCompared, RANGES, rangeValue } from '../base/range.ts'
 import { Check, Choice } from './fields.tsx'
 
 /** Range and, with `compares`, the period before. `.` on the keyboard goes here. */
-export function RangePicker({ compares = false }: { readonly compares?: boolean }) {
+export function RangePicker({ compares = false }: { compares?: boolean }) {
   const value = rangeValue.value
-  const [from, to] = value.split('..')
-  const isCustom = to !== undefined
+  const [from = '', to] = value.split('..')
   return (
-    <div class="range" id="range">
+    <div class="row" id="range">
       <Choice
         label="Time range"
         isQuiet
-        value={isCustom ? 'custom' : value}
+        value={to === undefined ? value : 'custom'}
         options={[...RANGES, ['custom', 'From … to …']]}
         change={(chosen) => setQuery({ range: chosen === 'custom' ? customRange() : chosen })}
       />
-      {isCustom ? (
+      {to !== undefined && (
         <>
-          <Day label="From" value={from ?? ''} change={(day) => setQuery({ range: `${day}..${to}` })} />
+          <Day label="From" value={from} change={(day) => setQuery({ range: `${day}..${to}` })} />
           <Day label="To" value={to} change={(day) => setQuery({ range: `${from}..${day}` })} />
         </>
-      ) : null}
-      {compares ? (
+      )}
+      {compares && (
         <Check label="Compare" value={isCompared.value} change={(is) => setQuery({ compare: is ? '1' : null })} />
-      ) : null}
+      )}
     </div>
   )
 }
 
-function Day({
-  label,
-  value,
-  change,
-}: {
-  readonly label: string
-  readonly value: string
-  readonly change: (day: string) => void
-}) {
-  return (
-    <input
-      type="date"
-      aria-label={label}
-      value={value}
-      onChange={({ currentTarget }) => {
-        if (currentTarget.value !== '') change(currentTarget.value)
-      }}
-    />
-  )
+function Day({ label, value, change }: { label: string; value: string; change: (day: string) => void }) {
+  const set = (day: string) => day !== '' && change(day)
+  return <input type="date" aria-label={label} value={value} onChange={(event) => set(event.currentTarget.value)} />
 }
 
 /** The last month, to begin with. */

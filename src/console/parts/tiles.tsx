@@ -1,27 +1,27 @@
-/** Numbers that stand alone, with how they changed. */
+/** What pages are built of: cards, tabs, and numbers that stand alone. */
 import type { ComponentChildren } from 'preact'
+import { href, query, withQuery } from '../base/address.ts'
 import { percent } from '../base/format.ts'
+import type { Options } from './fields.tsx'
 
-/** A tile: a name, a number in words, and the change against the period before, as a share. */
-export function Tile({
-  label,
-  children,
-  change,
-  isLessBetter = false,
-}: {
+interface TileProps {
   readonly label: string
-  readonly children: ComponentChildren
+  /** Against the period before, as a share. */
   readonly change?: number | null
   readonly isLessBetter?: boolean
-}) {
+  readonly children: ComponentChildren
+}
+
+/** A tile: a name, a number in words, and how it changed. */
+export function Tile({ label, children, change, isLessBetter = false }: TileProps) {
   const isUp = (change ?? 0) > 0
-  const mood = change == null || change === 0 ? '' : isUp === isLessBetter ? 'worse' : 'better'
+  const mood = !change ? '' : isUp === isLessBetter ? 'worse' : 'better'
   return (
     <div class="tile">
       <dt>{label}</dt>
       <dd>
         <span class="tile-number">{children}</span>
-        {change == null || !Number.isFinite(change) ? null : (
+        {change != null && Number.isFinite(change) && (
           <span class={`change ${mood}`} title="Against the period before">
             {isUp ? '▲' : change < 0 ? '▼' : ''} {percent(Math.abs(change), 0)}
           </span>
@@ -32,23 +32,22 @@ export function Tile({
 }
 
 /** Tiles in a row. */
-export function Tiles({ children }: { readonly children: ComponentChildren }) {
+export function Tiles({ children }: { children: ComponentChildren }) {
   return <dl class="tiles">{children}</dl>
 }
 
-/** A box with a head: the unit that pages are made of. `aside` stands at the right of the head. */
-export function Card({
-  title,
-  aside,
-  children,
-}: {
+/** What stands below a title; `aside` stands beside it. */
+interface TitledProps {
   readonly title: string
   readonly aside?: ComponentChildren
   readonly children: ComponentChildren
-}) {
+}
+
+/** A box with a head: the unit that pages are made of. */
+export function Card({ title, aside, children }: TitledProps) {
   return (
     <section class="card" aria-label={title}>
-      <header>
+      <header class="head">
         <h2>{title}</h2>
         {aside}
       </header>
@@ -57,39 +56,34 @@ export function Card({
   )
 }
 
-/** A page: its title, what stands beside it, and the rest. */
-export function Page({
-  title,
-  aside,
-  children,
-}: {
-  readonly title: string
-  readonly aside?: ComponentChildren
-  readonly children: ComponentChildren
-}) {
+/** A page. */
+export function Page({ title, aside, children }: TitledProps) {
   return (
     <>
-      <header class="page-head">
+      <header class="head">
         <h1>{title}</h1>
-        <div class="page-aside">{aside}</div>
+        <div class="row">{aside}</div>
       </header>
       {children}
     </>
   )
 }
 
-/** Tabs: links that change one parameter of the address. */
-export function Tabs({
-  label,
-  tabs,
-  chosen,
-  to,
-}: {
+interface TabsProps {
   readonly label: string
-  readonly tabs: readonly (readonly [value: string, words: string])[]
-  readonly chosen: string
-  readonly to: (value: string) => string
-}) {
+  readonly tabs: Options
+  /** Of the address; what stands in it is the chosen one, or the first. */
+  readonly parameter: string
+  /** Parameters that another tab does not have. */
+  readonly without?: readonly string[]
+}
+
+/** Tabs: links that change a parameter of the address. */
+export function Tabs({ label, tabs, parameter, without = [] }: TabsProps) {
+  const [first] = tabs[0] ?? ['']
+  const chosen = tabOf(tabs, parameter)
+  const others = Object.fromEntries(without.map((name) => [name, null]))
+  const to = (value: string) => href(withQuery({ ...others, [parameter]: value === first ? null : value }))
   return (
     <nav class="tabs" aria-label={label}>
       {tabs.map(([value, words]) => (
@@ -98,5 +92,26 @@ export function Tabs({
         </a>
       ))}
     </nav>
+  )
+}
+
+/** The tab of the address, of those that there are. */
+export function tabOf<Value extends string>(tabs: Options<Value>, parameter: string): Value {
+  const given = query.value.get(parameter)
+  const [value] = tabs.find(([one]) => one === given) ?? tabs[0] ?? ['' as Value]
+  return value
+}
+
+/** What is known of something, by name. */
+export function Facts({ of }: { of: Readonly<Record<string, ComponentChildren>> }) {
+  return (
+    <dl class="facts">
+      {Object.entries(of).map(([name, words]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{words}</dd>
+        </>
+      ))}
+    </dl>
   )
 }

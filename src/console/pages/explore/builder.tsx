@@ -1,34 +1,83 @@
 /** What is counted, how, and of whom: the left side of the page. */
 import {
   AddFilter,
-  Check,
+  AddressFields,
+  Button,
   Choice,
+  type FieldRecord,
   FilterChips,
   setQuery,
   TextField,
   useEventNames,
   usePropertyNames,
 } from '../../kit.ts'
-import { choice, choices, MATHS, readsProperty, type SeriesChoice, setChoices, way } from './question.ts'
+import { choice, choices, MATHS, readsProperty, type SeriesChoice, setChoices, type Way, way } from './question.ts'
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
-const INTERVALS = [
-  ['hour', 'by hour'],
-  ['day', 'by day'],
-  ['week', 'by week'],
-  ['month', 'by month'],
-] as const
+
+const INTERVAL: FieldRecord = {
+  interval: {
+    kind: 'choice',
+    label: 'Interval',
+    value: 'day',
+    options: ['hour', 'day', 'week', 'month'].map((one) => [one, `by ${one}`] as const),
+  },
+}
+
+/** What each way asks for, besides its series. */
+const FIELDS: Readonly<Record<Way, FieldRecord>> = {
+  trends: {
+    formula: { label: 'Formula', hint: 'A / B * 100', isShown: () => choices.value.length > 1 },
+    ...INTERVAL,
+  },
+  funnel: {
+    order: {
+      kind: 'choice',
+      label: 'Order',
+      value: 'ordered',
+      options: [
+        ['ordered', 'in this order'],
+        ['strict', 'nothing in between'],
+        ['unordered', 'in any order'],
+      ],
+    },
+    days: { label: 'Within days', type: 'number', value: '14', isNarrow: true },
+  },
+  retention: {
+    period: {
+      kind: 'choice',
+      label: 'Period',
+      value: 'Week',
+      options: ['Day', 'Week', 'Month'].map((one) => [one, `${one}s`] as const),
+    },
+    first: { kind: 'check', label: 'Only who came for the first time' },
+  },
+  paths: {
+    items: {
+      kind: 'choice',
+      label: 'Steps are',
+      value: '$pageview',
+      options: [
+        ['$pageview', 'pages'],
+        ['$screen', 'screens'],
+        ['custom_event', 'events of yours'],
+        ['all', 'all events'],
+      ],
+    },
+    start: { label: 'Beginning at', placeholder: 'anywhere' },
+    steps: { label: 'Steps', type: 'number', value: '4', isNarrow: true },
+  },
+  lifecycle: INTERVAL,
+  stickiness: INTERVAL,
+}
 
 /** The builder of the way that is chosen. */
 export function Builder() {
-  const now = way.value
   return (
     <section class="card builder" aria-label="What is counted">
-      {now === 'paths' ? <PathsFields /> : <SeriesFields />}
-      {now === 'trends' ? <TrendsFields /> : null}
-      {now === 'funnel' ? <FunnelFields /> : null}
-      {now === 'retention' ? <RetentionFields /> : null}
-      {now === 'lifecycle' || now === 'stickiness' ? <Interval otherwise="day" /> : null}
+      {way.value !== 'paths' && <SeriesFields />}
+      {way.value === 'trends' && <Breakdown />}
+      <AddressFields fields={FIELDS[way.value]} />
       <div>
         <h3>Of whom</h3>
         <FilterChips />
@@ -40,63 +89,64 @@ export function Builder() {
 
 function SeriesFields() {
   const list = choices.value
-  const names = useEventNames()
-  const numeric = usePropertyNames('event')
   const now = way.value
-  const countMax = now === 'lifecycle' ? 1 : now === 'retention' ? 2 : 26
-  const set = (at: number, next: SeriesChoice) => setChoices(list.map((one, place) => (place === at ? next : one)))
+  const most = now === 'lifecycle' ? 1 : now === 'retention' ? 2 : LETTERS.length
+  const least = now === 'funnel' ? 2 : 1
   return (
     <ol class="series-fields">
-      {list.slice(0, countMax).map((one, at) => (
+      {list.slice(0, most).map((one, at) => (
         <li key={at}>
-          <TextField
-            label={labelOf(at)}
-            value={one.event ?? ''}
-            options={names}
-            placeholder="every event"
-            change={(event) => set(at, { ...one, event: event === '' ? null : event })}
-          />
-          {now === 'trends' ? (
-            <Choice
-              label="Counted as"
-              isQuiet
-              value={one.math ?? 'total'}
-              options={MATHS}
-              change={(math) => set(at, { ...one, math })}
-            />
-          ) : null}
-          {now === 'trends' && readsProperty(one.math) ? (
-            <TextField
-              label="Property"
-              value={one.property ?? ''}
-              options={numeric}
-              change={(property) => set(at, { ...one, property })}
-            />
-          ) : null}
-          {list.length > (now === 'funnel' ? 2 : 1) ? (
-            <button
-              type="button"
-              class="small"
-              aria-label={`Remove ${labelOf(at)}`}
-              onClick={() => setChoices(list.filter((_, place) => place !== at))}
-            >
+          <OneSeries one={one} label={labelOf(at)} set={(next) => setChoices(list.with(at, next))} />
+          {list.length > least && (
+            <Button aria-label={`Remove ${labelOf(at)}`} press={() => setChoices(list.toSpliced(at, 1))}>
               ✕
-            </button>
-          ) : null}
+            </Button>
+          )}
         </li>
       ))}
-      {list.length < countMax ? (
+      {list.length < most && (
         <li>
-          <button
-            type="button"
-            class="small"
-            onClick={() => setChoices([...list, { event: list.at(-1)?.event ?? null }])}
-          >
+          <Button press={() => setChoices([...list, { event: list.at(-1)?.event ?? null }])}>
             + {now === 'funnel' ? 'Step' : 'Series'}
-          </button>
+          </Button>
         </li>
-      ) : null}
+      )}
     </ol>
+  )
+}
+
+interface OneSeriesProps {
+  readonly one: SeriesChoice
+  readonly label: string
+  readonly set: (next: SeriesChoice) => void
+}
+
+function OneSeries({ one, label, set }: OneSeriesProps) {
+  const { event, math = 'total', property = '' } = one
+  const names = useEventNames()
+  const numeric = usePropertyNames('event')
+  const name = { options: names, placeholder: 'every event', value: event ?? '' }
+  return (
+    <>
+      <TextField label={label} {...name} change={(next) => set({ ...one, event: next === '' ? null : next })} />
+      {way.value === 'trends' && (
+        <Choice
+          label="Counted as"
+          isQuiet
+          value={math}
+          options={MATHS}
+          change={(next) => set({ ...one, math: next })}
+        />
+      )}
+      {way.value === 'trends' && readsProperty(math) && (
+        <TextField
+          label="Property"
+          value={property}
+          options={numeric}
+          change={(next) => set({ ...one, property: next })}
+        />
+      )}
+    </>
   )
 }
 
@@ -106,128 +156,22 @@ function labelOf(at: number): string {
   return `Event ${LETTERS[at]}`
 }
 
-function Interval({ otherwise }: { readonly otherwise: 'hour' | 'day' | 'week' }) {
-  return (
-    <Choice
-      label="Interval"
-      value={choice('interval', otherwise) as (typeof INTERVALS)[number][0]}
-      options={INTERVALS}
-      change={(interval) => setQuery({ interval })}
-    />
-  )
-}
+const OWNERS = [
+  ['event', 'events’'],
+  ['person', 'persons’'],
+] as const
 
-function TrendsFields() {
+/** One parameter of the address for two fields: whose property, and which. */
+function Breakdown() {
   const events = usePropertyNames('event')
-  const [type = 'event', ...key] = choice('by', 'event:').split(':')
+  const [type = 'event', ...rest] = choice('by', 'event:').split(':')
+  const key = rest.join(':')
   const set = (of: string, name: string) =>
-    setQuery({ by: name === '' ? (of === 'event' ? null : `${of}:`) : `${of}:${name}` }, { replace: true })
-  return (
-    <>
-      <div class="row">
-        <Choice
-          label="Broken down by"
-          value={type}
-          options={[
-            ['event', 'events’'],
-            ['person', 'persons’'],
-          ]}
-          change={(of) => set(of, key.join(':'))}
-        />
-        <TextField
-          isNarrow
-          label="Property"
-          value={key.join(':')}
-          options={events}
-          change={(name) => set(type, name)}
-        />
-      </div>
-      {choices.value.length > 1 ? (
-        <TextField
-          label="Formula"
-          hint="A / B * 100"
-          value={choice('formula', '')}
-          change={(formula) => setQuery({ formula }, { replace: true })}
-        />
-      ) : null}
-      <Interval otherwise="day" />
-    </>
-  )
-}
-
-function FunnelFields() {
+    setQuery({ by: of === 'event' && name === '' ? null : `${of}:${name}` }, { replace: true })
   return (
     <div class="row">
-      <Choice
-        label="Order"
-        value={choice('order', 'ordered')}
-        options={[
-          ['ordered', 'in this order'],
-          ['strict', 'nothing in between'],
-          ['unordered', 'in any order'],
-        ]}
-        change={(order) => setQuery({ order })}
-      />
-      <TextField
-        isNarrow
-        label="Within days"
-        type="number"
-        value={choice('days', '14')}
-        change={(days) => setQuery({ days }, { replace: true })}
-      />
+      <Choice<string> label="Broken down by" value={type} options={OWNERS} change={(of) => set(of, key)} />
+      <TextField isNarrow label="Property" value={key} options={events} change={(name) => set(type, name)} />
     </div>
-  )
-}
-
-function RetentionFields() {
-  return (
-    <div class="row">
-      <Choice
-        label="Period"
-        value={choice('period', 'Week')}
-        options={[
-          ['Day', 'Days'],
-          ['Week', 'Weeks'],
-          ['Month', 'Months'],
-        ]}
-        change={(period) => setQuery({ period })}
-      />
-      <Check
-        label="Only who came for the first time"
-        value={choice('first', '') === '1'}
-        change={(is) => setQuery({ first: is ? '1' : null })}
-      />
-    </div>
-  )
-}
-
-function PathsFields() {
-  return (
-    <>
-      <Choice
-        label="Steps are"
-        value={choice('items', '$pageview')}
-        options={[
-          ['$pageview', 'pages'],
-          ['$screen', 'screens'],
-          ['custom_event', 'events of yours'],
-          ['all', 'all events'],
-        ]}
-        change={(items) => setQuery({ items })}
-      />
-      <TextField
-        label="Beginning at"
-        value={choice('start', '')}
-        change={(start) => setQuery({ start }, { replace: true })}
-        placeholder="anywhere"
-      />
-      <TextField
-        isNarrow
-        label="Steps"
-        type="number"
-        value={choice('steps', '4')}
-        change={(steps) => setQuery({ steps }, { replace: true })}
-      />
-    </>
   )
 }

@@ -1,11 +1,11 @@
 /** What is explored, between the address of the page and the query that is asked. */
-
 import { computed } from '@preact/signals'
 import {
   dateRange,
   filtersOfAddress,
   interval,
   isCompared,
+  type Options,
   type Query,
   query,
   setQuery,
@@ -32,7 +32,7 @@ export interface SeriesChoice {
 }
 
 /** How a series of trends is counted. Those behind the line need a property. */
-export const MATHS: readonly (readonly [math: string, words: string])[] = [
+export const MATHS: Options = [
   ['total', 'number of events'],
   ['dau', 'persons'],
   ['weekly_active', 'persons, weekly active'],
@@ -99,14 +99,15 @@ export const question = computed<Query>(() => {
 const KINDS: Readonly<Record<Way, () => Query>> = {
   trends() {
     const [type, ...key] = choice('by', '').split(':')
+    const formula = choice('formula', '')
     const breakdown = { breakdown: key.join(':'), breakdown_type: type, breakdown_limit: 8 }
     return {
       kind: 'TrendsQuery',
       series: choices.value.map(seriesOf),
       interval: choice('interval', interval.value),
-      ...(key.length === 0 ? {} : { breakdownFilter: breakdown }),
-      ...(choice('formula', '') === '' ? {} : { trendsFilter: { formula: choice('formula', '') } }),
-      ...(isCompared.value ? { compareFilter: { compare: true } } : {}),
+      ...(key.length > 0 && { breakdownFilter: breakdown }),
+      ...(formula !== '' && { trendsFilter: { formula } }),
+      ...(isCompared.value && { compareFilter: { compare: true } }),
     }
   },
   funnel() {
@@ -132,20 +133,14 @@ const KINDS: Readonly<Record<Way, () => Query>> = {
   },
   paths() {
     const start = choice('start', '')
-    const types =
-      choice('items', '$pageview') === 'all'
-        ? {}
-        : { includeEventTypes: [choice('items', '$pageview')] }
-    const steps = Number(choice('steps', '4')) || 4
-    return {
-      kind: 'PathsQuery',
-      pathsFilter: {
-        ...types,
-        stepLimit: steps,
-        edgeLimit: 40,
-        ...(start === '' ? {} : { startPoint: start }),
-      },
+    const items = choice('items', '$pageview')
+    const pathsFilter = {
+      ...(items !== 'all' && { includeEventTypes: [items] }),
+      ...(start !== '' && { startPoint: start }),
+      stepLimit: Number(choice('steps', '4')) || 4,
+      edgeLimit: 40,
     }
+    return { kind: 'PathsQuery', pathsFilter }
   },
   lifecycle() {
     const series = choices.value.slice(0, 1).map(({ event }) => seriesOf({ event }))
@@ -159,7 +154,7 @@ const KINDS: Readonly<Record<Way, () => Query>> = {
 
 function seriesOf({ event, math, property }: SeriesChoice) {
   const read = readsProperty(math) ? { math_property: property ?? '' } : {}
-  return { kind: 'EventsNode', event, ...(math === undefined ? {} : { math }), ...read }
+  return { kind: 'EventsNode', event, ...(math !== undefined && { math }), ...read }
 }
 
 const WAY_OF: Readonly<Record<string, Way>> = {
@@ -184,14 +179,7 @@ interface SavedQuery {
 /** The address below the project that explores a saved query, as far as the builder can say it. */
 export function exploreHref(saved: unknown): string {
   const whole = (saved ?? {}) as SavedQuery
-  const {
-    kind = '',
-    series = [],
-    dateRange,
-    interval: by,
-    breakdownFilter,
-    properties,
-  } = whole.source ?? whole
+  const { kind = '', series = [], dateRange, interval: by, ...rest } = whole.source ?? whole
   const address = new URLSearchParams({ way: WAY_OF[kind] ?? 'trends' })
   for (const { event = null, math, math_property: property } of series) {
     address.append('series', JSON.stringify({ event, math, property }))
@@ -200,10 +188,10 @@ export function exploreHref(saved: unknown): string {
   if (to != null && from != null) address.set('range', `${from.slice(0, 10)}..${to.slice(0, 10)}`)
   else if (from != null && /^-\d+[hd]$/.test(from)) address.set('range', from.slice(1))
   if (by !== undefined) address.set('interval', by)
-  const { breakdown, breakdown_type: type = 'event' } = breakdownFilter ?? {}
+  const { breakdown, breakdown_type: type = 'event' } = rest.breakdownFilter ?? {}
   if (typeof breakdown === 'string') address.set('by', `${type}:${breakdown}`)
-  if (Array.isArray(properties)) {
-    for (const filter of properties) address.append('filter', JSON.stringify(filter))
+  if (Array.isArray(rest.properties)) {
+    for (const filter of rest.properties) address.append('filter', JSON.stringify(filter))
   }
   return `/explore?${address}`
 }

@@ -1,7 +1,6 @@
 /** The fields of a flag: conditions, variants, payloads. */
-
 import { useEffect, useState } from 'preact/hooks'
-import { AreaField, Card, Check, Choice, exact, FilterList, post, TextField } from '../../kit.ts'
+import { Button, Card, Choice, exact, Fields, FilterList, listOf, post, TextField } from '../../kit.ts'
 import { type Condition, type Draft, equalShares, renamed, sentenceOf, type Variant } from './draft.ts'
 
 interface EditorProps {
@@ -11,26 +10,30 @@ interface EditorProps {
   readonly groupType: number | null
 }
 
+const FIELDS = {
+  key: { label: 'Key', isRequired: true },
+  name: { label: 'Name' },
+  tags: { label: 'Tags', hint: 'Between commas.' },
+  active: { kind: 'check', isSwitch: true, label: 'On' },
+  continuity: { kind: 'check', label: 'Who had a value before logging in keeps it' },
+} as const
+
 /** All fields. */
 export function Editor(props: EditorProps) {
   const { draft, set } = props
+  // As it is typed: commas at the end stay.
+  const [tags, setTags] = useState(draft.tags.join(', '))
   return (
     <>
       <Card title="Flag">
         <div class="fields">
-          <TextField label="Key" value={draft.key} change={(key) => set({ key })} isRequired />
-          <TextField label="Name" value={draft.name} change={(name) => set({ name })} />
-          <TextField
-            label="Tags"
-            value={draft.tags.join(', ')}
-            change={(words) => set({ tags: listOf(words) })}
-            hint="Between commas."
-          />
-          <Check isSwitch label="On" value={draft.active} change={(active) => set({ active })} />
-          <Check
-            label="Who had a value before logging in keeps it"
-            value={draft.continuity}
-            change={(continuity) => set({ continuity })}
+          <Fields
+            fields={FIELDS}
+            values={{ ...draft, tags }}
+            set={({ tags: words, ...changes }) => {
+              if (words !== undefined) setTags(words)
+              set({ ...changes, ...(words !== undefined && { tags: listOf(words) }) })
+            }}
           />
         </div>
       </Card>
@@ -40,89 +43,60 @@ export function Editor(props: EditorProps) {
   )
 }
 
-function listOf(words: string): readonly string[] {
-  return words
-    .split(',')
-    .map((one) => one.trim())
-    .filter((one) => one !== '')
-}
-
 function Conditions({ draft: { conditions, variants }, set, groupType }: EditorProps) {
-  const replace = (at: number, next: Condition) =>
-    set({ conditions: conditions.map((one, place) => (place === at ? next : one)) })
   return (
     <Card title="For whom: the first condition that fits decides">
       {conditions.map((condition, at) => (
         <ConditionFields
           key={`${at} of ${conditions.length}`}
           {...{ condition, at, variants, groupType }}
-          replace={(next) => replace(at, next)}
-          remove={() => set({ conditions: conditions.filter((_, place) => place !== at) })}
+          change={(changes) => set({ conditions: conditions.with(at, { ...condition, ...changes }) })}
+          remove={() => set({ conditions: conditions.toSpliced(at, 1) })}
         />
       ))}
-      <button
-        type="button"
-        class="small"
-        onClick={() => set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })}
-      >
+      <Button press={() => set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })}>
         + Condition set
-      </button>
+      </Button>
     </Card>
   )
 }
 
-function ConditionFields({
-  condition,
-  at,
-  variants,
-  groupType,
-  replace,
-  remove,
-}: {
+interface ConditionProps extends Pick<Draft, 'variants'>, Pick<EditorProps, 'groupType'> {
   readonly condition: Condition
   readonly at: number
-  readonly replace: (next: Condition) => void
+  readonly change: (changes: Condition) => void
   readonly remove: () => void
-} & Pick<Draft, 'variants'> &
-  Pick<EditorProps, 'groupType'>) {
+}
+
+function ConditionFields({ condition, at, variants, groupType, change, remove }: ConditionProps) {
+  const isOfPersons = groupType === null
+  const fixed = variants.map(({ key }) => [key, `always ${key}`] as const)
   return (
     <section class="condition" aria-label={`Condition ${at + 1}`}>
       <header class="row">
         <b>
-          {at + 1}. {sentenceOf(condition, groupType === null ? 'persons' : 'groups')}
+          {at + 1}. {sentenceOf(condition, isOfPersons ? 'persons' : 'groups')}
         </b>
-        <button type="button" class="small" onClick={remove}>
-          Remove
-        </button>
+        <Button press={remove}>Remove</Button>
       </header>
       <FilterList
         filters={condition.properties ?? []}
-        types={[groupType === null ? 'person' : 'group']}
+        types={[isOfPersons ? 'person' : 'group']}
         none="No condition: everybody."
-        change={(properties) =>
-          replace({
-            ...condition,
-            properties: properties.map((one) => (groupType === null ? one : { ...one, group_type_index: groupType })),
+        change={(filters) =>
+          change({
+            properties: isOfPersons ? filters : filters.map((one) => ({ ...one, group_type_index: groupType })),
           })
         }
       />
       <div class="row">
-        <TextField
-          isNarrow
-          label="Share in %"
-          type="number"
-          value={String(condition.rollout_percentage ?? 100)}
-          change={(share) => replace({ ...condition, rollout_percentage: Number(share) })}
-        />
-        {variants.length === 0 ? null : (
-          <Choice
+        <Share value={condition.rollout_percentage ?? 100} change={(share) => change({ rollout_percentage: share })} />
+        {fixed.length > 0 && (
+          <Choice<string>
             label="Variant"
             value={condition.variant ?? ''}
-            options={[
-              ['', 'by the shares below'] as const,
-              ...variants.map(({ key }) => [key, `always ${key}`] as const),
-            ]}
-            change={(variant) => replace({ ...condition, variant: variant === '' ? null : variant })}
+            options={[['', 'by the shares below'], ...fixed]}
+            change={(variant) => change({ variant: variant || null })}
           />
         )}
         <Reach condition={condition} groupType={groupType} />
@@ -131,22 +105,22 @@ function ConditionFields({
   )
 }
 
+function Share({ value, change }: { value: number; change: (share: number) => void }) {
+  const set = (words: string) => change(Number(words))
+  return <TextField isNarrow label="Share in %" type="number" value={String(value)} change={set} />
+}
+
 const REACH_PAUSE_MS = 300
 
 /** How many a condition reaches, asked while it is written. */
-function Reach({ condition, groupType }: { readonly condition: Condition; readonly groupType: number | null }) {
+function Reach({ condition, groupType }: { condition: Condition; groupType: number | null }) {
   const [words, setWords] = useState('')
   const asked = JSON.stringify([condition.properties, condition.rollout_percentage])
   useEffect(() => {
     const abort = new AbortController()
     const timer = setTimeout(async () => {
-      const body = {
-        condition: {
-          ...condition,
-          properties: (condition.properties ?? []).filter(({ key }) => key !== ''),
-        },
-        group_type_index: groupType,
-      }
+      const properties = (condition.properties ?? []).filter(({ key }) => key !== '')
+      const body = { condition: { ...condition, properties }, group_type_index: groupType }
       const request = post('project/feature_flags/user_blast_radius/', {}, body as never, abort.signal)
       try {
         const { users_affected: reached, total_users: all } = await request
@@ -170,56 +144,25 @@ function Reach({ condition, groupType }: { readonly condition: Condition; readon
 }
 
 function Variants({ draft, set }: EditorProps) {
-  const { variants, payloads } = draft
-  const replace = (at: number, next: Variant) =>
-    set({ variants: variants.map((one, place) => (place === at ? next : one)) })
+  const { variants } = draft
+  const isNone = variants.length === 0
   const sum = variants.reduce((all, one) => all + one.rollout_percentage, 0)
   const add = () => {
-    const names = variants.length === 0 ? ['control', 'test'] : [`variant-${variants.length + 1}`]
-    set({
-      variants: equalShares([...variants, ...names.map((key) => ({ key, rollout_percentage: 0 }))]),
-    })
+    const names = isNone ? ['control', 'test'] : [`variant-${variants.length + 1}`]
+    const added = names.map((key) => ({ key, rollout_percentage: 0 }))
+    set({ variants: equalShares([...variants, ...added]) })
   }
   return (
-    <Card title={variants.length === 0 ? 'Value: on or off' : 'Value: one of these variants'}>
+    <Card title={isNone ? 'Value: on or off' : 'Value: one of these variants'}>
       {variants.map((variant, at) => (
-        <section class="condition" key={`${at} of ${variants.length}`} aria-label={`Variant ${at + 1}`}>
-          <div class="row">
-            <TextField
-              isNarrow
-              label="Variant"
-              value={variant.key}
-              change={(key) => set(renamed(draft, at, key))}
-              isRequired
-            />
-            <TextField
-              isNarrow
-              label="Share in %"
-              type="number"
-              value={String(variant.rollout_percentage)}
-              change={(share) => replace(at, { ...variant, rollout_percentage: Number(share) })}
-            />
-            <button
-              type="button"
-              class="small"
-              onClick={() => set({ variants: variants.filter((_, place) => place !== at) })}
-            >
-              Remove
-            </button>
-          </div>
-          <Payload name={variant.key} {...{ payloads, set }} />
-        </section>
+        <VariantFields key={`${at} of ${variants.length}`} {...{ draft, set, variant, at }} />
       ))}
-      {variants.length === 0 ? <Payload name="true" {...{ payloads, set }} /> : null}
+      {isNone && <Payload name="true" {...{ draft, set }} />}
       <p class="row">
-        <button type="button" class="small" onClick={add}>
-          {variants.length === 0 ? 'Use variants' : '+ Variant'}
-        </button>
-        {variants.length === 0 ? null : (
+        <Button press={add}>{isNone ? 'Use variants' : '+ Variant'}</Button>
+        {!isNone && (
           <>
-            <button type="button" class="small" onClick={() => set({ variants: equalShares(variants) })}>
-              Equal shares
-            </button>
+            <Button press={() => set({ variants: equalShares(variants) })}>Equal shares</Button>
             <span class={sum === 100 ? 'quiet' : 'worse'}>{Math.round(sum * 100) / 100} % together</span>
           </>
         )}
@@ -228,15 +171,36 @@ function Variants({ draft, set }: EditorProps) {
   )
 }
 
-function Payload({
-  name,
-  payloads,
-  set,
-}: { readonly name: string } & Pick<EditorProps, 'set'> & Pick<Draft, 'payloads'>) {
+type DraftProps = Pick<EditorProps, 'draft' | 'set'>
+
+function VariantFields({ draft, set, variant, at }: DraftProps & { variant: Variant; at: number }) {
+  const { variants } = draft
   return (
-    <AreaField
+    <section class="condition" aria-label={`Variant ${at + 1}`}>
+      <div class="row">
+        <TextField
+          isNarrow
+          label="Variant"
+          value={variant.key}
+          change={(key) => set(renamed(draft, at, key))}
+          isRequired
+        />
+        <Share
+          value={variant.rollout_percentage}
+          change={(share) => set({ variants: variants.with(at, { ...variant, rollout_percentage: share }) })}
+        />
+        <Button press={() => set({ variants: variants.toSpliced(at, 1) })}>Remove</Button>
+      </div>
+      <Payload name={variant.key} {...{ draft, set }} />
+    </section>
+  )
+}
+
+function Payload({ name, draft: { payloads }, set }: DraftProps & { name: string }) {
+  return (
+    <TextField
+      type="area"
       label={name === 'true' ? 'Payload' : `Payload of ${name}`}
-      rows={2}
       value={payloads[name] ?? ''}
       change={(text) => set({ payloads: { ...payloads, [name]: text } })}
       hint="JSON that code gets with the value, or nothing."

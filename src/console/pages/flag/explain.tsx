@@ -1,54 +1,47 @@
 /** Who sees it? What a flag is for somebody, and condition by condition why. */
-
-import { useState } from 'preact/hooks'
 import {
   Card,
   Form,
+  Got,
   type PropertyFilter,
   plain,
   query,
   type Shapes,
-  Shown,
   sentenceOfFilter,
   setQuery,
-  TextField,
-  useGet,
 } from '../../kit.ts'
 import { type Condition, type Flag, sentenceOf } from './draft.ts'
 
 type Explanation = Shapes['FlagExplanation']
 
 /** The question and its answer; both are in the address. */
-export function Explain({ flag }: { readonly flag: Flag }) {
-  const asked = query.value.get('who') ?? ''
-  const [who, setWho] = useState(asked)
-  const [groups, setGroups] = useState(query.value.get('groups') ?? '')
+export function Explain({ flag }: { flag: Flag }) {
+  const who = query.value.get('who') ?? ''
+  const groups = query.value.get('groups') ?? ''
   return (
     <Card title="Who sees it?">
-      <Form action="Explain" submit={async () => setQuery({ who, groups })}>
-        <div class="row">
-          <TextField label="distinct_id" value={who} change={setWho} isRequired />
-          <TextField label="Groups" value={groups} change={setGroups} placeholder='{"company": "acme"}' />
-        </div>
-      </Form>
-      {asked === '' ? null : <Explained id={flag.id} who={asked} groups={query.value.get('groups') ?? ''} />}
+      <Form
+        action="Explain"
+        fields={{
+          who: { label: 'distinct_id', value: who, isRequired: true },
+          groups: { label: 'Groups', value: groups, placeholder: '{"company": "acme"}' },
+        }}
+        submit={async (asked) => setQuery(asked)}
+      />
+      {who !== '' && <Explained id={flag.id} who={who} groups={groups} />}
     </Card>
   )
 }
 
-function Explained({ id, who, groups }: { readonly id: number; readonly who: string; readonly groups: string }) {
-  const loaded = useGet('project/feature_flags/{id}/explain/', {
-    id,
-    distinct_id: who,
-    ...(groups === '' ? {} : { groups: groups as never }),
-  })
+function Explained({ id, who, groups }: { id: number; who: string; groups: string }) {
+  const asked = { id, distinct_id: who, ...(groups !== '' && { groups: groups as never }) }
   return (
-    <Shown of={loaded}>
+    <Got route="project/feature_flags/{id}/explain/" values={asked}>
       {({ value, description, payload, conditions }) => (
         <>
           <p>
             <b>{who}</b> gets <b>{plain(value)}</b>: {description}
-            {payload === null ? null : <code> {payload}</code>}
+            {payload !== null && <code> {payload}</code>}
           </p>
           <ol>
             {conditions.map((condition) => (
@@ -57,7 +50,7 @@ function Explained({ id, who, groups }: { readonly id: number; readonly who: str
           </ol>
         </>
       )}
-    </Shown>
+    </Got>
   )
 }
 
@@ -71,30 +64,30 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   not_reached: 'was not looked at: one before it decided',
 }
 
-function ConditionOutcome({ condition }: { readonly condition: Explanation['conditions'][number] }) {
+type Outcome = Explanation['conditions'][number]
+
+function ConditionOutcome({ condition }: { condition: Outcome }) {
   const { outcome, hash, rollout_percentage: share, properties, failure } = condition
+  const hasShare = hash !== null && share !== null && share !== 100
   return (
     <li>
       {sentenceOf(condition.condition as Condition, 'persons')}: <b>{OUTCOMES[outcome] ?? outcome}</b>
-      {failure === null ? null : `, ${failure}`}
-      {hash === null || share === null || share === 100 ? null : (
-        <span class="quiet">
-          {' '}
-          (at {(hash * 100).toFixed(1)} of 100, the share ends at {share})
-        </span>
-      )}
+      {failure !== null && `, ${failure}`}
+      {hasShare && ` (at ${(hash * 100).toFixed(1)} of 100, the share ends at ${share})`}
       <ul>
         {properties.map((property, at) => (
-          <li
-            key={`${at} of ${properties.length}`}
-            class={property.passes === false ? 'worse' : property.passes === true ? 'better' : 'quiet'}
-          >
-            {property.passes === true ? '✓' : property.passes === false ? '✗' : '–'}{' '}
-            {sentenceOfFilter(property.filter as PropertyFilter)}; stored is{' '}
-            <code>{plain(property.value ?? 'nothing')}</code>
-          </li>
+          <PropertyOutcome key={`${at} of ${properties.length}`} property={property} />
         ))}
       </ul>
+    </li>
+  )
+}
+
+function PropertyOutcome({ property: { passes, filter, value } }: { property: Outcome['properties'][number] }) {
+  const [sign, mood] = passes === true ? ['✓', 'better'] : passes === false ? ['✗', 'worse'] : ['–', 'quiet']
+  return (
+    <li class={mood}>
+      {sign} {sentenceOfFilter(filter as PropertyFilter)}; stored is <code>{plain(value ?? 'nothing')}</code>
     </li>
   )
 }

@@ -1,5 +1,5 @@
 /** What was changed about a flag, by whom, and the way back. */
-import { Card, ConfirmButton, may, patch, plain, Shown, say, time, useGet } from '../../kit.ts'
+import { Ask, Card, Got, may, patch, plain, say, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 interface FlagActivity {
@@ -20,56 +20,31 @@ interface Change {
 const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_continuity', 'deleted']
 
 /** The list, the newest first. */
-export function History({ flag, reload }: { readonly flag: Flag; readonly reload: () => void }) {
-  const loaded = useGet('project/feature_flags/{id}/activity/', { id: flag.id }, { turn: flag.version })
+export function History({ flag }: { flag: Flag }) {
   return (
     <Card title="Changes">
-      <Shown of={loaded}>
+      <Got route="project/feature_flags/{id}/activity/" values={{ id: flag.id }}>
         {({ results }) => (
           <ol class="history">
             {results.map((entry) => (
-              <Entry key={entry.id} entry={entry} flag={flag} reload={reload} />
+              <Entry key={entry.id} entry={entry} flag={flag} />
             ))}
           </ol>
         )}
-      </Shown>
+      </Got>
     </Card>
   )
 }
 
-function Entry({
-  entry,
-  flag,
-  reload,
-}: {
-  readonly entry: FlagActivity
-  readonly flag: Flag
-  readonly reload: () => void
-}) {
-  const changes = entry.detail.changes ?? []
+function Entry({ entry: { activity, user, created_at: at, detail }, flag }: { entry: FlagActivity; flag: Flag }) {
+  const changes = detail.changes ?? []
   const restorable = changes.filter(({ field }) => RESTORED.includes(field))
+  const canRestore = activity === 'updated' && restorable.length > 0 && may('feature_flag:write') && flag.can_edit
   return (
     <li>
       <p class="row">
-        <b>{entry.activity}</b> by {entry.user.email ?? entry.user.first_name}{' '}
-        <span class="quiet">{time(entry.created_at)}</span>
-        {entry.activity === 'updated' && restorable.length > 0 && may('feature_flag:write') && flag.can_edit ? (
-          <ConfirmButton
-            label="Restore what was before"
-            title="Restore what was before this change?"
-            isDangerous={false}
-            submit={async () => {
-              const body = Object.fromEntries(restorable.map(({ field, before }) => [field, before]))
-              await patch('project/feature_flags/{id}/', { id: flag.id }, { ...body, version: flag.version })
-              say('Restored.')
-              reload()
-            }}
-          >
-            <p>
-              {restorable.map(({ field }) => field).join(', ')} becomes what it was. Later changes of other fields stay.
-            </p>
-          </ConfirmButton>
-        ) : null}
+        <b>{activity}</b> by {user.email ?? user.first_name} <span class="quiet">{time(at)}</span>
+        {canRestore && <Restore flag={flag} changes={restorable} />}
       </p>
       <ul>
         {changes.map(({ field, before, after }) => (
@@ -79,5 +54,20 @@ function Entry({
         ))}
       </ul>
     </li>
+  )
+}
+
+function Restore({ flag: { id, version }, changes }: { flag: Flag; changes: readonly Change[] }) {
+  async function submit() {
+    const body = Object.fromEntries(changes.map(({ field, before }) => [field, before]))
+    await patch('project/feature_flags/{id}/', { id }, { ...body, version })
+    say('Restored.')
+  }
+  const names = changes.map(({ field }) => field).join(', ')
+  const title = 'Restore what was before this change?'
+  return (
+    <Ask label="Restore what was before" title={title} isDangerous={false} submit={submit}>
+      {names} becomes what it was. Later changes of other fields stay.
+    </Ask>
   )
 }

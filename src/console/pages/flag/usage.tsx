@@ -1,43 +1,34 @@
 /** How often a flag is decided, hour by hour and value by value. */
-import { ago, Card, Chart, Empty, plain, Shown, TakeAlong, time, useGet } from '../../kit.ts'
+import { ago, Card, Chart, Empty, Got, plain, type Shapes, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 const DAYS = 7
 
 /** The chart. */
-export function Usage({ flag }: { readonly flag: Flag }) {
-  const loaded = useGet('project/feature_flags/{id}/usage/', { id: flag.id, days: DAYS })
+export function Usage({ flag }: { flag: Flag }) {
   return (
     <Card title="The last seven days">
-      <Shown of={loaded}>
-        {({ results, last_evaluated_at: last }) => {
-          const hours = [...new Set(results.map(({ at }) => at))].sort()
-          const values = [...new Set(results.map(({ value }) => plain(value)))]
-          const counts = new Map(results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]))
-          const lines = values.map((label) => ({
-            label,
-            data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0),
-          }))
-          if (hours.length === 0)
-            return <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
-          return (
+      <Got route="project/feature_flags/{id}/usage/" values={{ id: flag.id, days: DAYS }}>
+        {({ results, last_evaluated_at: last }) =>
+          results.length === 0 ? (
+            <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
+          ) : (
             <>
               <p>Decided last {ago(last)}.</p>
-              <Chart
-                label={`Decisions of ${flag.key}`}
-                labels={hours.map((at) => time(at).slice(0, -3))}
-                lines={lines}
-                kind="bars"
-              />
-              <TakeAlong
-                name={flag.key}
-                head={['hour', ...values]}
-                rows={() => hours.map((at, index) => [at, ...lines.map(({ data }) => data[index])])}
-              />
+              <Decisions name={flag.key} results={results} />
             </>
           )
-        }}
-      </Shown>
+        }
+      </Got>
     </Card>
   )
+}
+
+function Decisions({ name, results }: { name: string; results: Shapes['FlagUsage']['results'] }) {
+  const hours = [...new Set(results.map(({ at }) => at))].sort()
+  const values = [...new Set(results.map(({ value }) => plain(value)))]
+  const counts = new Map(results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]))
+  const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))
+  const labels = hours.map((at) => time(at).slice(0, -3))
+  return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" />
 }

@@ -1,9 +1,8 @@
 /** One event of the stream, at the side, with what became of it and what was odd about it. */
-import { Dialog, EventDrawer, plain, project, Shown, setQuery, useGet, useLoaded } from '../../kit.ts'
-import { askWarnings } from './lost.tsx'
+import { Dialog, EventDrawer, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
 
 /** The drawer of the event that the address names in `open`. */
-export function LiveDrawer({ uuid }: { readonly uuid: string }) {
+export function LiveDrawer({ uuid }: { uuid: string }) {
   const loaded = useGet('project/events/{uuid}/', { uuid })
   const close = () => setQuery({ open: null })
   if (loaded.data === undefined) {
@@ -20,20 +19,19 @@ export function LiveDrawer({ uuid }: { readonly uuid: string }) {
   )
 }
 
-function Fate({ uuid }: { readonly uuid: string }) {
-  const fate = useGet('project/events/{event_id}/fate/', { event_id: uuid })
-  const warnings = useLoaded(`warnings ${project.value.id}`, askWarnings)
-  const own = (warnings.data ?? []).filter(({ details }) => Object.values(details).includes(uuid))
+function Fate({ uuid }: { uuid: string }) {
+  const warnings = useGet('project/ingestion_warnings/', { limit: 100 }).data?.results ?? []
+  const own = warnings.filter(({ details }) => Object.values(details).includes(uuid))
   return (
     <>
-      <Shown of={fate}>
+      <Got route="project/events/{event_id}/fate/" values={{ event_id: uuid }}>
         {({ status, reason, detail }) => (
           <p>
             <span class={status === 'stored' ? 'badge' : 'badge bad'}>{status}</span>{' '}
             {[reason, detail].filter((one) => one != null).join(': ')}
           </p>
         )}
-      </Shown>
+      </Got>
       {own.map(({ type, details }) => (
         <p key={type} class="notice">
           <b>{type}</b> {plain(details)}

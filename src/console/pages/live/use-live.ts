@@ -1,5 +1,4 @@
 /** The newest events of the stream for a component, however fast they come, and how fast that is. */
-
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, project } from '../../kit.ts'
 import { type LiveEvent, type LiveFilter, type LiveState, watchEvents } from './event-stream.ts'

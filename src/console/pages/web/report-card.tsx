@@ -5,7 +5,6 @@ import {
   askQueryWhole,
   Bar,
   Card,
-  exact,
   href,
   type PropertyFilter,
   percent,
@@ -14,7 +13,7 @@ import {
   Shown,
   Table,
   Tabs,
-  TakeAlong,
+  tabOf,
   useLoaded,
   withQuery,
 } from '../../kit.ts'
@@ -38,47 +37,39 @@ const ROWS = 10
 const ROWS_MAX = 1000
 
 /** One of the four cards. A click on a row filters the whole page by it. */
-export function ReportBox({ card, asked }: { readonly card: ReportCard; readonly asked: Asked }) {
+export function ReportBox({ card, asked }: { card: ReportCard; asked: Asked }) {
   const { parameter, title, reports } = card
   const rowsParameter = `${parameter}_rows`
-  const given = address.value.get(parameter)
-  const chosen = reports.find(({ by }) => by === given) ?? reports[0]
-  if (chosen === undefined) return null
+  const tabs = reports.map(({ by, name }) => [by, name] as const)
+  const chosen = tabOf(tabs, parameter)
   const limit = Math.min(ROWS_MAX, Number(address.value.get(rowsParameter)) || ROWS)
-  const query = { kind: 'WebStatsTableQuery', breakdownBy: chosen.by, ...asked, limit }
+  const query = { kind: 'WebStatsTableQuery', breakdownBy: chosen, ...asked, limit }
+  const more = limit < ROWS_MAX ? href(withQuery({ [rowsParameter]: String(limit * 5) })) : null
   return (
-    <Card
-      title={title}
-      aside={
-        <Tabs
-          label={title}
-          chosen={chosen.by}
-          to={(by) => href(withQuery({ [parameter]: by, [rowsParameter]: null }))}
-          tabs={reports.map(({ by, name }) => [by, name] as const)}
-        />
-      }
-    >
-      <ReportTable
-        key={chosen.by}
-        report={chosen}
-        query={query}
-        more={limit < ROWS_MAX ? href(withQuery({ [rowsParameter]: String(limit * 5) })) : null}
-      />
+    <Card title={title} aside={<Tabs label={title} tabs={tabs} parameter={parameter} without={[rowsParameter]} />}>
+      {reports
+        .filter(({ by }) => by === chosen)
+        .map((report) => (
+          <ReportTable key={chosen} report={report} query={query} more={more} />
+        ))}
     </Card>
   )
 }
 
-function ReportTable({
-  report: { by, name, filterOf, wordsOf = String },
-  query,
-  more,
-}: {
+interface ReportProps {
   readonly report: Report
   readonly query: Query
+  /** Where more rows are. */
   readonly more: string | null
-}) {
+}
+
+function ReportTable({ report: { name, filterOf, wordsOf = String }, query, more }: ReportProps) {
   const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) => askRows(query, signal))
-  const words = ({ value }: Row) => (value === null ? '(none)' : wordsOf(value))
+  const barOf = (most: number) => (row: Row) => (
+    <Bar share={row.visitors / most}>
+      <bdi class="cut">{row.value === null ? '(none)' : wordsOf(row.value)}</bdi>
+    </Bar>
+  )
   return (
     <Shown of={loaded}>
       {({ rows, hasMore }) => (
@@ -86,31 +77,17 @@ function ReportTable({
           <Table
             label={name}
             rows={rows}
+            query={query}
             keyOf={({ value }) => JSON.stringify(value)}
             open={({ value }) => addFilter(filterOf(value))}
             columns={[
-              {
-                head: name,
-                cell: (row) => (
-                  <Bar share={row.visitors / (rows[0]?.visitors || 1)}>
-                    <bdi class="cut">{words(row)}</bdi>
-                  </Bar>
-                ),
-              },
-              { head: 'Visitors', isNumber: true, cell: ({ visitors }) => exact(visitors) },
-              { head: 'Share', isNumber: true, isMinor: true, cell: ({ share }) => percent(share) },
-              { head: 'Views', isNumber: true, cell: ({ views }) => exact(views) },
+              [name, barOf(rows[0]?.visitors || 1)],
+              ['Visitors', 'visitors', 'count'],
+              ['Share', ({ share }) => percent(share), 'minor number'],
+              ['Views', 'views', 'count'],
             ]}
           />
-          <p class="row">
-            {hasMore && more !== null ? <a href={more}>More rows</a> : null}
-            <TakeAlong
-              name={`web-${by}`}
-              head={[name, 'visitors', 'share', 'views']}
-              rows={() => rows.map(({ value, visitors, share, views }) => [value, visitors, share, views])}
-              query={query}
-            />
-          </p>
+          {hasMore && more && <a href={more}>More rows</a>}
         </>
       )}
     </Shown>

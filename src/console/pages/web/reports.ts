@@ -12,16 +12,11 @@ export interface Report {
   readonly wordsOf?: (value: string) => string
 }
 
-function report(
-  by: string,
-  name: string,
-  type: 'event' | 'session',
-  key: string,
-  wordsOf?: Report['wordsOf'],
-): Report {
+/** A table by a property of events or of sessions. */
+function report(by: string, name: string, type: 'event' | 'session', key: string): Report {
   const filterOf: Report['filterOf'] = (value) =>
     value === null ? { key, operator: 'is_not_set', type } : { key, value, operator: 'exact', type }
-  return { by, name, filterOf, ...(wordsOf === undefined ? {} : { wordsOf }) }
+  return { by, name, filterOf }
 }
 
 /** Names of countries and languages as the browser knows them; what it does not know stays as it is. */
@@ -38,16 +33,17 @@ function namesOf(type: 'region' | 'language'): (code: string) => string {
 
 /** A row of languages stands for all its regions: `en-US` for `en`, `en-US`, `en-GB`. */
 const LANGUAGE: Report = {
-  ...report('Language', 'Languages', 'event', '$browser_language', namesOf('language')),
+  ...report('Language', 'Languages', 'event', '$browser_language'),
+  wordsOf: namesOf('language'),
   filterOf(value) {
     const language = (value ?? '').split('-')[0]?.replace(/[^\w]/g, '')
-    return {
-      key: '$browser_language',
-      value: `^${language}(-|$)`,
-      operator: 'regex',
-      type: 'event',
-    }
+    const pattern = `^${language}(-|$)`
+    return { key: '$browser_language', value: pattern, operator: 'regex', type: 'event' }
   },
+}
+const COUNTRY: Report = {
+  ...report('Country', 'Countries', 'event', '$geoip_country_code'),
+  wordsOf: namesOf('region'),
 }
 
 /** A card of the page: a parameter of the address says which of its tables is shown. */
@@ -91,9 +87,6 @@ export const CARDS: readonly ReportCard[] = [
   {
     parameter: 'places',
     title: 'Places',
-    reports: [
-      report('Country', 'Countries', 'event', '$geoip_country_code', namesOf('region')),
-      LANGUAGE,
-    ],
+    reports: [COUNTRY, LANGUAGE],
   },
 ]

@@ -1,5 +1,4 @@
 /** Visitors and views over the range, as a chart. A click on it opens that day. */
-
 import { useState } from 'preact/hooks'
 import {
   askQuery,
@@ -15,7 +14,6 @@ import {
   type Series,
   Shown,
   setQuery,
-  TakeAlong,
   useLoaded,
 } from '../../kit.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from '../../parts/behind.tsx'
@@ -39,14 +37,14 @@ const PERIODS_MAX = 62
 const PERIODS_AT_ONCE = 4
 
 /** The chart of the page: a number leads to its persons, or, where none says who, to its day. */
-export function WebChart({ asked }: { readonly asked: Asked }) {
+export function WebChart({ asked }: { asked: Asked }) {
   const query: Query = {
     kind: 'TrendsQuery',
     interval: interval.value,
     series: ['dau', 'total'].map((math) => ({ kind: 'EventsNode', event: '$pageview', math })),
     ...asked,
     persons_urls: true,
-    ...(isCompared.value ? { compareFilter: { compare: true } } : {}),
+    ...(isCompared.value && { compareFilter: { compare: true } }),
   }
   const loaded = useLoaded(`web chart ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
     asked.properties.some(({ type }) => type === 'session') ? askByPeriod(asked, signal) : askTrends(query, signal),
@@ -62,23 +60,15 @@ export function WebChart({ asked }: { readonly asked: Asked }) {
     <Card title="Visitors and views">
       <Shown of={loaded}>
         {(drawn) => (
-          <>
-            <Chart
-              label="Visitors and views"
-              labels={drawn.labels}
-              lines={drawn.lines}
-              open={(place, index) => open(drawn, place, index)}
-            />
-            <TakeAlong
-              name="web-visitors-and-views"
-              head={['when', ...drawn.lines.map(({ label }) => label)]}
-              rows={() => drawn.days.map((day, at) => [day, ...drawn.lines.map(({ data }) => data[at])])}
-              query={query}
-            />
-          </>
+          <Chart
+            label="Visitors and views"
+            {...drawn}
+            query={query}
+            open={(place, index) => open(drawn, place, index)}
+          />
         )}
       </Shown>
-      {behind === null ? null : <PersonsBehind behind={behind} close={() => setBehind(null)} />}
+      {behind && <PersonsBehind behind={behind} close={() => setBehind(null)} />}
     </Card>
   )
 }
@@ -106,15 +96,9 @@ interface Ordered {
 async function askByPeriod(asked: Asked, signal: AbortSignal): Promise<Drawn> {
   const isLong = rangeDays(rangeValue.value) > PERIODS_MAX
   const step = isLong ? 'week' : interval.value
-  const frame = await askTrends(
-    {
-      kind: 'TrendsQuery',
-      interval: step,
-      series: [{ kind: 'EventsNode', event: '$pageview', math: 'total' }],
-      dateRange: asked.dateRange,
-    },
-    signal,
-  )
+  const series = [{ kind: 'EventsNode', event: '$pageview', math: 'total' }]
+  const query = { kind: 'TrendsQuery', interval: step, series, dateRange: asked.dateRange }
+  const frame = await askTrends(query, signal)
   const labels = frame.labels.slice(-PERIODS_MAX)
   const days = frame.days.slice(-PERIODS_MAX)
   const found: (readonly [visitors: number, views: number])[] = []
@@ -130,18 +114,14 @@ async function askByPeriod(asked: Asked, signal: AbortSignal): Promise<Drawn> {
     })
     found.push(...(await Promise.all(some)))
   }
-  const lines = ['Visitors', 'Views'].map((label, place) => ({
-    label,
-    data: found.map((numbers) => numbers[place] ?? 0),
-  }))
+  const dataOf = (place: number) => found.map((numbers) => numbers[place] ?? 0)
+  const lines = ['Visitors', 'Views'].map((label, place) => ({ label, data: dataOf(place) }))
   return { labels, days, lines }
 }
 
 /** First and last moment of a period that begins with `day`. */
 function periodOf(day: string, step: 'hour' | 'day' | 'week') {
-  if (step === 'hour') {
-    return { date_from: day, date_to: day.replace(/:00:00/, ':59:59') }
-  }
+  if (step === 'hour') return { date_from: day, date_to: day.replace(/:00:00/, ':59:59') }
   const last = Date.parse(`${day.slice(0, 10)}T00:00:00Z`) + (step === 'week' ? 6 : 0) * DAY_MS
   return { date_from: day.slice(0, 10), date_to: new Date(last).toISOString().slice(0, 10) }
 }

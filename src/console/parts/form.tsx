@@ -1,0 +1,188 @@
+/** Forms, from a record of their fields; and questions before something is done. */
+import { type ComponentChildren, isValidElement } from 'preact'
+import { useState } from 'preact/hooks'
+import { query, setQuery } from '../base/address.ts'
+import { ApiError } from '../base/api.ts'
+import { changed } from '../base/loaded.ts'
+import type { PropertyFilter } from '../base/queries.ts'
+import { Dialog } from './dialog.tsx'
+import { Button, Check, type CheckLook, Choice, type ChoiceLook, TextField, type TextLook } from './fields.tsx'
+import { FilterList } from './filters.tsx'
+import { Command, Failure } from './notice.tsx'
+
+/** A field of a form, a text unless `kind` says otherwise; `value` is what it begins with. */
+export type Field = { readonly isShown?: (values: never) => boolean } & (
+  | (TextLook & { readonly kind?: 'text'; readonly value?: string })
+  | (ChoiceLook & { readonly kind: 'choice'; readonly value?: string })
+  | (CheckLook & { readonly kind: 'check'; readonly value?: boolean })
+  | { readonly kind: 'filters'; readonly value?: readonly PropertyFilter[] }
+)
+
+/** Fields of a form in their order, by name. */
+export type FieldRecord = Readonly<Record<string, Field>>
+
+/** What is in them. */
+export type FieldValues<Record> = {
+  readonly [Name in keyof Record]: Record[Name] extends { readonly kind: 'check' }
+    ? boolean
+    : Record[Name] extends { readonly kind: 'filters' }
+      ? readonly PropertyFilter[]
+      : string
+}
+
+interface FieldsProps<Record extends FieldRecord> {
+  readonly fields: Record
+  readonly values: FieldValues<Record>
+  readonly set: (changes: Partial<FieldValues<Record>>) => void
+}
+
+/** The fields of a record, one below the other. */
+export function Fields<Record extends FieldRecord>({ fields, values, set }: FieldsProps<Record>) {
+  return Object.entries(fields).map(([name, { isShown, ...field }]) => {
+    if (isShown?.(values as never) === false) return null
+    const change = (value: unknown) => set({ [name]: value } as Partial<FieldValues<Record>>)
+    const given = { value: values[name] as never, change }
+    if (field.kind === 'choice') return <Choice key={name} {...field} {...given} />
+    if (field.kind === 'check') return <Check key={name} {...field} {...given} />
+    if (field.kind === 'filters')
+      return <FilterList key={name} types={['person']} filters={given.value} change={change} />
+    return <TextField key={name} {...field} {...given} />
+  })
+}
+
+function firstValues<Record extends FieldRecord>(fields: Record): FieldValues<Record> {
+  const absent = { check: false, filters: [], choice: '', text: '' }
+  const first = Object.entries(fields).map(([name, { kind = 'text', value }]) => [name, value ?? absent[kind]])
+  return Object.fromEntries(first) as FieldValues<Record>
+}
+
+interface FormProps<Record extends FieldRecord> {
+  /** Words of its button; null for those who may only look. */
+  readonly action: string | null
+  readonly isDangerous?: boolean | undefined
+  readonly fields?: Record | undefined
+  readonly submit: (values: FieldValues<Record>) => Promise<unknown>
+  readonly children?: ComponentChildren
+}
+
+/**
+ * A form whose `submit` may fail: the reason stands below, what was entered stays, two clicks do it once. Once
+ * it is done, the page asks again for what it shows; a `submit` that answers false has done nothing yet.
+ */
+export function Form<const Record extends FieldRecord = Readonly<globalThis.Record<never, Field>>>({
+  action,
+  isDangerous,
+  fields = {} as Record,
+  submit,
+  children,
+}: FormProps<Record>) {
+  const [values, setValues] = useState(() => firstValues(fields))
+  const [error, setError] = useState<ApiError | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  async function run(event: SubmitEvent) {
+    event.preventDefault()
+    if (isBusy) return
+    setBusy(true)
+    setError(null)
+    try {
+      if ((await submit(values)) !== false) changed()
+    } catch (cause) {
+      if (!(cause instanceof ApiError)) throw cause
+      setError(cause)
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <form onSubmit={(event) => void run(event)}>
+      <Fields fields={fields} values={values} set={(changes) => setValues({ ...values, ...changes })} />
+      {children}
+      {error && <Failure error={error} />}
+      {action && (
+        <p>
+          <button type="submit" class={isDangerous ? 'danger' : 'primary'} disabled={isBusy}>
+            {action}
+          </button>
+        </p>
+      )}
+    </form>
+  )
+}
+
+/** A question before something is done. */
+export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Record>, 'action'> {
+  readonly label: string
+  readonly title: string
+  readonly action?: string
+}
+
+/**
+ * A button that asks before it does something, in a dialog that says what will happen or has fields for it.
+ * A `submit` that answers false leaves the dialog open, and one that answers an element shows it there.
+ */
+export function Ask<const Record extends FieldRecord = Readonly<globalThis.Record<never, Field>>>({
+  label,
+  title,
+  action = label,
+  fields,
+  isDangerous = fields === undefined,
+  submit,
+  children,
+}: AskProps<Record>) {
+  const [shown, setShown] = useState<ComponentChildren>(false)
+  async function run(values: FieldValues<Record>) {
+    const answer = await submit(values)
+    setShown(answer === false || (isValidElement(answer) && answer))
+    return answer
+  }
+  return (
+    <>
+      <Button press={() => setShown(true)} class={isDangerous ? 'danger small' : 'small'}>
+        {label}
+      </Button>
+      {shown && (
+        <Dialog title={title} close={() => setShown(false)}>
+          {shown === true ? (
+            <Form {...{ action, isDangerous, fields }} submit={run}>
+              {children && <div>{children}</div>}
+            </Form>
+          ) : (
+            shown
+          )}
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+/** What is shown once, to be copied; `children` say so. */
+export function Once({ text, children }: { text: string; children: ComponentChildren }) {
+  return (
+    <>
+      <p>{children}</p>
+      <Command text={text} />
+    </>
+  )
+}
+
+/** What a field between commas or in lines holds. */
+export function listOf(words: string): string[] {
+  return words.split(/[\n,]/).flatMap((one) => one.trim() || [])
+}
+
+/** Fields whose values stand in the address, by their names. */
+export function AddressFields({ fields }: { fields: FieldRecord }) {
+  const first: Readonly<Record<string, unknown>> = firstValues(fields)
+  const read = (name: string) => {
+    const given = query.value.get(name)
+    return fields[name]?.kind === 'check' ? given === '1' : (given ?? first[name])
+  }
+  const values = Object.fromEntries(Object.keys(fields).map((name) => [name, read(name)]))
+  function set(changes: object) {
+    const [[name = '', value] = []] = Object.entries(changes)
+    // What is typed leaves no step for "back" at each letter.
+    const isTyped = (fields[name]?.kind ?? 'text') === 'text'
+    setQuery({ [name]: value === true ? '1' : value === false ? null : String(value) }, { replace: isTyped })
+  }
+  return <Fields fields={fields} values={values as never} set={set} />
+}

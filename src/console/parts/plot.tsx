@@ -1,0 +1,227 @@
+/** The picture of a chart: lines, or bars upon each other, as SVG in the colours of the page. */
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { exact, short } from '../base/format.ts'
+
+/** A line of a chart; `data` has a number for each label. */
+export interface Line {
+  readonly label: string
+  readonly data: readonly (number | null)[]
+  /** The period before: drawn paler. */
+  readonly isBefore?: boolean
+}
+
+/** How lines are drawn. */
+export type PlotKind = 'lines' | 'bars'
+
+/** Colours of series, after which the first comes again. */
+export const COLOURS = 8
+const DASHES = [undefined, '6 3', '2 3', '8 3 2 3']
+const HEIGHT = 260
+/** Room for numbers at the left, for times below, and for the half of the last of these at the right. */
+const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
+const LABEL_WIDTH = 90
+const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000]
+const TICKS = 5
+const BAR_WIDTH_MAX = 60
+
+/** The colour of a series, for the styles of what shows it. */
+export function colour(place: number): Record<string, string> {
+  return { '--colour': `var(--series-${place % COLOURS})` }
+}
+
+interface PlotProps {
+  readonly labels: readonly string[]
+  readonly lines: readonly Line[]
+  readonly kind: PlotKind
+  /** The label under the cursor. */
+  readonly at: number | null
+  readonly setAt: (at: number | null) => void
+  readonly open?: ((line: number, index: number) => void) | undefined
+}
+
+/** Draws; a click opens the line next to it. */
+export function Plot({ labels, lines, kind, at, setAt, open }: PlotProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const [width, setWidth] = useState(0)
+  useEffect(() => {
+    if (box.current === null) return
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.max(200, entry?.contentRect.width ?? 0)))
+    observer.observe(box.current)
+    return () => observer.disconnect()
+  }, [])
+  const scale = useMemo(() => scaleOf(labels.length, lines, kind, width), [labels, lines, kind, width])
+  // What the cursor does not change is not made again while it moves.
+  const picture = useMemo(() => <Picture {...{ labels, lines, kind, scale }} />, [labels, lines, kind, scale])
+  const indexAt = ({ clientX, currentTarget }: MouseEvent) => {
+    const { left } = (currentTarget as Element).getBoundingClientRect()
+    return scale.indexOf(clientX - left)
+  }
+  const press = (event: MouseEvent) => {
+    const { top } = (event.currentTarget as Element).getBoundingClientRect()
+    const index = indexAt(event)
+    open?.(nearestLine(lines, kind, scale, index, event.clientY - top), index)
+  }
+  return (
+    <div ref={box} class={open ? 'opens' : ''} style={{ height: `${HEIGHT}px` }}>
+      {width > 0 && (
+        <svg
+          aria-hidden="true"
+          width={width}
+          height={HEIGHT}
+          onPointerMove={(event) => setAt(indexAt(event))}
+          onPointerLeave={() => setAt(null)}
+          onClick={press}
+        >
+          {/* All of it can be pointed at, also where nothing is drawn. */}
+          <rect width={width} height={HEIGHT} fill="none" pointer-events="all" />
+          {picture}
+          {at !== null && <Cursor {...{ lines, kind, scale, at }} />}
+        </svg>
+      )}
+    </div>
+  )
+}
+
+/** Where what is drawn: `tops` are the values to draw, of bars the sums with those below. */
+interface Scale {
+  readonly width: number
+  readonly tops: readonly (readonly (number | null)[])[]
+  readonly ticks: readonly number[]
+  /** Between the middles of two labels. */
+  readonly step: number
+  readonly x: (index: number) => number
+  readonly y: (value: number) => number
+  readonly indexOf: (x: number) => number
+}
+
+function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: number): Scale {
+  const tops = kind === 'bars' ? sumsOf(lines) : lines.map(({ data }) => data)
+  const values = tops.flat().map((value) => value ?? 0)
+  const most = values.reduce((a, b) => Math.max(a, b), 0)
+  const low = values.reduce((a, b) => Math.min(a, b), 0)
+  const high = most <= 0 ? 1 : most * 1.05
+  // Bars, and a point that is alone, stand in the middle of their part; lines go from edge to edge.
+  const margin = kind === 'bars' || count === 1 ? 0.5 : 0
+  const step = (width - LEFT - RIGHT) / Math.max(1, count - 1 + 2 * margin)
+  const place = (x: number) => Math.round((x - LEFT) / step - margin)
+  const unit = (HEIGHT - TOP - BOTTOM) / (high - low)
+  return {
+    ...{ width, tops, step },
+    ticks: ticksOf(low, high),
+    x: (index) => LEFT + (index + margin) * step,
+    y: (value) => TOP + (high - value) * unit,
+    indexOf: (x) => Math.max(0, Math.min(count - 1, place(x))),
+  }
+}
+
+/** Of each line the sum with all before it: the tops of bars upon each other. Negative ones go down. */
+function sumsOf(lines: readonly Line[]): readonly (readonly number[])[] {
+  const [up, down] = [new Map<number, number>(), new Map<number, number>()]
+  return lines.map(({ data }) =>
+    data.map((value, index) => {
+      const sums = (value ?? 0) < 0 ? down : up
+      const sum = (sums.get(index) ?? 0) + (value ?? 0)
+      sums.set(index, sum)
+      return sum
+    }),
+  )
+}
+
+/** Round numbers between two: steps of 1, 2 or 5 and zeros. */
+function ticksOf(low: number, high: number): readonly number[] {
+  const rough = (high - low) / TICKS
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10)
+  const first = Math.ceil(low / step)
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, index) => (first + index) * step)
+}
+
+type DrawnProps = Pick<PlotProps, 'lines' | 'kind'> & { readonly scale: Scale }
+
+function Picture({ labels, lines, kind, scale }: DrawnProps & Pick<PlotProps, 'labels'>) {
+  const { width, ticks, step, x, y, tops } = scale
+  const stride = LABEL_STEPS.find((one) => one * step >= LABEL_WIDTH) ?? labels.length
+  return (
+    <>
+      {ticks.map((value) => (
+        <g key={value}>
+          <line class="grid-line" x1={LEFT} x2={width - RIGHT} y1={y(value)} y2={y(value)} />
+          <text x={LEFT - 8} y={y(value) + 4} text-anchor="end">
+            {Math.abs(value) < 10_000 ? exact(value) : short(value)}
+          </text>
+        </g>
+      ))}
+      {labels.map((words, index) =>
+        index % stride === 0 ? (
+          <text key={index} x={x(index)} y={HEIGHT - 6} text-anchor="middle">
+            {shortLabel(words)}
+          </text>
+        ) : null,
+      )}
+      {lines.map((line, place) => (
+        <path
+          key={`${line.label} ${place}`}
+          class={`${kind} ${line.isBefore ? 'before' : ''}`}
+          style={colour(place)}
+          stroke-dasharray={kind === 'lines' ? DASHES[Math.floor(place / 2) % DASHES.length] : undefined}
+          d={kind === 'lines' ? lineOf(tops[place] ?? [], scale) : barsOf(line, tops[place] ?? [], scale)}
+        />
+      ))}
+      {labels.length === 1 && kind === 'lines' && <Dots {...{ lines, scale, at: 0 }} />}
+    </>
+  )
+}
+
+/** From point to point; what is absent leaves a gap. */
+function lineOf(values: readonly (number | null)[], { x, y }: Scale): string {
+  const isFirst = (index: number) => index === 0 || values[index - 1] === null
+  const points = values.map((value, index) =>
+    value === null ? '' : `${isFirst(index) ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`,
+  )
+  return points.join('')
+}
+
+/** A box for each value, down to the one below it. */
+function barsOf({ data }: Line, tops: readonly (number | null)[], { x, y, step }: Scale): string {
+  const width = Math.min(BAR_WIDTH_MAX, step * 0.7)
+  const boxes = tops.map((top, index) => {
+    if (!data[index]) return ''
+    const [from, to] = [y(top ?? 0), y((top ?? 0) - (data[index] ?? 0))]
+    return `M${(x(index) - width / 2).toFixed(1)} ${from.toFixed(1)}h${width.toFixed(1)}V${to.toFixed(1)}h${(-width).toFixed(1)}z`
+  })
+  return boxes.join('')
+}
+
+function Dots({ lines, scale: { tops, x, y }, at }: Omit<DrawnProps, 'kind'> & { readonly at: number }) {
+  return lines.map((line, place) => {
+    const value = tops[place]?.[at]
+    if (value == null) return null
+    return <circle key={`${line.label} ${place}`} class="dot" style={colour(place)} cx={x(at)} cy={y(value)} r={4} />
+  })
+}
+
+function Cursor({ lines, kind, scale, at }: DrawnProps & { readonly at: number }) {
+  const x = scale.x(at)
+  return (
+    <>
+      <line class="cursor" x1={x} x2={x} y1={TOP} y2={HEIGHT - BOTTOM} />
+      {kind === 'lines' && <Dots {...{ lines, scale, at }} />}
+    </>
+  )
+}
+
+/** The line whose point lies next to a place; of bars the one that is there. */
+function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale, index: number, at: number): number {
+  const reach = (place: number) => {
+    const top = y(tops[place]?.[index] ?? 0)
+    if (kind === 'lines') return Math.abs(top - at)
+    const bottom = y((tops[place]?.[index] ?? 0) - (lines[place]?.data[index] ?? 0))
+    return Math.max(Math.min(top, bottom) - at, at - Math.max(top, bottom), 0)
+  }
+  return lines.reduce((best, _, place) => (reach(place) < reach(best) ? place : best), 0)
+}
+
+/** `22-Nov-2026 14:00` is too long for an axis: the year goes. */
+function shortLabel(words: string): string {
+  return words.replace(/-\d{4}\b/, '')
+}
