@@ -40,7 +40,8 @@ export function serveLoad(): void {
   })
 }
 
-class Generator {
+/** Sends the requests of one run, and counts. */
+export class Generator {
   readonly #options: LoadOptions
   readonly #connections: Connection[] = []
   /** Open loop: those that may take a request, longest idle first. Each stands here once. */
@@ -102,7 +103,7 @@ class Generator {
     this.#startedAtMs = performance.now()
     if (warmupSeconds === 0) this.#openWindow()
     else setTimeout(() => this.#openWindow(), warmupSeconds * 1000)
-    setTimeout(() => this.#closeWindow(), (warmupSeconds + seconds) * 1000)
+    setTimeout(() => this.#closeWindow(), (warmupSeconds + seconds) * 1000).unref()
     this.#isStarted = true
     for (const connection of this.#connections) this.#release(connection)
     if (requestsPerSecond !== null) {
@@ -221,7 +222,7 @@ class Generator {
     this.#windowEndMs = performance.now()
     this.#usageAtEnd = readUsage(this.#options.serverPid)
     this.#isStopped = true
-    setTimeout(() => this.#finish?.(), STRAGGLERS_MS_MAX)
+    setTimeout(() => this.#finish?.(), STRAGGLERS_MS_MAX).unref()
     this.#finishIfDone()
   }
 
