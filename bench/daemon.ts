@@ -23,6 +23,13 @@ const HIGH_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '3600000' }
 /** As `npm start` and the unit of systemd start it; see cli/lib/young-objects.ts. */
 const NODE_OPTIONS = ['--min-semi-space-size=16']
 
+/** How the C library keeps memory, as the same two say. */
+const MEMORY_SETTINGS = {
+  MALLOC_ARENA_MAX: '2',
+  MALLOC_MMAP_THRESHOLD_: '262144',
+  MALLOC_TRIM_THRESHOLD_: '4194304',
+}
+
 const START_MS_MAX = 60_000
 const STOP_MS_MAX = 30_000
 const DRAIN_MS_MAX = 600_000
@@ -124,6 +131,7 @@ function spawnDaemon(options: DaemonOptions): ChildProcess {
       ...process.env,
       TENREC_BOOTSTRAP_PROJECT_KEY: PROJECT_KEY,
       TENREC_BOOTSTRAP_PERSONAL_KEY: PERSONAL_KEY,
+      ...MEMORY_SETTINGS,
       ...HIGH_LAG_LIMIT,
       ...options.environment,
     },

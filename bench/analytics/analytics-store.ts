@@ -52,7 +52,7 @@ export class AnalyticStore {
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
     const admission = this.#writer.admit(identity)
     if (admission === null) throw new Error('an event was taken for a duplicate')
-    const world = this.#writer.persons(PROJECT_ID, event.distinctId, admission)
+    const world = this.#writer.persons(PROJECT_ID, event, admission)
     const { personMode } = applyEvent(event, EVENT_BYTES, world, this.#personContext)
     this.#writer.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
   }

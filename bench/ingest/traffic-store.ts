@@ -94,7 +94,7 @@ class StoredTraffic {
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
     const admission = this.#writer.admit(identity)
     if (admission === null) throw new Error('an event was taken for a duplicate')
-    const world = this.#writer.persons(PROJECT_ID, event.distinctId, admission)
+    const world = this.#writer.persons(PROJECT_ID, event, admission)
     const { personMode } = applyEvent(event, EVENT_BYTES, world, personContextOf(timeMs))
     this.#writer.append(identity, admission, timeMs, personMode, false, 0)
   }

@@ -7,8 +7,6 @@
  * not rise by more than noise explains. Map: bytes of files for each stored event.
  * What would change our mind: anything that rises, a lost event, an unexpected answer.
  */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Daemon } from '../daemon.ts'
 import {
   createProject,
@@ -19,7 +17,6 @@ import {
 import { decisionBody } from '../decide/decide-workload.ts'
 import { type Bench, type BenchContext, expectOnlyOk, sleep } from '../harness.ts'
 import { type LoadOptions, type LoadReport, openLoop, runLoad } from '../load.ts'
-import { repositoryFolder } from '../machine.ts'
 import { SoakClient } from './soak-client.ts'
 import { growthOf, type Reading, readDaemon } from './soak-readings.ts'
 
@@ -51,18 +48,10 @@ const PERSONS = 1000
 /** Of the mean: what a line may rise by besides its noise. */
 const RISE_MAX = 0.05
 
-/** How the C library keeps memory when the unit of systemd starts the daemon. */
-function memorySettings(): Readonly<Record<string, string>> {
-  const unit = readFileSync(join(repositoryFolder(), 'systemd', 'tenrec.service'), 'utf8')
-  const settings = [...unit.matchAll(/\b(MALLOC_\w+)=(\d+)/g)]
-  if (settings.length === 0) throw new Error('the unit says nothing of memory')
-  return Object.fromEntries(settings.map(([, name = '', value = '']) => [name, value]))
-}
-
 async function measure(context: BenchContext): Promise<void> {
   const dataDir = context.newFolder()
   const args = ['--query-cache', QUERY_CACHE]
-  const daemon = await context.startDaemon({ dataDir, args, environment: memorySettings() })
+  const daemon = await context.startDaemon({ dataDir, args })
   const project = await createProject(daemon, FLAGS)
   const client = new SoakClient(daemon)
   const before = (await sendPersons(daemon, project, PERSONS)) + (await client.prepare())

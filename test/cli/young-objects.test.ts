@@ -5,6 +5,7 @@ import t from 'tap'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const FLAG = '--min-semi-space-size=16'
+const MEMORY = 'MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=262144 MALLOC_TRIM_THRESHOLD_=4194304'
 
 /** What a thread may hold of young objects before they are collected, MiB: of main, and of a thread that it starts. */
 function youngMib(flags: readonly string[]): readonly number[] {
@@ -29,9 +30,10 @@ t.test('the main thread alone has more room for young objects', async (t) => {
   t.ok(thread < 8, 'threads do')
 })
 
-t.test('every way to start the service gives the flag', async (t) => {
+t.test('every way to start the service gives the flag, and says how memory is kept', async (t) => {
   for (const path of ['package.json', 'systemd/tenrec.service', '.ci/debian-tenrec']) {
     const text = readFileSync(path, 'utf8')
+    t.match(text, MEMORY, path)
     t.match(text, new RegExp(`node --enable-source-maps ${FLAG} \\S*dist/main\\.js`), path)
   }
 })

@@ -10,6 +10,7 @@ import type { AnyQueryKind, QueryShard } from '../../src/rules/queries/query-kin
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 
 const START_MS = Date.UTC(2024, 0, 10)
+const DAY_MS = 86_400_000
 const TIMESTAMP = new Date(START_MS).toISOString()
 /** Enough for a segment that is not merged again, and one behind it. */
 const MANY = 20_000
@@ -25,7 +26,7 @@ const VISITORS = {
 }
 
 interface Answer {
-  readonly results: readonly { readonly aggregated_value: number }[]
+  readonly results: readonly { readonly aggregated_value: number; readonly data: number[] }[]
 }
 
 function sendViews(log: PersonLog, projectId: number, count: number): void {
@@ -47,22 +48,29 @@ function openThread(t: Test, log: PersonLog) {
     onDeath: () => undefined,
   })
   t.teardown(() => threads.close())
-  return async (projectId: number, query: object = VISITORS): Promise<number> => {
+  return async (projectId: number, query: object = VISITORS): Promise<Answer['results']> => {
     const rest = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [], format: 'json' }
     const task = { projectId, query, ...rest } as QueryTask
     const call = { call: 'query', values: [task, false] }
     const outcome = (await threads.run(call, 0, () => undefined)) as QueryOutcome
     if (outcome.kind !== 'answer') throw new Error('nothing is divided')
     const { results } = JSON.parse(Buffer.from(outcome.text).toString()) as Answer
-    return results[0]?.aggregated_value ?? Number.NaN
+    return results
   }
+}
+
+/** Asks for one number. */
+function openCounter(t: Test, log: PersonLog) {
+  const ask = openThread(t, log)
+  return async (projectId: number): Promise<number> =>
+    (await ask(projectId))[0]?.aggregated_value ?? Number.NaN
 }
 
 t.test('persons who became one are one, however many projects were asked about', async (t) => {
   const log = new PersonLog(t, t.testdir())
   sendViews(log, 1, MANY)
   for (const projectId of OTHER_PROJECTS) sendViews(log, projectId, 1)
-  const ask = openThread(t, log)
+  const ask = openCounter(t, log)
   t.equal(await ask(1), PERSONS)
   for (const projectId of OTHER_PROJECTS) t.equal(await ask(projectId), 1)
   log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd2' } }])
@@ -71,6 +79,25 @@ t.test('persons who became one are one, however many projects were asked about',
   log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd3' } }])
   log.process()
   t.equal(await ask(1), PERSONS - 2, 'the persons of before are known')
+})
+
+t.test('a visitor who becomes the person of the same number was none before', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const dates = { date_from: '2024-01-10', date_to: '2024-01-11' }
+  const query = { kind: 'LifecycleQuery', series: [{ event: 'view' }], dateRange: dates }
+  const visit = (day: number, more: object): void => {
+    const timestamp = new Date(START_MS + day * DAY_MS).toISOString()
+    log.send(1, [{ event: 'view', distinct_id: 'd1', timestamp, ...more }])
+    log.process()
+  }
+  visit(0, { properties: { $process_person_profile: false } })
+  const ask = openThread(t, log)
+  const statuses = async () => (await ask(1, query)).map(({ data }) => data)
+  t.strictSame((await statuses()).flat(), new Array(8).fill(0))
+  visit(1, {})
+  const [fresh, returning] = await statuses()
+  t.strictSame(returning, [0, 1])
+  t.strictSame(fresh, [0, 0], 'its events of before are its own, so it is not new')
 })
 
 t.test('parts by persons are computed of those with newer events', async (t) => {

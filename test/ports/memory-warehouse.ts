@@ -230,6 +230,7 @@ export class MemoryWarehouse implements Warehouse {
       },
       firstEventMs: (projectId) => of(projectId).firstEventMs(),
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
+      personlessOf: (projectId, uuid) => of(projectId).personlessOf(projectId, uuid),
       firstPersonless: (projectId) => of(projectId).firstPersonless(),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),
       createdWithin: (projectId, fromMs, untilMs) =>

@@ -47,7 +47,7 @@ function add(store: EventStoreWriter, number: number, sent: Sent): boolean {
   const identity = { projectId, event, uuidBytes, uuidOffset: 0, hasClientUuid: !isServerUuid }
   const admission = store.admit(identity)
   if (admission === null) return false
-  const persons = store.persons(projectId, who, admission)
+  const persons = store.persons(projectId, event, admission)
   const context = { projectId, arrivedAtMs: START_MS, propertiesBytesMax: 65_536 }
   const { personMode } = applyEvent(event, 100, persons, context)
   store.append(identity, admission, START_MS, personMode, false, 100)

@@ -4,12 +4,9 @@
  */
 import t from 'tap'
 import { DamagedRecordError } from '../../src/store/faults.ts'
+import type { StoredChanges } from '../../src/store/identity/change-blocks.ts'
 import { PERSON_DELTAS_MAX } from '../../src/store/identity/limits.ts'
-import {
-  loadChanges,
-  PersonChanges,
-  type StoredChanges,
-} from '../../src/store/identity/person-changes.ts'
+import { loadChanges, PersonChanges } from '../../src/store/identity/person-changes.ts'
 import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-email-chunks.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
@@ -113,12 +110,33 @@ t.test(
   },
 )
 
-t.test('a changed byte and a missing block are noticed', async (t) => {
+t.test('with a damaged list of places nothing is written over what it names', async (t) => {
   const { environment, tables } = open(t.testdir())
   const writer = new PersonChanges(PROJECT, tables)
   environment.write(() => {
     writer.put(5, 1, '{"a":1}', false)
-    writer.put(6, 1, '{"b":1}', false)
+    writer.put(300, 1, '{"b":1}', false)
+    writer.store()
+    tables.change_places.putSync(pairKey(PROJECT, 0), Buffer.from('no places'))
+  })
+  environment.refresh()
+  const later = new PersonChanges(PROJECT, tables)
+  for (let attempt = 0; attempt < 2; attempt++) {
+    t.throws(() => later.load(300), DamagedRecordError)
+    t.throws(() => environment.write(() => later.put(301, 1, '{}', false)), DamagedRecordError)
+  }
+  environment.write(() => later.store())
+  environment.refresh()
+  t.strictSame(loadChanges(tables, PROJECT, 300), { version: 1, json: '{"b":1}', deltas: '' })
+  await environment.close()
+})
+
+t.test('a changed byte and a missing block are noticed', async (t) => {
+  const { environment, tables } = open(t.testdir())
+  const writer = new PersonChanges(PROJECT, tables)
+  environment.write(() => {
+    writer.put(5, 1, '{"a":1}', true)
+    writer.put(6, 1, '{"b":1}', true)
     writer.store()
   })
   const key = pairKey(PROJECT, 1)
@@ -129,7 +147,15 @@ t.test('a changed byte and a missing block are noticed', async (t) => {
   environment.refresh()
   t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}', deltas: '' })
   t.throws(() => loadChanges(tables, PROJECT, 6), DamagedRecordError)
-  environment.write(() => void tables.person_changes.remove(key))
+  environment.write(() => {
+    for (const number of [5, 6]) writer.append(number, '[0,"Linüx"]')
+    writer.store()
+  })
+  environment.refresh()
+  const deltas = '[0,"Linüx"]'
+  t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}', deltas })
+  t.throws(() => loadChanges(tables, PROJECT, 6), DamagedRecordError, 'a delta mends nothing')
+  environment.write(() => void tables.person_changes.remove(pairKey(PROJECT, 2)))
   environment.refresh()
   t.throws(() => loadChanges(tables, PROJECT, 5), DamagedRecordError)
   await environment.close()

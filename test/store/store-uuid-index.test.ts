@@ -56,6 +56,21 @@ t.test('a table finds every entry, equal ones too, and grows', async (t) => {
   t.strictSame([wrong, visited], [0, 20_001])
 })
 
+t.test('a table is sorted, however many events share a uuid', async (t) => {
+  const table = new UuidTable()
+  const all = fingerprints(5000, 3).map(([high, low], index): [number, number] => [
+    index % 3 === 0 ? 0x7fff_0000 | (index % 7) : index % 5 === 0 ? -1 : high,
+    low,
+  ])
+  for (const [index, [high, low]] of all.entries()) table.add(high, low, index + 1)
+  const wanted = all
+    .map(([high, low], index) => [high >>> 0, low >>> 0, index + 1])
+    .sort(([a = 0, b = 0], [c = 0, d = 0]) => a - c || b - d)
+  const sorted: number[][] = []
+  table.visitSorted((...entry) => sorted.push(entry))
+  t.strictSame(sorted, wanted)
+})
+
 t.test('a filter has everything that was added and little else', async (t) => {
   const all = fingerprints(40_000, 2)
   const filter = UuidFilter.forEntries(20_000)

@@ -226,7 +226,7 @@ export class CommandRunner {
     const identity = { projectId, event, uuidBytes: uuid, uuidOffset: 0, hasClientUuid: false }
     const admission = this.#store.admit(identity)
     if (admission === null) throw new TypeError('an event of a command is no duplicate')
-    const world = this.#store.persons(projectId, distinctId, admission)
+    const world = this.#store.persons(projectId, event, admission)
     const outcome = applyEvent(event, bytesOf(properties), world, this.#context(step))
     const isRefused = outcome.warnings.some(
       ({ type }) => type === 'person_properties_size_violation',

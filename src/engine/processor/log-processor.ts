@@ -339,7 +339,7 @@ export class LogProcessor {
       this.#countDrop(step, 'duplicate')
       return
     }
-    const world = this.#store.persons(record.projectId, event.distinctId, admission)
+    const world = this.#store.persons(record.projectId, event, admission)
     const applied = applyEvent(event, bytes, world, step.personContext)
     if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
     if (applied.groupKeys.length > 0) {

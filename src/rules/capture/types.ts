@@ -84,6 +84,8 @@ export interface EventCells {
   codeAt(cell: number): number
   /** The value of a cell. What has a number is the same each time; nobody may change it. */
   valueAt(cell: number): unknown
+  /** Whether the value of a cell is the distinct_id of the event. */
+  isId(cell: number): boolean
   /** Whether the cell is no property of the event after all. */
   isTakenOut(cell: number): boolean
   nameOfKey(key: number): string
@@ -92,6 +94,13 @@ export interface EventCells {
   readonly addedNames: readonly string[]
   readonly addedValues: readonly unknown[]
   add(name: string, value: unknown): void
+  /**
+   * The distinct_id as `idBytes` bytes of ASCII, four to a word from `idFirstWord` on, with zeros behind the
+   * last one, for who compares it without making a text of it. 0 bytes: it is known as text alone.
+   */
+  readonly idWords: Int32Array
+  readonly idFirstWord: number
+  readonly idBytes: number
 }
 
 /** What became of one event of a request. */

@@ -24,14 +24,13 @@
  * Persons and groups are changed in place: one write for each that `update` named, however many events
  * did so, and after a transaction that failed the changed objects must be read anew.
  */
-import type { JsonObject } from '../../base/json.ts'
 import type { IngestionWarning, PersonMode } from '../capture/types.ts'
-import type { AutomaticValues } from './automatic-properties.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
 import { isIllegalId, otherIdOf } from './merge-ids.ts'
 import { laterPersonUuid, personUuid } from './person-uuid.ts'
 import {
   type PersonContext,
+  type PersonEvent,
   type PersonState,
   type PersonWorld,
   personState,
@@ -41,18 +40,6 @@ import { mergeProperties, updateProperties } from './property-updates.ts'
 
 /** How much later than its person an event without one must be to ask for a person of its own. */
 const FORCE_UPGRADE_MS = 60_000
-
-/** What the rules need of a normalised event: clean properties without derived entries. */
-export interface PersonEvent {
-  readonly name: string
-  readonly distinctId: string
-  readonly timestampMs: number
-  readonly properties: JsonObject
-  /** What is copied to the person, of an event that was read into cells; else it is among `properties`. */
-  readonly automatic?: AutomaticValues
-  /** No person is made or changed. */
-  readonly isPersonless: boolean
-}
 
 /** What became of an event. */
 export interface PersonOutcome {
@@ -99,17 +86,16 @@ export function applyEvent(
   world: PersonWorld,
   context: PersonContext,
 ): PersonOutcome {
-  const { distinctId, properties, automatic } = event
-  if (event.isPersonless) return applyPersonless(event, world.personOf(distinctId), world)
+  const { properties } = event
+  if (event.isPersonless) return applyPersonless(event, world.senderOf(event), world)
   const groupKeys =
     properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world)
   const isUsual = !isSpecial(event.name)
   const { propertiesBytesMax } = context
-  const updates = { distinctId, properties, automatic }
-  if (isUsual && world.updateUnread?.(updates, eventBytes, propertiesBytesMax)) {
+  if (isUsual && world.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
     return { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
   }
-  const person = world.personOf(distinctId)
+  const person = world.senderOf(event)
   if (person !== null && isUsual) {
     // The usual event, without a detour.
     const isFitting = updatePerson(person, event, eventBytes, world, context, false)

@@ -6,12 +6,17 @@ import type { JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 
-/** What an event does to the properties of its person. */
-export interface PersonUpdates {
+/** What the rules need of a normalised event: clean properties without derived entries. */
+export interface PersonEvent {
+  readonly name: string
+  /** May be made only when it is asked for: worlds find the sender of an event without it. */
   readonly distinctId: string
+  readonly timestampMs: number
   readonly properties: JsonObject
   /** What is copied to the person, of an event that was read into cells; else it is among `properties`. */
-  readonly automatic: AutomaticValues | undefined
+  readonly automatic?: AutomaticValues
+  /** No person is made or changed. */
+  readonly isPersonless: boolean
 }
 
 /** One person, changed in place by the rules. All are made by `personState`, so that they have one shape. */
@@ -45,15 +50,17 @@ export interface GroupState {
  * every call gives the same object for it. A call that throws must have changed nothing.
  */
 export interface PersonWorld {
-  /** The person that a distinct_id belongs to, or null. Asked for every event. */
+  /** The person that a distinct_id belongs to, or null. */
   personOf(distinctId: string): PersonState | null
+  /** The person that the distinct_id of the event at hand belongs to, or null. */
+  senderOf(event: PersonEvent): PersonState | null
   /**
    * Notes what the properties of an event do to its person, who is not read for it: the world applies that
    * when somebody asks for the person, as `updateProperties` does, one version more if it changes anything.
    * False: nothing was noted, because nobody owns the distinct_id, the person is at hand, or it is not certain
    * that its properties stay within `bytesMax`.
    */
-  updateUnread?(updates: PersonUpdates, eventBytes: number, bytesMax: number): boolean
+  updateUnread?(event: PersonEvent, eventBytes: number, bytesMax: number): boolean
   /**
    * Whether a person has or had this uuid, the deterministic one of `distinctId`. Only true for a
    * distinct_id that was taken from its person by a deletion or a split.

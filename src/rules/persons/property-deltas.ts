@@ -41,6 +41,41 @@ export function applyDelta(table: PropertyTable, delta: string): boolean {
   return updateProperties(table, event, delta.length * 3, 0) === 'changed'
 }
 
+/**
+ * Applies a delta to properties as an object, as `applyDelta` does to a table, for who only reads them: a fifth
+ * of the cost. Not for objects or deltas with a member `__proto__`.
+ */
+export function applyDeltaToObject(properties: Record<string, unknown>, delta: string): void {
+  const parts = JSON.parse(delta) as unknown[]
+  const last = parts.at(-1)
+  // An object behind all pairs; as a value of a pair it stands at an odd place.
+  const given: JsonObject = parts.length % 2 === 1 && isObject(last) ? last : NO_UPDATES
+  const { $set, $set_once, $unset } = given
+  const set = isObject($set) ? $set : NO_UPDATES
+  const once = isObject($set_once) ? $set_once : NO_UPDATES
+  const unset = Array.isArray($unset) ? $unset.filter((name) => isWithin(properties, name)) : []
+  Object.assign(properties, set)
+  for (let index = 0; index + 1 < parts.length; index += 2) {
+    const slot = Number(parts[index])
+    const latest = SLOT_NAMES[slot] ?? ''
+    const first = SLOT_NAMES[slot + 1] ?? ''
+    if (set[latest] === undefined) properties[latest] = parts[index + 1]
+    if (once[first] === undefined && properties[first] === undefined) {
+      properties[first] = parts[index + 1]
+    }
+  }
+  for (const name in once) {
+    if (!Object.hasOwn(properties, name)) properties[name] = once[name]
+  }
+  for (const name of unset) delete properties[name]
+}
+
+const NO_UPDATES: JsonObject = Object.freeze({})
+
+function isWithin(properties: Readonly<Record<string, unknown>>, name: unknown): name is string {
+  return typeof name === 'string' && Object.hasOwn(properties, name)
+}
+
 /** Whether an event sets or removes an e-mail address. */
 export function namesEmail({ $set, $set_once, $unset }: JsonObject): boolean {
   if (isObject($set) && Object.hasOwn($set, 'email')) return true

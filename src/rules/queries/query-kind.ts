@@ -57,7 +57,10 @@ export interface QueryShard {
 
 /** Events one by one, as of the snapshot of the scanner. */
 export interface EventRowSource {
-  /** P of the person with a uuid or number; null when there is none. */
+  /**
+   * P of the person with a uuid or number, or the number of the distinct_id without a person whose events have
+   * that uuid; null when there is none. Cost of the second: as `EventScanner.personlessOf`.
+   */
   personNumber(reference: string | number): number | null
   /**
    * Events by their places in the order of arrival, in the order asked for. Throws as

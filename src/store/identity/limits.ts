@@ -10,8 +10,8 @@ export const DECISION_SNAPSHOT_MS_MAX = 2
 export const DECISION_PERSON_BYTES_MAX = 16 * 1024 * 1024
 /** Stretches of 256 distinct_ids or persons, a kilobyte each, that are kept until the next commit. Beyond: all are forgotten. */
 export const STRETCHES_KEPT_MAX = 4096
-/** Texts of distinct_ids that are remembered. Beyond: all are forgotten. */
-export const CACHED_IDS_MAX = 200_000
+/** Bytes, about, of the distinct_ids that the processing thread remembers, some 60 each. Beyond: those not asked for lately are forgotten. */
+export const CACHED_ID_BYTES_MAX = 32 * 1024 * 1024
 /** Bytes of the key of a group. Longer: the group is not kept. */
 export const GROUP_KEY_BYTES_MAX = 400
 /** Groups that stay in memory between commits. */

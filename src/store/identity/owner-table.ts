@@ -2,14 +2,8 @@
 import { bytesOf } from '../lmdb/codec.ts'
 import { keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, peek } from '../lmdb/records.ts'
-import {
-  NO_OWNER_CHANGES,
-  OWNER_CHUNK_WORDS,
-  type OwnerChanges,
-  type OwnerTables,
-  PERSON_NUMBER_MAX,
-} from './person-owners.ts'
-import { NUMBER_BYTES, type PersonCounters } from './person-records.ts'
+import { OWNER_CHUNK_WORDS, type OwnerTables, PERSON_NUMBER_MAX } from './person-owners.ts'
+import { NUMBER_BYTES, type OwnerChanges, type PersonCounters } from './person-records.ts'
 
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
 
@@ -62,7 +56,7 @@ export class StoredOwners {
     tables: OwnerTables,
     projectId: number,
     lastDistinctId: number,
-    { lastPerson, owners = NO_OWNER_CHANGES }: PersonCounters,
+    { lastPerson, owners }: PersonCounters,
   ): OwnerTable {
     const firstPersonless = firstPersonlessBehind(lastPerson)
     const known = this.#table

@@ -16,12 +16,21 @@
  * last ones, as older stores have it: none. All numbers little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
  * the rest to a new one.
  */
-import { crc32 } from 'node:zlib'
-import { DamagedRecordError } from '../faults.ts'
+import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../faults.ts'
 import { bytesOf } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, lastKey, load, store } from '../lmdb/records.ts'
+import {
+  CHANGES,
+  ChangesBlockWriter,
+  type ChangesEntry,
+  entryCount,
+  findEntry,
+  numberAt,
+  readEntry,
+  type StoredChanges,
+} from './change-blocks.ts'
 import {
   DELTA_EVENT_BYTES_MAX,
   DELTA_PERSON_BYTES_MAX,
@@ -30,18 +39,9 @@ import {
 } from './limits.ts'
 import type { Stretches } from './stretches.ts'
 
-const CHANGES = 'person_changes'
 const CHUNK_PERSONS = 256
 const CHUNK_BYTES = CHUNK_PERSONS * 6
 const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
-/** The version of an entry that is that of the whole person. */
-const WHOLE_VERSION = 0xffff_ffff
-const BLOCK_BYTES = 16 * 1024
-/** A block of usual entries while it is written: a character may take three bytes. */
-const WRITTEN_BYTES = 4 * BLOCK_BYTES
-const HEAD_BYTES = 4
-const ENTRY_HEAD_BYTES = 8
-const CRC_BYTES = 4
 /** Blocks of fewer entries are put together, so that small commits do not leave a block each. */
 const ENTRIES_SMALL = 16
 /** A block with fewer current entries than this part of its entries is emptied. */
@@ -65,16 +65,6 @@ export function mayWait(eventBytes: number, bytesMax: number): boolean {
 /** The tables of changes. */
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
-/** Changes of one person. */
-export interface StoredChanges {
-  /** Before the deltas; null: that of the person as a whole. */
-  readonly version: number | null
-  /** '' when there are only deltas. */
-  readonly json: string
-  /** Deltas in order, with line feeds between them; '' when there are none. */
-  readonly deltas: string
-}
-
 /** The stored changes of a person, or null; `kept` are places of changes. Throws `DamagedRecordError`. */
 export function loadChanges(
   tables: ChangeTables,
@@ -86,7 +76,9 @@ export function loadChanges(
   const index = number % CHUNK_PERSONS
   const block = places?.readUInt32LE(index * 4) ?? 0
   const position = places?.[CHUNK_PERSONS * 4 + index] ?? 0
-  return readChanges(tables.person_changes, projectId, number, block, position)
+  if (block === 0) return null
+  const key = pairKey(projectId, block)
+  return readEntry(key, number, storedEntry(tables.person_changes, key, number, position))
 }
 
 /** Where the changes of the stretch of a person are; null: it has none. Throws `DamagedRecordError`. */
@@ -113,34 +105,31 @@ interface BlockUse {
 export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
+  readonly #onDamage: DamageListener
   readonly #chunks: Chunk[] = []
   readonly #dirty = new Set<number>()
   readonly #uses = new Map<number, BlockUse>()
   readonly #sparse = new Set<number>()
   readonly #dead: number[] = []
-  readonly #blockBytes = Buffer.allocUnsafeSlow(WRITTEN_BYTES)
+  readonly #writer: ChangesBlockWriter
   #lastBlock = 0
   #isLoaded = false
-  #numbers: number[] = []
-  #entries: { readonly version: number; readonly text: string; readonly room: number }[] = []
   /** Deltas since the last commit. */
   readonly #deltas = new Map<number, string>()
-  #entryBytes = 0
   #written = 0
 
-  constructor(projectId: number, tables: ChangeTables) {
+  /** `onDamage` is told of entries that cannot be moved or added to: they stay as they are. */
+  constructor(projectId: number, tables: ChangeTables, onDamage: DamageListener = refuseDamage) {
     this.#projectId = projectId
     this.#tables = tables
+    this.#onDamage = onDamage
+    this.#writer = new ChangesBlockWriter(projectId)
   }
 
   /** The changes of a person as of the last commit, or null. Throws `DamagedRecordError`. */
   load(number: number): StoredChanges | null {
-    this.#open()
-    const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
-    const index = number % CHUNK_PERSONS
-    const block = chunk?.blocks[index] ?? 0
-    const position = chunk?.positions[index] ?? 0
-    return readChanges(this.#tables.person_changes, this.#projectId, number, block, position)
+    const entry = this.#storedEntry(number)
+    return entry === null ? null : readEntry(entry.key, number, entry)
   }
 
   /**
@@ -170,16 +159,9 @@ export class PersonChanges {
    * write transaction.
    */
   put(number: number, version: number, json: string, hasRoom: boolean): void {
-    this.#put(number, version, json, hasRoom ? PERSON_DELTAS_MAX : 0)
-  }
-
-  #put(number: number, version: number, text: string, room: number): void {
     this.#open()
-    this.#numbers.push(number)
-    this.#entries.push({ version, text, room })
-    this.#entryBytes += text.length
-    if (this.#numbers.length >= PERSON_CHANGES_MAX || this.#entryBytes >= BLOCK_BYTES)
-      this.#writeBlock()
+    this.#writer.addChanges(number, version, json, hasRoom ? PERSON_DELTAS_MAX : 0)
+    this.#writeFull()
   }
 
   /** Forgets the changes of a person who is gone or stored as a whole; `hasRoom`: deltas may follow. */
@@ -192,10 +174,13 @@ export class PersonChanges {
   store(): void {
     if (!this.#isLoaded) return
     const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
-    for (const [number, delta] of deltas) this.#putDelta(number, delta)
+    // A person who cannot be read must not keep everybody's events from being stored.
+    for (const [number, delta] of deltas) {
+      attempt(() => this.#putDelta(number, delta), this.#onDamage)
+    }
     this.#deltas.clear()
-    if (this.#written + this.#numbers.length > 0) this.#emptySparse()
-    if (this.#numbers.length > 0) this.#writeBlock()
+    if (this.#written + this.#writer.entries.length > 0) this.#emptySparse()
+    if (this.#writer.entries.length > 0) this.#writeBlock()
     for (const block of this.#dead.splice(0)) {
       void this.#tables.person_changes.remove(pairKey(this.#projectId, block))
     }
@@ -206,73 +191,67 @@ export class PersonChanges {
 
   /** Puts the delta of a person behind what is stored of its changes, none of which is understood for it. */
   #putDelta(number: number, delta: string): void {
-    const stored = this.load(number)
-    const before = stored === null ? '' : textOf(stored)
-    const room =
-      this.#chunkAt(Math.floor(number / CHUNK_PERSONS)).rooms[number % CHUNK_PERSONS] ?? 0
-    const version = stored?.version ?? WHOLE_VERSION
-    this.#put(number, version, `${before}\n${delta}`, room - 1)
+    const stored = this.#storedEntry(number)
+    const { rooms } = this.#chunkAt(Math.floor(number / CHUNK_PERSONS))
+    const room = rooms[number % CHUNK_PERSONS] ?? 0
+    this.#writer.addDelta(number, stored, delta, room - 1)
+    this.#writeFull()
   }
 
   /** Moves what is current in mostly outdated blocks to the end. */
   #emptySparse(): void {
     let left = (this.#written + 1) * EMPTIED_PER_BLOCK
     // These have newer changes that have no place yet.
-    const waiting = new Set(this.#numbers)
+    const waiting = new Set(this.#writer.entries.map(({ number }) => number))
     for (const block of this.#sparse) {
       if (left-- <= 0) return
       this.#sparse.delete(block)
       const key = pairKey(this.#projectId, block)
       const value = this.#tables.person_changes.get(key)
       if (value === undefined) continue
-      const count = value.readUInt32LE()
+      const count = entryCount(value)
       for (let position = 0; position < count; position++) {
-        const number = value.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES)
+        const number = numberAt(value, position)
         const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
         const index = number % CHUNK_PERSONS
         if (chunk?.blocks[index] !== block || chunk.positions[index] !== position) continue
         if (waiting.has(number)) continue
-        const changes = entryOf(key, value, number, position)
-        const version = changes.version ?? WHOLE_VERSION
-        this.#put(number, version, textOf(changes), chunk.rooms[index] ?? 0)
+        const entry = attempt(() => findEntry(key, value, number, position), this.#onDamage)
+        if (entry === null) continue
+        this.#writer.addCopy(number, entry, chunk.rooms[index] ?? 0)
+        this.#writeFull()
         // Until it has its new place, this block still looks current, and may be visited again.
         waiting.add(number)
       }
     }
   }
 
+  #writeFull(): void {
+    if (this.#writer.isFull) this.#writeBlock()
+  }
+
   #writeBlock(): void {
-    const numbers = this.#numbers
-    const entries = this.#entries
+    const { entries } = this.#writer
     const block = ++this.#lastBlock
-    const headBytes = HEAD_BYTES + numbers.length * ENTRY_HEAD_BYTES
-    const bytesMax = headBytes + numbers.length * (4 + CRC_BYTES) + this.#entryBytes * 3
-    const bytes = bytesMax <= WRITTEN_BYTES ? this.#blockBytes : Buffer.allocUnsafe(bytesMax)
-    bytes.writeUInt32LE(numbers.length)
-    let offset = headBytes
-    for (const [position, number] of numbers.entries()) {
-      const start = offset
-      const { version, text } = entries[position] ?? { version: 0, text: '' }
-      offset = bytes.writeUInt32LE(version, offset)
-      offset += bytes.write(text, offset, 'utf8')
-      const crc = crc32(bytes.subarray(start, offset), seedOf(this.#projectId, number))
-      offset = bytes.writeUInt32LE(crc, offset)
-      const head = HEAD_BYTES + position * ENTRY_HEAD_BYTES
-      bytes.writeUInt32LE(number, head)
-      bytes.writeUInt32LE(offset, head + 4)
+    void this.#tables.person_changes.put(pairKey(this.#projectId, block), this.#writer.finish())
+    this.#uses.set(block, { entries: entries.length, current: 0 })
+    if (entries.length < ENTRIES_SMALL) this.#sparse.add(block)
+    for (const [position, { number, room }] of entries.entries()) {
+      this.#place(number, block, position, room)
     }
-    const value = Buffer.allocUnsafeSlow(offset)
-    value.set(bytes.subarray(0, offset))
-    void this.#tables.person_changes.put(pairKey(this.#projectId, block), value)
-    this.#uses.set(block, { entries: numbers.length, current: 0 })
-    if (numbers.length < ENTRIES_SMALL) this.#sparse.add(block)
-    for (const [position, number] of numbers.entries()) {
-      this.#place(number, block, position, entries[position]?.room ?? 0)
-    }
-    this.#numbers = []
-    this.#entries = []
-    this.#entryBytes = 0
     this.#written++
+  }
+
+  /** The entry of a person as of the last commit, valid until the next read; null: it has none. */
+  #storedEntry(number: number): (ChangesEntry & { readonly key: Buffer }) | null {
+    this.#open()
+    const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
+    const index = number % CHUNK_PERSONS
+    const block = chunk?.blocks[index] ?? 0
+    if (block === 0) return null
+    const key = pairKey(this.#projectId, block)
+    const position = chunk?.positions[index] ?? 0
+    return { key, ...storedEntry(this.#tables.person_changes, key, number, position) }
   }
 
   #place(number: number, block: number, position: number, room: number): void {
@@ -315,7 +294,10 @@ export class PersonChanges {
   /** Reads the index and counts what is current: some milliseconds for a million persons. */
   #open(): void {
     if (this.#isLoaded) return
-    this.#isLoaded = true
+    // Whoever wrote with half of the index would write over what the other half names.
+    this.#chunks.length = 0
+    this.#uses.clear()
+    this.#sparse.clear()
     const range = keysOf(this.#projectId)
     for (const { key, value } of entriesOf(this.#tables.change_places, range)) {
       checkChunk(key, value)
@@ -337,6 +319,7 @@ export class PersonChanges {
     }
     const last = lastKey(this.#tables.person_changes, range)
     if (last !== undefined) this.#lastBlock = numberInKey(last, 4)
+    this.#isLoaded = true
   }
 }
 
@@ -353,67 +336,9 @@ function checkChunk(key: Buffer, { length }: Buffer): void {
   throw new DamagedRecordError('change_places', key, 'the value has a wrong length')
 }
 
-/** The text of an entry. */
-function textOf({ json, deltas }: StoredChanges): string {
-  return deltas === '' ? json : `${json}\n${deltas}`
-}
-
-function readChanges(
-  table: Table,
-  projectId: number,
-  number: number,
-  block: number,
-  position: number,
-): StoredChanges | null {
-  if (block === 0) return null
-  const key = pairKey(projectId, block)
+function storedEntry(table: Table, key: Buffer, number: number, position: number): ChangesEntry {
   // Valid until the next read, and longer than the value: no copy of all of it for one entry.
   const value = table.getBinaryFast(key)
   if (value === undefined) throw new DamagedRecordError(CHANGES, key, 'the value is missing')
-  return entryOf(key, value, number, position)
-}
-
-function entryOf(key: Buffer, value: Buffer, number: number, position: number): StoredChanges {
-  const head = HEAD_BYTES + position * ENTRY_HEAD_BYTES
-  const count = value.length < HEAD_BYTES ? 0 : value.readUInt32LE()
-  const bodyStart = HEAD_BYTES + count * ENTRY_HEAD_BYTES
-  if (position >= count || bodyStart > value.length || value.readUInt32LE(head) !== number) {
-    throw new DamagedRecordError(CHANGES, key, 'the entry is missing')
-  }
-  const start = position === 0 ? bodyStart : value.readUInt32LE(head - 4)
-  const end = value.readUInt32LE(head + 4) - CRC_BYTES
-  if (start + 4 > end || end + CRC_BYTES > value.length) {
-    throw new DamagedRecordError(CHANGES, key, 'the entry has a wrong length')
-  }
-  const crc = crc32(value.subarray(start, end), seedOf(key.readUInt32BE(), number))
-  if (crc !== value.readUInt32LE(end)) throw new DamagedRecordError(CHANGES, key)
-  const version = value.readUInt32LE(start)
-  const text = value.toString('utf8', start + 4, end)
-  // No JSON of ours has one.
-  const jsonEnd = text.indexOf('\n')
-  return {
-    version: version === WHOLE_VERSION ? null : version,
-    json: jsonEnd < 0 ? text : text.slice(0, jsonEnd),
-    deltas: jsonEnd < 0 ? '' : text.slice(jsonEnd + 1),
-  }
-}
-
-/** Checks every entry of a block, current or not. Throws `DamagedRecordError`. */
-export function checkChangesBlock(key: Buffer, value: Buffer): void {
-  const count = value.length < HEAD_BYTES ? 0 : value.readUInt32LE()
-  const bodyStart = HEAD_BYTES + count * ENTRY_HEAD_BYTES
-  if (count === 0 || bodyStart > value.length) {
-    throw new DamagedRecordError(CHANGES, key, 'the block has a wrong length')
-  }
-  for (let position = 0; position < count; position++) {
-    entryOf(key, value, value.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES), position)
-  }
-  if (value.readUInt32LE(bodyStart - 4) !== value.length) {
-    throw new DamagedRecordError(CHANGES, key, 'the block has a wrong length')
-  }
-}
-
-/** What the checksum of an entry begins with, so that one under a wrong person is noticed. */
-function seedOf(projectId: number, number: number): number {
-  return (Math.imul(projectId, 0x9e3779b1) ^ number) >>> 0
+  return findEntry(key, value, number, position)
 }

@@ -12,7 +12,7 @@ import { bytesOf } from '../lmdb/codec.ts'
 import { type EventTables, pairKey } from '../lmdb/keys.ts'
 import { load, store } from '../lmdb/records.ts'
 import { OWNER_CHUNKS_NOTED_MAX } from './limits.ts'
-import { NUMBER_BYTES, numberBytes } from './person-records.ts'
+import { NUMBER_BYTES, numberBytes, type OwnerChanges } from './person-records.ts'
 
 /** How many D one record tells the owners of. */
 export const OWNER_CHUNK_WORDS = 256
@@ -70,22 +70,6 @@ function wordOf(owners: Buffer | null, distinctId: number): number {
 function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffer | undefined {
   return load(tables.person_owners, pairKey(projectId, chunk), CHUNK_BYTES)
 }
-
-/**
- * Where owners have changed lately: who has read all of them reads those again, and no others. A function of the
- * log, however it was divided into commits.
- */
-export interface OwnerChanges {
-  /** How many changes there were. */
-  readonly count: number
-  /** The chunks of all changes behind this count are among `chunks`. */
-  readonly since: number
-  /** Pairs: D / 256, and the number of the newest change there; in the order of these. */
-  readonly chunks: readonly number[]
-}
-
-/** Of a project whose owners have never changed. */
-export const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
 /** The owners of one project in the processing thread: 4 bytes for each D that was asked for or is near one. */
 export class ProjectOwners {

@@ -11,16 +11,16 @@
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
-import { applyDelta } from '../../rules/persons/property-deltas.ts'
+import { applyDelta, applyDeltaToObject } from '../../rules/persons/property-deltas.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
+import type { StoredChanges } from './change-blocks.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
-import type { OwnerChanges } from './person-owners.ts'
+import { type ChangeTables, loadChanges } from './person-changes.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
@@ -32,6 +32,8 @@ const SLAB_BYTES = 1024 * 1024
 export const INLINE_IDS_MAX = 8
 /** Also what a text or a value within the properties looks like it: then they are written anew in vain. */
 const NUMBER_LIKE_NAME = /[{,]"\d/
+/** A name that is no ordinary one in objects; escaped, it is not written. */
+const PROTOTYPE = '"__proto__"'
 /** Larger than any time in milliseconds. */
 const TIME_END = 2 ** 53
 
@@ -50,9 +52,24 @@ export interface PersonCounters {
   jobs: number
   /** Cohorts with a fixed list of members. */
   staticCohorts: number[]
-  /** Absent in records of older versions, which count no changes. */
-  owners?: OwnerChanges
+  owners: OwnerChanges
 }
+
+/**
+ * Where owners have changed lately: who has read all of them reads those again, and no others. A function of the
+ * log, however it was divided into commits.
+ */
+export interface OwnerChanges {
+  /** How many changes there were. */
+  readonly count: number
+  /** The chunks of all changes behind this count are among `chunks`. */
+  readonly since: number
+  /** Pairs: D / 256, and the number of the newest change there; in the order of these. */
+  readonly chunks: readonly number[]
+}
+
+/** Of a project whose owners have never changed. */
+const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
 /** A person as it is stored; `json` are its properties. */
 export interface PersonRecord {
@@ -78,8 +95,10 @@ export type RecordTables = ChangeTables & Pick<EventTables, 'persons'>
 /** The counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
 export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
   const numbers = { lastPerson: 0, persons: 0, separations: 0, activity: 0, cohorts: 0, jobs: 0 }
-  const stored = getRecord(table, numberKey(projectId)) as PersonCounters | undefined
-  return stored ?? { ...numbers, groupTypes: [], staticCohorts: [] }
+  const usual = { ...numbers, groupTypes: [], staticCohorts: [], owners: NO_OWNER_CHANGES }
+  // Older versions count no changes of owners.
+  const stored = getRecord(table, numberKey(projectId)) as Partial<PersonCounters> | undefined
+  return { ...usual, ...stored }
 }
 
 /**
@@ -181,10 +200,15 @@ export function loadWhole(table: Table, projectId: number, number: number): Pers
 /** The properties of a person as they are now. */
 export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string, unknown>> {
   const { json, changesJson, deltas } = record
-  if (deltas !== '') return foldRecord(record).properties.toObject()
+  if (deltas !== '' && (json.includes(PROTOTYPE) || deltas.includes(PROTOTYPE))) {
+    return foldRecord(record).properties.toObject()
+  }
   const properties = parseProperties(json)
   // No change is called `__proto__`: such properties are written with all others.
-  return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))
+  if (changesJson !== null) Object.assign(properties, parseProperties(changesJson))
+  if (deltas === '') return properties
+  for (const delta of deltas.split('\n')) applyDeltaToObject(properties, delta)
+  return properties
 }
 
 /** Properties and version of a person as they are now, or after one delta more. */

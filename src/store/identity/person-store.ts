@@ -4,6 +4,7 @@
  */
 
 import { getOrAdd } from '../../base/maps.ts'
+import type { DamageListener } from '../faults.ts'
 import type { EventTables } from '../lmdb/keys.ts'
 import type { DistinctIds } from './distinct-ids.ts'
 import type { OpenJob } from './erasure-records.ts'
@@ -16,28 +17,32 @@ export class PersonStore {
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: (projectId: number) => number
   readonly #cachedMax: number
+  readonly #onDamage: DamageListener
   readonly #projects = new Map<number, ProjectPersons>()
   /** Projects that were asked for since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
 
-  /** `lastDistinctId` tells the newest stored D of a project. */
+  /** `lastDistinctId` tells the newest stored D of a project; `onDamage` as of `PersonChanges`. */
   constructor(
     tables: EventTables,
     distinctIds: DistinctIds,
     lastDistinctId: (projectId: number) => number,
+    onDamage: DamageListener,
     cachedMax: number = WRITER_PERSONS_MAX,
   ) {
     this.#tables = tables
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
     this.#cachedMax = cachedMax
+    this.#onDamage = onDamage
   }
 
   /** The persons of a project. */
   project(projectId: number): ProjectPersons {
     const project = getOrAdd(this.#projects, projectId, () => {
       const lastDistinctId = (): number => this.#lastDistinctId(projectId)
-      return new ProjectPersons(projectId, this.#tables, this.#distinctIds, lastDistinctId)
+      const known = [this.#tables, this.#distinctIds, lastDistinctId, this.#onDamage] as const
+      return new ProjectPersons(projectId, ...known)
     })
     this.#touched.add(project)
     return project

@@ -4,6 +4,7 @@
  */
 import { type PersonState, personState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
+import type { DamageListener } from '../faults.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
@@ -106,10 +107,11 @@ export class PersonWrites {
   #emails: Operation[] = []
   #uuids: Operation[] = []
 
-  constructor(projectId: number, tables: EventTables) {
+  /** `onDamage` as of `PersonChanges`. */
+  constructor(projectId: number, tables: EventTables, onDamage: DamageListener) {
     this.#projectId = projectId
     this.#tables = tables
-    this.changes = new PersonChanges(projectId, tables)
+    this.changes = new PersonChanges(projectId, tables, onDamage)
     this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
 

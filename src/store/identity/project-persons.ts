@@ -8,23 +8,24 @@ import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import type {
   GroupState,
+  PersonEvent,
   PersonState,
-  PersonUpdates,
   PersonWorld,
 } from '../../rules/persons/person-world.ts'
 import { deltaOf, namesEmail } from '../../rules/persons/property-deltas.ts'
+import type { DamageListener } from '../faults.ts'
 import { pack } from '../lmdb/codec.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
 import { type EventTables, numberKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
-import type { DistinctIds } from './distinct-ids.ts'
+import { type DistinctIds, SenderIds } from './distinct-ids.ts'
 import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { mayWait } from './person-changes.ts'
-import { NO_OWNER_CHANGES, PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
+import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
   INLINE_IDS_MAX,
@@ -49,14 +50,13 @@ export class ProjectPersons implements PersonWorld {
   readonly projectId: number
   readonly counters: PersonCounters
   readonly owners: ProjectOwners
+  readonly ids: SenderIds
   readonly cohorts: ProjectCohorts
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
   readonly doneJobs: DoneJobs
   readonly #tables: EventTables
-  readonly #distinctIds: DistinctIds
-  readonly #lastDistinctId: () => number
   readonly #groups: ProjectGroups
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
@@ -73,23 +73,21 @@ export class ProjectPersons implements PersonWorld {
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #hasNewGroupType = false
-  #currentText = ''
-  #currentId = 0
 
-  /** `lastDistinctId` tells the newest D that is stored. */
+  /** `lastDistinctId` tells the newest D that is stored; `onDamage` as of `PersonChanges`. */
   constructor(
     projectId: number,
     tables: EventTables,
     distinctIds: DistinctIds,
     lastDistinctId: () => number,
+    onDamage: DamageListener,
   ) {
     this.projectId = projectId
     this.#tables = tables
-    this.#writes = new PersonWrites(projectId, tables)
-    this.#distinctIds = distinctIds
-    this.#lastDistinctId = lastDistinctId
+    this.#writes = new PersonWrites(projectId, tables, onDamage)
+    this.ids = new SenderIds(projectId, distinctIds, lastDistinctId)
     this.counters = loadPersonCounters(tables.person_projects, projectId)
-    this.owners = new ProjectOwners(tables, projectId, this.counters.owners ?? NO_OWNER_CHANGES)
+    this.owners = new ProjectOwners(tables, projectId, this.counters.owners)
     this.cohorts = new ProjectCohorts(projectId, tables)
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
@@ -103,14 +101,13 @@ export class ProjectPersons implements PersonWorld {
     return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
   }
 
-  /** Says that `text` has number D, so that it is not looked up again. */
-  setCurrent(text: string, distinctId: number): void {
-    this.#currentText = text
-    this.#currentId = distinctId
-  }
-
   personOf(distinctId: string): PersonState | null {
     const number = this.ownerNumber(distinctId)
+    return number === 0 ? null : this.#entry(number).state
+  }
+
+  senderOf(event: PersonEvent): PersonState | null {
+    const number = this.owners.ownerOf(this.ids.ofEvent(event))
     return number === 0 ? null : this.#entry(number).state
   }
 
@@ -118,10 +115,10 @@ export class ProjectPersons implements PersonWorld {
    * Only for a person who is not in memory, and far from the limit: some dozens of such events and the person
    * have less than that.
    */
-  updateUnread(updates: PersonUpdates, eventBytes: number, bytesMax: number): boolean {
-    const { distinctId, properties, automatic } = updates
+  updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
-    const number = this.ownerNumber(distinctId)
+    const { properties, automatic } = event
+    const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#cached(number) !== undefined) return false
     const { changes } = this.#writes
     // The index of e-mail addresses has to know the one before.
@@ -148,12 +145,11 @@ export class ProjectPersons implements PersonWorld {
   }
 
   create(person: PersonState, distinctId: string): void {
-    this.#create(person, this.#idOf(distinctId))
+    this.#create(person, this.ids.idOf(distinctId))
   }
 
   addDistinctId(person: PersonState, distinctId: string): void {
-    const id = this.#idOf(distinctId)
-    const entry = this.#entry(person.number)
+    const [id, entry] = [this.ids.idOf(distinctId), this.#entry(person.number)]
     this.owners.setOwner(id, person.number)
     this.#link(entry, id)
   }
@@ -187,7 +183,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   notePersonless(distinctId: string): void {
-    this.owners.notePersonless(this.#idOf(distinctId))
+    this.owners.notePersonless(this.ids.idOf(distinctId))
   }
 
   groupTypes(): readonly string[] {
@@ -216,9 +212,8 @@ export class ProjectPersons implements PersonWorld {
   personByNumber(number: number): PersonState | null {
     if (!Number.isInteger(number) || number < 1 || number > this.counters.lastPerson) return null
     const cached = this.#cached(number)
-    if (cached !== undefined) return cached.state
-    if (this.#gone.some((gone) => gone.number === number)) return null
-    return this.#load(number)?.state ?? null
+    if (cached === undefined && this.#gone.some((gone) => gone.number === number)) return null
+    return (cached ?? this.#load(number))?.state ?? null
   }
 
   /** The living person with a uuid, or null. */
@@ -237,7 +232,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** The text of a D. */
   textOf(distinctId: number): string {
-    return this.#distinctIds.textOf(this.projectId, distinctId)
+    return this.ids.textOf(distinctId)
   }
 
   /** The person who owns a distinct_id, by text; 0 when nobody does. */
@@ -296,9 +291,8 @@ export class ProjectPersons implements PersonWorld {
 
   /** P of those who were changed or removed since the last commit. */
   get changedPersons(): readonly number[] {
-    const unsaved = this.#unsaved.map(({ state }) => state.number)
-    const gone = this.#gone.map(({ number }) => number)
-    return [...new Set([...unsaved, ...gone, ...this.#unread])]
+    const known = [...this.#unsaved.map(({ state }) => state), ...this.#gone]
+    return [...new Set([...known.map(({ number }) => number), ...this.#unread])]
   }
 
   /** Jobs that are not stored yet, oldest first. */
@@ -308,8 +302,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** D of a text, or 0 when the project has never seen it. */
   distinctIdOf(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
-    return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
+    return this.ids.find(text)
   }
 
   /** Jobs added since the last call; ask after the commit. */
@@ -350,7 +343,7 @@ export class ProjectPersons implements PersonWorld {
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
     this.doneJobs.store()
-    const haveOwnersChanged = owners.changeCount !== (counters.owners?.count ?? 0)
+    const haveOwnersChanged = owners.changeCount !== counters.owners.count
     if (haveOwnersChanged) counters.owners = owners.changes
     if (!this.#areCountersChanged && !haveOwnersChanged) return
     store(tables.person_projects, numberKey(projectId), pack(counters))
@@ -367,18 +360,12 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = false
     this.#hasNewGroupType = false
     this.cohorts.haveDefinitionsChanged = false
-    this.#currentId = 0
-    this.#currentText = ''
+    this.ids.setCurrent(null, 0)
     this.#groups.settle()
     this.#writes.settle()
     if (this.#young.size * 2 <= entriesMax) return
     this.#old = this.#young
     this.#young = new Map()
-  }
-
-  #idOf(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
-    return this.#distinctIds.idOf(this.projectId, text, this.#lastDistinctId)
   }
 
   #create(person: PersonState, distinctId: number): void {

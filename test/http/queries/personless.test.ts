@@ -238,3 +238,18 @@ t.test(
     t.strictSame(await asked.data(DAU), [1, 0, 3], 'a visitor from now on')
   },
 )
+
+t.test('events of a visitor are found by the uuid that they show', async (t) => {
+  const asked = await Asked.start(t)
+  const rows = async (more: Json): Promise<readonly unknown[]> =>
+    asked.results({ kind: 'EventsQuery', after: 'all', before: '2023-02-01', ...more })
+  const shown = (await rows({ select: ['distinct_id', 'person_id'] })) as readonly string[][]
+  const uuidOf = new Map(shown.map(([distinctId = '', uuid = '']) => [distinctId, uuid]))
+  const count = async (personId: unknown) => rows({ select: ['distinct_id', 'count()'], personId })
+  t.strictSame(await count(uuidOf.get('v1')), [['v1', 3]])
+  t.strictSame(await count(uuidOf.get('v2')?.toUpperCase()), [['v2', 2]])
+  t.strictSame(await count(uuidOf.get('p3')), [['p3', 3]])
+  t.strictSame(await count('5d3c9a0e-4d0c-5f0e-8f55-2f3b5f0a9c11'), [], 'nobody')
+  await asked.daemon.capture([did('$identify', 'p3', 5, 10, { $anon_distinct_id: 'v1' })])
+  t.strictSame(await count(uuidOf.get('v1')), [], 'it is somebody now')
+})

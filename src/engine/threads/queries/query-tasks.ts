@@ -7,6 +7,7 @@ import type { RowFormat } from '../../../base/pages.ts'
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
+import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
 import { answerText } from '../../../rules/queries/answer.ts'
 import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
@@ -140,7 +141,13 @@ function open(tools: LongTools, facts: QueryFacts, part: EventPart | null): Quer
     firstEventMs: () => scanner.firstEventMs(projectId),
   }
   const rows: EventRowSource = {
-    personNumber: (reference) => persons.record(projectId, reference)?.number ?? null,
+    personNumber(reference) {
+      const number = persons.record(projectId, reference)?.number
+      if (number !== undefined || typeof reference === 'number') return number ?? null
+      return isPersonUuid(reference)
+        ? scanner.personlessOf(projectId, reference.toLowerCase())
+        : null
+    },
     events: (sequences) =>
       stores.reader.eventsAt(projectId, sequences, () => scanner.checkLimits()),
   }

@@ -10,7 +10,7 @@
  * hardly repeat gives up its dictionary; its values, and those for which there is no room, are told by their
  * place. All of it stays from one event to the next, until `forget`.
  *
- * Memory: RESULT words, CELLS, KEYS with their table KEY_TABLE, the window on INPUT with events, followed
+ * Memory: RESULT words, ID_TEXT, CELLS, KEYS with their table KEY_TABLE, the window on INPUT with events, followed
  * by PADDING zero bytes (a zero ends every rule below, so no loop needs a bound), then the dictionaries from
  * HEAP on, which grow up to HEAP_BYTES_MAX.
  *
@@ -20,6 +20,7 @@
 
 // The same numbers stand in kernel.ts.
 const RESULT: usize = 1024
+const ID_TEXT: usize = 2048
 const CELLS: usize = 4096
 const CELLS_MAX: usize = 1000
 const CELL_BYTES: usize = 16
@@ -35,6 +36,8 @@ const KEY_TABLE_MASK: u32 = 4095
 const HEAP: usize = INPUT + INPUT_BYTES + 65536
 const HEAP_BYTES_MAX: usize = 24 << 20
 const ENTRY_BYTES: usize = 16
+/** A longer id may have to be cut. */
+const ID_BYTES_MAX: usize = 200
 const INTEGER_DIGITS_MAX: usize = 15
 /** Longer texts are not compared: they hardly repeat. */
 const CODED_BYTES_MAX: usize = 1024
@@ -42,7 +45,7 @@ const CODED_BYTES_MAX: usize = 1024
 // Result words.
 const R_CELLS: usize = RESULT
 const R_NAME: usize = RESULT + 4
-const R_ID: usize = RESULT + 8
+const R_ID_BYTES: usize = RESULT + 8
 const R_ID_START: usize = RESULT + 12
 const R_ID_LENGTH: usize = RESULT + 16
 const R_HAS_SENT_AT: usize = RESULT + 20
@@ -62,9 +65,8 @@ const KIND_REFUSED: u32 = 0
 const KIND_LEFT_OUT: u32 = 2
 const KIND_ID: u32 = 3
 
-// The two dictionaries that belong to no property.
+/** The dictionary of names of events, which belongs to no property. */
 const NAME_KEY: u32 = 0
-const ID_KEY: u32 = 1
 
 const QUOTE: u8 = 0x22
 const BACKSLASH: u8 = 0x5c
@@ -118,7 +120,6 @@ export function forget(secret: u64): void {
   keys = 0
   stamp = 0
   addKey(0, 0, 0, 4096)
-  addKey(0, 0, 0, 65536)
   firstKey = 0
 }
 
@@ -426,6 +427,7 @@ function isUnique(key: usize, whole: u32, part: u32): bool {
 // Where the property distinct_id lies, 0 for none, and its cell.
 let own: usize = 0
 let ownEnd: usize = 0
+let ownMarks: u32 = 0
 let ownCell: usize = 0
 
 /** Behind the properties whose `{` is at `p`, or 0. */
@@ -499,6 +501,7 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
   if (keyKind == KIND_ID) {
     own = p
     ownEnd = end
+    ownMarks = marks
     ownCell = cell
     if (kind != STRING) return 0
   }
@@ -526,6 +529,7 @@ const SEEN_OFFSET: u32 = 32
 let seen: u32 = 0
 let rootId: usize = 0
 let rootIdEnd: usize = 0
+let rootIdMarks: u32 = 0
 
 /** Reads the event of `length` bytes at `p`: 1 when it is recognised, see RESULT and CELLS; 0 otherwise. */
 export function read(p: usize, length: usize): u32 {
@@ -578,6 +582,7 @@ function readMember(key: usize, length: usize, p: usize): usize {
     if (!isFirst(SEEN_ID) || kind != STRING) return 0
     rootId = p
     rootIdEnd = end
+    rootIdMarks = marks
     return end
   }
   if (length == 9 && load<u64>(key) == 0x6d617473656d6974 && load<u8>(key, 8) == 0x70) {
@@ -612,10 +617,17 @@ function chooseId(): u32 {
   if (id == 0) return 0
   const length = (rootId != 0 ? rootIdEnd : ownEnd) - id
   if (own != 0 && ownEnd - own == length && isSame(own, id, length)) store<i32>(ownCell, SELF, 4)
-  const key = keyAt(ID_KEY)
-  store<u32>(key, load<u32>(key, K_LOOKUPS) + 1, K_LOOKUPS)
-  store<i32>(R_ID, load<u32>(key, K_IS_OPEN) != 0 ? codeOf(key, id, length) : TEXT)
   store<u32>(R_ID_START, <u32>id)
   store<u32>(R_ID_LENGTH, <u32>length)
+  if ((rootId != 0 ? rootIdMarks : ownMarks) == IS_ASCII) copyId(id + 1, length - 2)
   return 1
+}
+
+/** Copies an ASCII id to ID_TEXT if it needs neither a look at it as text nor cutting. Words end in zeros. */
+function copyId(start: usize, length: usize): void {
+  const first = load<u8>(start)
+  if (length == 0 || length > ID_BYTES_MAX || first <= 0x20 || first == 0x7f) return
+  for (let i: usize = 0; i < length; i += 16) v128.store(ID_TEXT + i, v128.load(start + i))
+  store<u32>(ID_TEXT + length, 0)
+  store<u32>(R_ID_BYTES, <u32>length)
 }

@@ -8,8 +8,6 @@
 import { readFileSync } from 'node:fs'
 import type { EventCells } from '../types.ts'
 
-/** The value of a cell is a text at a place, or anything else that has to be parsed. */
-export const CODE_TEXT = 0
 /** The cell was taken out: it is no property of the event that is stored. */
 const CODE_NONE = -1
 /** The value of a cell is a number. */
@@ -22,6 +20,7 @@ export const KEY_KINDS = { refused: 0, usual: 1, leftOut: 2, id: 3 } as const
 
 // The same numbers stand in assembly.ts.
 const RESULT = 1024
+const ID_TEXT = 2048
 const CELLS = 4096
 const INPUT = 262_144
 const INPUT_BYTES = 1_048_576
@@ -32,7 +31,7 @@ const CELL_WORDS = 4
 const FIRST_CELL = CELLS / 4
 const R_CELLS = RESULT / 4
 const R_NAME = R_CELLS + 1
-const R_ID = R_CELLS + 2
+const R_ID_BYTES = R_CELLS + 2
 const R_ID_START = R_CELLS + 3
 const R_ID_LENGTH = R_CELLS + 4
 const R_HAS_SENT_AT = R_CELLS + 5
@@ -42,7 +41,6 @@ const R_OFFSET = RESULT / 8 + 4
 const NEEDS_PARSING = 2
 const IS_ASCII = 1
 const NAME_KEY = 0
-const ID_KEY = 1
 
 interface KernelExports {
   readonly memory: WebAssembly.Memory
@@ -80,6 +78,7 @@ export class EventKernel implements EventCells {
   /** Keys and codes of one epoch mean nothing in another. */
   epoch = 0
   cellCount = 0
+  readonly idFirstWord = ID_TEXT / 4
   addedCount = 0
   readonly addedNames: string[] = []
   readonly addedValues: unknown[] = []
@@ -133,21 +132,26 @@ export class EventKernel implements EventCells {
     return this.#valueOf(NAME_KEY, code) as string
   }
 
-  /** A number for the distinct_id of the event, or CODE_TEXT. */
-  get idCode(): number {
-    return this.#words[R_ID] ?? 0
+  get idWords(): Int32Array {
+    return this.#words
+  }
+
+  get idBytes(): number {
+    return this.#words[R_ID_BYTES] ?? 0
   }
 
   /** The distinct_id as it was sent. */
   get id(): string {
-    const code = this.idCode
-    if (code !== CODE_TEXT) return this.#valueOf(ID_KEY, code) as string
-    if (this.#id === null) {
-      const start = this.#words[R_ID_START] ?? 0
-      const text = this.#bytes.toString('utf8', start, start + (this.#words[R_ID_LENGTH] ?? 0))
-      this.#id = JSON.parse(text) as string
-    }
+    this.#id ??= this.#readId()
     return this.#id
+  }
+
+  #readId(): string {
+    const { idBytes } = this
+    if (idBytes > 0) return this.#bytes.toString('latin1', ID_TEXT, ID_TEXT + idBytes)
+    const start = this.#words[R_ID_START] ?? 0
+    const text = this.#bytes.toString('utf8', start, start + (this.#words[R_ID_LENGTH] ?? 0))
+    return JSON.parse(text) as string
   }
 
   /** Whether the event says when it was sent. */
@@ -179,6 +183,10 @@ export class EventKernel implements EventCells {
   /** Takes a cell out of the event. */
   takeOut(cell: number): void {
     this.#words[FIRST_CELL + cell * CELL_WORDS + 1] = CODE_NONE
+  }
+
+  isId(cell: number): boolean {
+    return this.codeAt(cell) === CODE_SELF
   }
 
   isTakenOut(cell: number): boolean {

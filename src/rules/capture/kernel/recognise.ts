@@ -3,6 +3,7 @@
  * nothing unusual and of which there is nothing to warn. All others are left to it. This may refuse any
  * event, but what it accepts is what the other way would have made of it (test/rules/capture/kernel.test.ts).
  */
+import type { OwnObject } from '../../../base/json.ts'
 import {
   type AutomaticValues,
   EVENT_SLOT_OF,
@@ -15,7 +16,7 @@ import { redacted } from '../normalise.ts'
 import { isTimestampUsable, sharedIsoText, timestampOf } from '../time.ts'
 import { parseTimestamp } from '../timestamp.ts'
 import type { EventCells, EventContext, NormalisedEvent } from '../types.ts'
-import { CODE_TEXT, EventKernel, KEY_KINDS } from './kernel.ts'
+import { EventKernel, KEY_KINDS } from './kernel.ts'
 
 /** Properties that make an event unusual, whatever their value. */
 const UNUSUAL_KEYS: ReadonlySet<string> = new Set([
@@ -49,6 +50,8 @@ const ROLES: ReadonlyMap<string, number> = new Map([
   ['$ip', ROLE_ADDRESS],
 ])
 
+const NO_PROPERTIES: OwnObject = Object.freeze({ $groups: undefined })
+
 /** The automatic properties of an event, filled anew for each. */
 class Automatic implements AutomaticValues {
   count = 0
@@ -73,26 +76,45 @@ class Automatic implements AutomaticValues {
   }
 }
 
+/** The event that was recognised last: one object, because one for each event costs. */
+class RecognisedEvent implements NormalisedEvent {
+  readonly #kernel: EventKernel
+  readonly automatic: Automatic
+  name = ''
+  timestampMs = 0
+  properties: OwnObject = NO_PROPERTIES
+  elementsChain = ''
+  isPersonless = false
+
+  constructor(kernel: EventKernel, automatic: Automatic) {
+    this.#kernel = kernel
+    this.automatic = automatic
+  }
+
+  /** Made when it is asked for: mostly its bytes will do. */
+  get distinctId(): string {
+    return this.#kernel.id
+  }
+}
+
 /** Recognises usual events. One for each thread that processes. */
 export class EventRecogniser {
   readonly #kernel: EventKernel
   #epoch = -1
   /** By the kernel's number of a key. */
   #roles: number[] = []
-  /** By its number of a name or an id: the text that is stored, or '' when it is unusual. */
+  /** By its number of a name: the text that is stored, or '' when it is unusual. */
   #eventNames: string[] = []
-  #ids: string[] = []
   /** By its number of a list of elements. */
   #chains: string[] = []
   readonly #automatic = new Automatic()
-  #groups: unknown = undefined
-  #elementsChain = ''
-  #isPersonless = false
+  readonly #event: RecognisedEvent
   #hasAddress = false
 
   /** `drawSecret` as of `EventKernel`. */
   constructor(drawSecret: () => bigint) {
     this.#kernel = new EventKernel({ kindOf, valueOf: storedValue }, drawSecret)
+    this.#event = new RecognisedEvent(this.#kernel, this.#automatic)
   }
 
   /** All properties of the event that was recognised last, until the next call. */
@@ -107,7 +129,7 @@ export class EventRecogniser {
 
   /**
    * The event whose JSON has `length` bytes from `start`, or null when it is unusual. Of its properties only
-   * `$groups` is among `properties`; all of them are in `cells`. The next call changes `automatic`.
+   * `$groups` is among `properties`; all of them are in `cells`. The next call changes it.
    */
   recognise(
     bytes: Uint8Array,
@@ -123,27 +145,21 @@ export class EventRecogniser {
     if (kernel.epoch !== this.#epoch) this.#beginEpoch()
     const name = this.#eventNames[kernel.nameCode] ?? this.#readName(kernel.nameCode)
     if (name === '') return null
-    const distinctId = this.#ids[kernel.idCode] ?? this.#readId(kernel.idCode)
-    if (distinctId === '') return null
+    // One that is cut is no longer the same as its property.
+    if (kernel.idBytes === 0 && textOfId(kernel.id) !== kernel.id) return null
     const timestampMs = this.#timestampMs(context)
     if (Number.isNaN(timestampMs) || !this.#sortCells(context)) return null
     this.#addSender(context)
-    return {
-      name,
-      distinctId,
-      timestampMs,
-      properties: { $groups: this.#groups },
-      automatic: this.#automatic,
-      elementsChain: this.#elementsChain,
-      isPersonless: this.#isPersonless,
-    }
+    const event = this.#event
+    event.name = name
+    event.timestampMs = timestampMs
+    return event
   }
 
   #beginEpoch(): void {
     this.#epoch = this.#kernel.epoch
     this.#roles = []
     this.#eventNames = []
-    this.#ids = []
     this.#chains = []
   }
 
@@ -151,14 +167,6 @@ export class EventRecogniser {
     const name = eventName({ event: this.#kernel.nameOf(code) }) ?? ''
     const usual = UNUSUAL_NAMES.has(name) ? '' : name
     this.#eventNames[code] = usual
-    return usual
-  }
-
-  #readId(code: number): string {
-    const sent = this.#kernel.id
-    // One that is cut is no longer the same as its property.
-    const usual = textOfId(sent) === sent ? sent : ''
-    if (code !== CODE_TEXT) this.#ids[code] = usual
     return usual
   }
 
@@ -179,9 +187,10 @@ export class EventRecogniser {
     const kernel = this.#kernel
     const automatic = this.#automatic
     automatic.count = 0
-    this.#groups = undefined
-    this.#elementsChain = ''
-    this.#isPersonless = false
+    const event = this.#event
+    event.properties = NO_PROPERTIES
+    event.elementsChain = ''
+    event.isPersonless = false
     this.#hasAddress = false
     let osName = -1
     let elements = -1
@@ -192,7 +201,7 @@ export class EventRecogniser {
       const role = this.#roles[key] ?? this.#roleOf(key)
       if (role === ROLE_NONE) continue
       if (role < ROLE_NONE) automatic.add(role, kernel.valueAt(cell))
-      else if (role === ROLE_GROUPS) this.#groups = kernel.valueAt(cell)
+      else if (role === ROLE_GROUPS) event.properties = { $groups: kernel.valueAt(cell) }
       else if (role === ROLE_SERVER) isServer = kernel.valueAt(cell) === true
       else if (role === ROLE_OS_NAME) osName = cell
       else if (role === ROLE_ELEMENTS) elements = cell
@@ -210,12 +219,12 @@ export class EventRecogniser {
     const kernel = this.#kernel
     const value = kernel.valueAt(cell)
     if (role === ROLE_PROFILE) {
-      this.#isPersonless = value === false
+      this.#event.isPersonless = value === false
       if (value === true) kernel.takeOut(cell)
       return value === true || value === false
     }
     if (role === ROLE_CHAIN) {
-      if (typeof value === 'string') this.#elementsChain = value
+      if (typeof value === 'string') this.#event.elementsChain = value
       kernel.takeOut(cell)
       return true
     }
@@ -225,9 +234,9 @@ export class EventRecogniser {
 
   /** The elements as text, unless the event has that, too. */
   #takeElements(cell: number): void {
-    const kernel = this.#kernel
-    if (this.#elementsChain === '') this.#elementsChain = this.#chainAt(cell)
-    kernel.takeOut(cell)
+    const event = this.#event
+    if (event.elementsChain === '') event.elementsChain = this.#chainAt(cell)
+    this.#kernel.takeOut(cell)
   }
 
   #addSender({ ip, isIpAnonymized, sentAtMs }: EventContext): void {

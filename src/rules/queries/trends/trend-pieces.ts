@@ -16,6 +16,8 @@ import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 
 /** More than there are texts of a property: two numbers make one. */
 const PAIR_FACTOR = 2 ** 26
+/** Pairs whose numbers are looked up in an array: it is filled anew for each piece of some thousand events. */
+const COUNTED_IN_ARRAY = 4096
 
 /**
  * Adds the events of a series to a tally. `value` is that of all events, unless they are split by properties.
@@ -95,13 +97,18 @@ class SplitColumn {
   readonly #numberOfText = new Map<string | null, number>()
   /** Position in `#texts` of each value of the column. */
   #textOfId = new Uint32Array(0)
-  /** By the number before and the text. */
+  /** For a piece of events, by the number before and the text: the number plus one, or 0. */
+  #numberOfPlace = new Uint32Array(0)
+  /** The same for all pieces. */
   readonly #numberOfPair = new Map<number, number>()
+  /** Memory of what is answered. */
+  #numbers = new Uint32Array(0)
 
   constructor(property: BreakdownProperty) {
     this.#property = property
   }
 
+  /** The number of each event, until this is asked again. */
   numbersOf(
     { ids, values }: ValueColumn,
     count: number,
@@ -110,24 +117,38 @@ class SplitColumn {
   ): Uint32Array {
     if (values.length > this.#textOfId.length) this.#readTexts(values)
     const textOfId = this.#textOfId
-    const numbers = new Uint32Array(count)
-    // Neighbours often have the same.
-    let lastPair = -1
-    let number = 0
+    if (this.#numbers.length < count) this.#numbers = new Uint32Array(count)
+    const numbers = this.#numbers
+    // Those of before may have become more, and texts too: places are of this piece.
+    const width = this.#texts.length
+    const isSmall = width * valuesBefore.length <= COUNTED_IN_ARRAY
+    const numberOfPlace = isSmall ? this.#places(width * valuesBefore.length) : null
     for (let row = 0; row < count; row++) {
-      const before = numbersBefore?.[row] ?? 0
+      const before = numbersBefore === null ? 0 : (numbersBefore[row] ?? 0)
       const text = textOfId[ids[row] ?? 0] ?? 0
-      const pair = before * PAIR_FACTOR + text
-      if (pair !== lastPair) {
-        number = getOrAdd(this.#numberOfPair, pair, () => {
-          const value = [...(valuesBefore[before] ?? []), this.#texts[text] ?? null]
-          return this.values.push(value) - 1
-        })
-        lastPair = pair
+      const place = before * width + text
+      let number = numberOfPlace === null ? 0 : (numberOfPlace[place] ?? 0)
+      if (number === 0) {
+        number = 1 + this.#numberOf(before, text, valuesBefore)
+        if (numberOfPlace !== null) numberOfPlace[place] = number
       }
-      numbers[row] = number
+      numbers[row] = number - 1
     }
-    return numbers
+    return numbers.subarray(0, count)
+  }
+
+  /** Zeros. */
+  #places(size: number): Uint32Array {
+    if (this.#numberOfPlace.length < size) this.#numberOfPlace = new Uint32Array(size * 2)
+    else this.#numberOfPlace.fill(0, 0, size)
+    return this.#numberOfPlace
+  }
+
+  #numberOf(before: number, text: number, valuesBefore: readonly CellValue[]): number {
+    return getOrAdd(this.#numberOfPair, before * PAIR_FACTOR + text, () => {
+      const value = [...(valuesBefore[before] ?? []), this.#texts[text] ?? null]
+      return this.values.push(value) - 1
+    })
   }
 
   #readTexts(values: readonly unknown[]): void {

@@ -15,7 +15,7 @@ import {
 import { joinEnvironment } from '../../directory/environment-lock.ts'
 import { findDisagreement } from '../../directory/store-agreement.ts'
 import { DamagedRecordError } from '../../faults.ts'
-import { checkChangesBlock } from '../../identity/person-changes.ts'
+import { checkChangesBlock } from '../../identity/change-blocks.ts'
 import { unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'

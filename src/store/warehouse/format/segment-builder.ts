@@ -98,7 +98,7 @@ export class SegmentBuilder {
   /** Gives the row that was begun last its properties and elements. */
   putEvent(row: number, event: NormalisedEvent): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
-    const { properties, distinctId } = event
+    const { properties } = event
     const order = this.#order
     let position = 0
     let rest: Record<string, unknown> | null = null
@@ -117,7 +117,7 @@ export class SegmentBuilder {
         column = found
       }
       position++
-      this.#putValue(column, row, value, distinctId)
+      this.#putValue(column, row, value, event)
     }
     if (rest !== null) this.rest.put(row, rest)
   }
@@ -126,7 +126,6 @@ export class SegmentBuilder {
   putCells(row: number, event: NormalisedEvent, cells: EventCells): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
     if (cells.epoch !== this.#epoch) this.#beginEpoch(cells.epoch)
-    const { distinctId } = event
     const byKey = this.#byKey
     let rest: Record<string, unknown> | null = null
     for (let cell = 0; cell < cells.cellCount; cell++) {
@@ -139,9 +138,12 @@ export class SegmentBuilder {
         continue
       }
       const code = cells.codeAt(cell)
-      const isUsual = code > 0 && !column.isMirror && column.count > 0
-      if (isUsual) column.putCell(row, cells, cell, code)
-      else this.#putValue(column, row, cells.valueAt(cell), distinctId)
+      const mayMirror = column.isMirror || column.count === 0
+      if (code > 0 && !mayMirror) column.putCell(row, cells, cell, code)
+      else if (mayMirror && cells.isId(cell)) {
+        column.isMirror = true
+        column.putMirror(row)
+      } else this.#putValue(column, row, cells.valueAt(cell), event)
     }
     for (let index = 0; index < cells.addedCount; index++) {
       const name = cells.addedNames[index] ?? ''
@@ -150,7 +152,7 @@ export class SegmentBuilder {
       if (column === null) {
         rest ??= {}
         addOwn(rest, name, value)
-      } else this.#putValue(column, row, value, distinctId)
+      } else this.#putValue(column, row, value, event)
     }
     if (rest !== null) this.rest.put(row, rest)
   }
@@ -207,8 +209,8 @@ export class SegmentBuilder {
     this.bytes = 0
   }
 
-  #putValue(column: ColumnBuilder, row: number, value: unknown, distinctId: string): void {
-    if ((column.isMirror || column.count === 0) && value === distinctId) {
+  #putValue(column: ColumnBuilder, row: number, value: unknown, event: NormalisedEvent): void {
+    if ((column.isMirror || column.count === 0) && value === event.distinctId) {
       column.isMirror = true
       column.putMirror(row)
       return

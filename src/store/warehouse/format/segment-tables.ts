@@ -88,3 +88,15 @@ export class SegmentTables {
     return new DamagedRecordError(this.headers.name, key, 'the value is missing')
   }
 }
+
+/** The place of the first segment, in order, that holds an event behind S; their number when none does. */
+export function placeBehind(summaries: readonly SegmentSummary[], sequence: number): number {
+  let [low, high] = [0, summaries.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const { firstSequence, rows } = summaries[middle] ?? { firstSequence: 0, rows: 0 }
+    if (firstSequence + rows - 1 > sequence) high = middle
+    else low = middle + 1
+  }
+  return low
+}

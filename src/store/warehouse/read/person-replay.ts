@@ -5,6 +5,7 @@
 import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
 import {
   type GroupState,
+  type PersonEvent,
   type PersonState,
   type PersonWorld,
   personState,
@@ -24,6 +25,10 @@ export class ReplayedPersons implements PersonWorld {
 
   personOf(distinctId: string): PersonState | null {
     return this.#owners.get(distinctId) ?? null
+  }
+
+  senderOf({ distinctId }: PersonEvent): PersonState | null {
+    return this.personOf(distinctId)
   }
 
   /** Uuids do not matter here. */

@@ -88,11 +88,12 @@ function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<numb
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)
   for (let distinctId = 0; distinctId <= last; distinctId++) {
-    const own = after.words[distinctId] ?? 0
-    const old = before.words[distinctId] ?? 0
+    // A number may be a visitor's in one table and a person's in the other.
+    const own = personIn(after.words[distinctId] ?? 0, after)
+    const old = personIn(before.words[distinctId] ?? 0, before)
     if (own === old) continue
-    persons.add(personIn(own, after))
-    persons.add(personIn(old, before))
+    persons.add(own)
+    persons.add(old)
   }
   persons.delete(0)
   return persons

@@ -14,10 +14,9 @@ import {
   specialColumn,
   uuidColumn,
 } from '../format/segment-properties.ts'
-import type { SegmentTables } from '../format/segment-tables.ts'
+import { placeBehind, type SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
-import { placeBehind } from './event-scan-places.ts'
 
 /** What a value costs besides its characters: an estimate. */
 const VALUE_BYTES = 24

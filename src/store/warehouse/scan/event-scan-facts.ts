@@ -126,6 +126,17 @@ export class ProjectFacts implements ScanFacts {
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
+  /** The number of the visitor without a person whose uuid that is, or null. */
+  personlessOf(uuid: string): number | null {
+    const { firstPersonless, personless } = this.owners
+    for (const [place, distinctId] of personless.entries()) {
+      this.#noteRead()
+      const text = loadDistinctText(this.#tables, this.projectId, distinctId)
+      if (personUuid(this.projectId, text) === uuid) return firstPersonless + place
+    }
+    return null
+  }
+
   /** The first 48 bits of the uuid of P as a number; 0 for nobody. */
   uuidPrefix(person: number): number {
     const known = this.#uuids.get(person)

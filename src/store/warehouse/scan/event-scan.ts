@@ -22,11 +22,12 @@ import type { EventTables } from '../../lmdb/keys.ts'
 import { emptyCounters, loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
+import { placeBehind } from '../format/segment-tables.ts'
 import { SCAN_ROWS_MAX } from '../limits.ts'
 import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import { Scan, within } from './event-scan-pass.ts'
-import { placeBehind, readAt } from './event-scan-places.ts'
+import { readAt } from './event-scan-places.ts'
 import { isInPart, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import { valueReader } from './event-scan-values.ts'
@@ -164,6 +165,10 @@ class SegmentScanner implements EventScanner {
 
   personUuid(projectId: number, person: number): string {
     return this.#factsOf(projectId).uuidOf(person)
+  }
+
+  personlessOf(projectId: number, uuid: string): number | null {
+    return this.#factsOf(projectId).personlessOf(uuid)
   }
 
   firstPersonless(projectId: number): number {

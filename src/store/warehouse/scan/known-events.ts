@@ -43,6 +43,9 @@ export class KnownProjects {
 /** Whether all distinct_ids of `before` have the owners that they had. */
 function startsWith(owners: OwnerTable, before: OwnerTable): boolean {
   if (owners.lastDistinctId < before.lastDistinctId) return false
+  // A number that was a visitor's may be a person's now.
+  if (owners.firstPersonless !== before.firstPersonless && before.personless.length > 0)
+    return false
   if (owners.since.size !== before.since.size) return false
   for (const [distinctId, sequence] of before.since) {
     if (owners.since.get(distinctId) !== sequence) return false

@@ -4,6 +4,13 @@
  */
 
 const SLOTS_FIRST = 4096
+/** Sorting begins with these: by the first 16 bits of a fingerprint. */
+const BUCKETS = 65_536
+const BUCKET_SHIFT = 16
+/** A full table has some eight. */
+const INSERTED_ENTRIES = 64
+/** High half, low half, S. */
+const ENTRY_WORDS = 3
 
 /** A table of fingerprints. It grows as needed: 12 bytes a slot, at most half of the slots in use. */
 export class UuidTable {
@@ -45,21 +52,40 @@ export class UuidTable {
 
   /** Calls `visit` for every entry, in order of the fingerprint as unsigned number. */
   visitSorted(visit: (high: number, low: number, sequence: number) => void): void {
-    const highs = new Uint32Array(this.count)
-    const lows = new Uint32Array(this.count)
-    const taken = new Uint32Array(this.count)
-    let index = 0
+    const starts = this.#bucketStarts()
+    const entries = new Uint32Array(this.count * ENTRY_WORDS)
+    const ends = starts.slice(0, BUCKETS)
     for (let slot = 0; slot < this.#sequences.length; slot++) {
       const sequence = this.#sequences[slot] ?? 0
       if (sequence === 0) continue
-      highs[index] = this.#highs[slot] ?? 0
-      lows[index] = this.#lows[slot] ?? 0
-      taken[index++] = sequence
+      const high = this.#highs[slot] ?? 0
+      const bucket = high >>> BUCKET_SHIFT
+      const end = ends[bucket] ?? 0
+      entries[end * ENTRY_WORDS] = high
+      entries[end * ENTRY_WORDS + 1] = this.#lows[slot] ?? 0
+      entries[end * ENTRY_WORDS + 2] = sequence
+      ends[bucket] = end + 1
     }
-    const order = sortedOrder(highs, lows)
-    for (const position of order) {
-      visit(highs[position] ?? 0, lows[position] ?? 0, taken[position] ?? 0)
+    for (let bucket = 0; bucket < BUCKETS; bucket++) {
+      sortEntries(entries, starts[bucket] ?? 0, ends[bucket] ?? 0)
     }
+    for (let word = 0; word < entries.length; word += ENTRY_WORDS) {
+      visit(entries[word] ?? 0, entries[word + 1] ?? 0, entries[word + 2] ?? 0)
+    }
+  }
+
+  /** Where the entries of each bucket begin, in the order of the first bits of the fingerprint. */
+  #bucketStarts(): Uint32Array {
+    const starts = new Uint32Array(BUCKETS + 1)
+    for (let slot = 0; slot < this.#sequences.length; slot++) {
+      if (this.#sequences[slot] === 0) continue
+      const next = ((this.#highs[slot] ?? 0) >>> BUCKET_SHIFT) + 1
+      starts[next] = (starts[next] ?? 0) + 1
+    }
+    for (let bucket = 0; bucket < BUCKETS; bucket++) {
+      starts[bucket + 1] = (starts[bucket + 1] ?? 0) + (starts[bucket] ?? 0)
+    }
+    return starts
   }
 
   #grow(): void {
@@ -79,40 +105,47 @@ export class UuidTable {
   }
 }
 
-/** Positions in ascending order of (high, low): two counting passes over the high half, then ties. */
-function sortedOrder(highs: Uint32Array, lows: Uint32Array): Uint32Array {
-  const count = highs.length
-  let order = Uint32Array.from({ length: count }, (_, position) => position)
-  let next = new Uint32Array(count)
-  for (const shift of [0, 16]) {
-    const starts = new Uint32Array(65_537)
-    for (let index = 0; index < count; index++) {
-      const digit = ((highs[index] ?? 0) >>> shift) & 0xffff
-      starts[digit + 1] = (starts[digit + 1] ?? 0) + 1
-    }
-    for (let digit = 0; digit < 65_536; digit++) {
-      starts[digit + 1] = (starts[digit + 1] ?? 0) + (starts[digit] ?? 0)
-    }
-    for (let index = 0; index < count; index++) {
-      const position = order[index] ?? 0
-      const digit = ((highs[position] ?? 0) >>> shift) & 0xffff
-      const target = starts[digit] ?? 0
-      next[target] = position
-      starts[digit] = target + 1
-    }
-    ;[order, next] = [next, order]
+/** Sorts entries from `start` to `end` by (high, low), in place. */
+function sortEntries(entries: Uint32Array, start: number, end: number): void {
+  if (end - start > INSERTED_ENTRIES) {
+    sortMany(entries.subarray(start * ENTRY_WORDS, end * ENTRY_WORDS))
+    return
   }
-  sortTies(order, highs, lows)
-  return order
+  const first = start * ENTRY_WORDS
+  for (let word = first + ENTRY_WORDS; word < end * ENTRY_WORDS; word += ENTRY_WORDS) {
+    const high = entries[word] ?? 0
+    const low = entries[word + 1] ?? 0
+    const sequence = entries[word + 2] ?? 0
+    let to = word
+    while (to > first && isBehind(entries, to - ENTRY_WORDS, high, low)) {
+      const from = to - ENTRY_WORDS
+      entries[to] = entries[from] ?? 0
+      entries[to + 1] = entries[from + 1] ?? 0
+      entries[to + 2] = entries[from + 2] ?? 0
+      to = from
+    }
+    entries[to] = high
+    entries[to + 1] = low
+    entries[to + 2] = sequence
+  }
 }
 
-function sortTies(order: Uint32Array, highs: Uint32Array, lows: Uint32Array): void {
-  const byLow = (a: number, b: number): number => (lows[a] ?? 0) - (lows[b] ?? 0)
-  let start = 0
-  for (let index = 1; index <= order.length; index++) {
-    const isSame = index < order.length && highs[order[index] ?? 0] === highs[order[start] ?? 0]
-    if (isSame) continue
-    if (index - start > 1) order.subarray(start, index).sort(byLow)
-    start = index
+/** Whether the entry at a word comes behind a fingerprint. */
+function isBehind(entries: Uint32Array, word: number, high: number, low: number): boolean {
+  const other = entries[word] ?? 0
+  return other > high || (other === high && (entries[word + 1] ?? 0) > low)
+}
+
+/** The same for many entries, as only events that share a uuid make them. */
+function sortMany(entries: Uint32Array): void {
+  const copy = entries.slice()
+  const places = Uint32Array.from(
+    { length: copy.length / ENTRY_WORDS },
+    (_, index) => index * ENTRY_WORDS,
+  )
+  const word = (place: number): number => copy[place] ?? 0
+  places.sort((a, b) => word(a) - word(b) || word(a + 1) - word(b + 1) || a - b)
+  for (const [index, place] of places.entries()) {
+    entries.set(copy.subarray(place, place + ENTRY_WORDS), index * ENTRY_WORDS)
   }
 }

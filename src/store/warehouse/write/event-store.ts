@@ -17,6 +17,7 @@ import type {
 } from '../../../ports/warehouse.ts'
 import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
 import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
+import type { PersonEvent } from '../../../rules/persons/person-world.ts'
 import { DeadLetters } from '../../aside/dead-letters.ts'
 import { DroppedWriter } from '../../aside/dropped-events.ts'
 import { WarningLog } from '../../aside/warning-log.ts'
@@ -50,7 +51,7 @@ export interface EventStoreOptions
   extends Omit<SegmentWriterOptions, 'environment' | 'distinctIds' | 'countersOf' | 'projectIds'> {
   readonly dataDir: string
   readonly isFlushDeferred?: boolean
-  readonly distinctIdCacheMax?: number
+  readonly distinctIdCacheBytesMax?: number
   readonly personCacheMax?: number
   readonly warningLinesMax?: number
   /** Where events rest; default segments in the same environment. */
@@ -102,11 +103,12 @@ export class EventStoreWriter {
     })
     const { tables } = this.#environment
     this.#tables = tables
-    this.#distinctIds = new DistinctIds(tables, options.distinctIdCacheMax)
+    this.#distinctIds = new DistinctIds(tables, options.distinctIdCacheBytesMax)
     this.#persons = new PersonStore(
       tables,
       this.#distinctIds,
       (projectId) => this.#countersOf(projectId).distinctIds,
+      options.onDamage ?? (() => undefined),
       options.personCacheMax,
     )
     this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
@@ -156,10 +158,14 @@ export class EventStoreWriter {
    * Nothing is added yet.
    */
   admit(input: EventIdentity): Admission | null {
-    const { event, projectId } = input
+    const { event, projectId, cells } = input
     this.#touch(projectId)
-    const distinctId = this.#distinctIds.idOf(projectId, event.distinctId, this.#lastDistinctId)
-    return this.warehouse.admit(input, distinctId, this.#distinctIds.wasAdded)
+    const ids = this.#distinctIds
+    const lastId = this.#lastDistinctId
+    const distinctId = cells
+      ? ids.idOfEvent(projectId, event, cells, lastId)
+      : ids.idOf(projectId, event.distinctId, lastId)
+    return this.warehouse.admit(input, distinctId, ids.wasAdded)
   }
 
   /** The second half, as `WarehouseWriter.append`. */
@@ -187,12 +193,10 @@ export class EventStoreWriter {
    * The persons of a project; changes are stored with the next commit. They know the distinct_id of an event
    * that was admitted without looking it up.
    */
-  persons(projectId: number, distinctId?: string, admission?: Admission): ProjectPersons {
+  persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
     const persons = this.#persons.project(projectId)
-    if (distinctId !== undefined && admission !== undefined) {
-      persons.setCurrent(distinctId, admission.distinctId)
-    }
+    persons.ids.setCurrent(event ?? null, admission?.distinctId ?? 0)
     return persons
   }
 
