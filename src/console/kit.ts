@@ -5,7 +5,7 @@
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
-export { type Loaded, useGet, useLoaded } from './base/loaded.ts'
+export { useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
 export {
   askQuery,

@@ -157,12 +157,7 @@ function Sharing() {
         const { enabled = false, access_token: token } = shared as { enabled?: boolean; access_token?: string | null }
         return (
           <>
-            <Check
-              isSwitch
-              label="Whoever has the link sees the numbers"
-              value={enabled}
-              change={(is) => void set(is)}
-            />
+            <Check isSwitch label="Whoever has the link sees the numbers" value={enabled} change={set} />
             {enabled && token && (
               <Form action="New link" submit={renew}>
                 <Command text={`${location.origin}/shared/${token}`} />

@@ -81,7 +81,7 @@ function OnOff({ flag: { id, key, active, can_edit: canEdit } }: { flag: Flag })
     act(patch('project/feature_flags/{id}/', { id }, { active: is }), `${key} is ${is ? 'on' : 'off'}.`)
   const isDisabled = !(canEdit && may('feature_flag:write'))
   const label = `${key} is on`
-  return <Check isSwitch isQuiet {...{ isDisabled, label }} value={active} change={(is) => void set(is)} />
+  return <Check isSwitch isQuiet {...{ isDisabled, label }} value={active} change={set} />
 }
 
 /** How far a flag reaches: the largest share that one of its conditions lets through. */

@@ -108,6 +108,7 @@ function Retention({ kept }: { kept: Shapes['EventRetention'] }) {
     const days = words === '' ? null : Number(words)
     const found = await put('project/retention/', {}, { ...bodyOf(days), dry_run: true })
     setPlan({ days, events: 'events' in found && typeof found.events === 'number' ? found.events : 0 })
+    return false
   }
   async function keep() {
     await put('project/retention/', {}, bodyOf(plan?.days ?? null))

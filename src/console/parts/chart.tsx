@@ -81,7 +81,7 @@ function rowsOf(labels: readonly string[], lines: readonly Line[]): readonly obj
   const names = lines.map(({ label }, place) => (isFirst(label, place) ? label : `${label} ${place + 1}`))
   return labels.map((when, index) => {
     const numbers = lines.map(({ data }, place) => [names[place], data[index]])
-    return { when, ...Object.fromEntries(numbers) }
+    return Object.fromEntries([['when', when], ...numbers]) as object
   })
 }
 

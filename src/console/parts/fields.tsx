@@ -1,6 +1,6 @@
 /** Controls: buttons, and fields with their labels. */
 import type { ComponentChildren, ComponentProps } from 'preact'
-import { useId } from 'preact/hooks'
+import { useEffect, useId, useState } from 'preact/hooks'
 
 /** A small button. */
 export function Button({ press, ...props }: ComponentProps<'button'> & { press: () => unknown }) {
@@ -117,16 +117,28 @@ export interface CheckLook {
   readonly isQuiet?: boolean
 }
 
-/** Something that is or is not. */
-export function Check({ label, isSwitch, isDisabled, isQuiet, value, change }: CheckLook & Changing<boolean>) {
+interface CheckProps extends CheckLook {
+  readonly value: boolean
+  /** What takes its time answers false where it failed. */
+  readonly change: (value: boolean) => unknown
+}
+
+/** Something that is or is not. It shows what was chosen before `value` does, unless `change` fails. */
+export function Check({ label, isSwitch, isDisabled, isQuiet, value, change }: CheckProps) {
+  const [chosen, setChosen] = useState<boolean | null>(null)
+  useEffect(() => setChosen(null), [value])
+  async function choose(is: boolean) {
+    setChosen(is)
+    if ((await change(is)) === false) setChosen(null)
+  }
   return (
     <label class={isSwitch ? 'check switch' : 'check'}>
       <input
         type="checkbox"
         role={isSwitch ? 'switch' : undefined}
-        checked={value}
+        checked={chosen ?? value}
         disabled={isDisabled ?? false}
-        onChange={(event) => change(event.currentTarget.checked)}
+        onChange={(event) => void choose(event.currentTarget.checked)}
       />
       <span class={isQuiet ? 'unseen' : ''}>{label}</span>
     </label>

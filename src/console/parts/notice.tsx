@@ -89,13 +89,15 @@ export function say(words: string): void {
   }, TOAST_MS)
 }
 
-/** Does what has no form, and says how it ended; the page asks again for what it shows. */
-export async function act(work: Promise<unknown>, done: string): Promise<void> {
-  await work.then(
-    () => say(done),
-    ({ message }) => say(String(message)),
+/** Does what has no form, and says how it ended; the page asks again for what it shows. False: it failed. */
+export async function act(work: Promise<unknown>, done: string): Promise<boolean> {
+  const failure = await work.then(
+    () => null,
+    ({ message }) => String(message),
   )
+  say(failure ?? done)
   changed()
+  return failure === null
 }
 
 /** Where `say` shows. Once on the page. */

@@ -26,7 +26,11 @@ export function Explain({ flag }: { flag: Flag }) {
           who: { label: 'distinct_id', value: who, isRequired: true },
           groups: { label: 'Groups', value: groups, placeholder: '{"company": "acme"}' },
         }}
-        submit={async (asked) => setQuery(asked)}
+        submit={async (asked) => {
+          setQuery(asked)
+          // Nothing is changed by a question.
+          return false
+        }}
       />
       {who !== '' && <Explained id={flag.id} who={who} groups={groups} />}
     </Card>
