@@ -60,7 +60,7 @@ t.test('every slot has the name of its property', async (t) => {
   const object: Record<string, unknown> = {}
   const slots = SLOT_NAMES.flatMap((_, slot) => (slot % 2 === 0 ? [slot, slot] : []))
   applyDeltaToObject(object, JSON.stringify(slots))
-  const wanted = SLOT_NAMES.map((name, slot) => [name, slot - (slot % 2)])
+  const wanted = SLOT_NAMES.map((name, slot): [string, number] => [name, slot - (slot % 2)])
   t.strictSame(sorted(object), sorted(Object.fromEntries(wanted)))
 })
 
