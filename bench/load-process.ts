@@ -43,7 +43,8 @@ export function serveLoad(): void {
 class Generator {
   readonly #options: LoadOptions
   readonly #connections: Connection[] = []
-  readonly #idle: Connection[] = []
+  /** Open loop: those that may take a request, longest idle first. Each stands here once. */
+  readonly #idle = new Set<Connection>()
   readonly #latencies = new Samples()
   readonly #lateness = new Samples()
   readonly #statuses = new Map<number, number>()
@@ -62,6 +63,7 @@ class Generator {
   #startedAtMs = 0
   #windowStartMs = Number.POSITIVE_INFINITY
   #windowEndMs = Number.POSITIVE_INFINITY
+  #isStarted = false
   #isStopped = false
   #usageAtStart: Usage = NO_USAGE
   #usageAtEnd: Usage = NO_USAGE
@@ -101,10 +103,9 @@ class Generator {
     if (warmupSeconds === 0) this.#openWindow()
     else setTimeout(() => this.#openWindow(), warmupSeconds * 1000)
     setTimeout(() => this.#closeWindow(), (warmupSeconds + seconds) * 1000)
-    if (requestsPerSecond === null) {
-      for (const connection of this.#connections) this.#sendNext(connection)
-    } else {
-      this.#idle.push(...this.#connections)
+    this.#isStarted = true
+    for (const connection of this.#connections) this.#release(connection)
+    if (requestsPerSecond !== null) {
       startTicker(requestsPerSecond, () => this.#tick(requestsPerSecond))
     }
   }
@@ -139,6 +140,11 @@ class Generator {
     this.#finishIfDone()
   }
 
+  /** Called by a connection that the server closed between two requests. */
+  closed(connection: Connection): void {
+    this.#idle.delete(connection)
+  }
+
   /** Called by a connection that was cut off in the middle of a request. */
   lost(): void {
     this.#inFlight--
@@ -151,12 +157,17 @@ class Generator {
     this.#release(connection)
   }
 
+  /**
+   * Gives a connection its next request. One that the server closed while it was idle opens anew and is
+   * released again: it may not take two requests at once, nor any before the start.
+   */
   #release(connection: Connection): void {
+    if (!this.#isStarted || !connection.isFree) return
     if (this.#options.requestsPerSecond === null) this.#sendNext(connection)
     else if (this.#waitingHead < this.#waiting.length) {
       const intendedAtMs = this.#waiting[this.#waitingHead++] ?? 0
       this.#send(connection, intendedAtMs)
-    } else this.#idle.push(connection)
+    } else this.#idle.add(connection)
   }
 
   #sendNext(connection: Connection): void {
@@ -187,9 +198,10 @@ class Generator {
     while (this.#sent < limit) {
       const intendedAtMs = this.#startedAtMs + (this.#sent * 1000) / requestsPerSecond
       this.#sent++
-      const connection = this.#idle.shift()
+      const [connection] = this.#idle
       if (connection === undefined) this.#waiting.push(intendedAtMs)
       else {
+        this.#idle.delete(connection)
         if (intendedAtMs >= this.#windowStartMs)
           this.#lateness.add(performance.now() - intendedAtMs)
         this.#send(connection, intendedAtMs)
@@ -269,6 +281,7 @@ class Connection {
   /** An answer that came before its request was written; the server gave up reading. */
   #early: Answer | null = null
   #templateIndex = -1
+  #isOpen = false
   #isBusy = false
   intendedAtMs = 0
 
@@ -294,6 +307,11 @@ class Connection {
     return template
   }
 
+  /** It is open and no request is in flight on it. */
+  get isFree(): boolean {
+    return this.#isOpen && !this.#isBusy
+  }
+
   nextTemplate(): RequestTemplate {
     this.#templateIndex = (this.#templateIndex + 1) % this.#templates.length
     return this.template
@@ -309,7 +327,10 @@ class Connection {
       onread: { buffer: this.#buffer, callback: (size) => this.#take(size) },
     })
     this.#socket = socket
-    socket.once('connect', onOpen)
+    socket.once('connect', () => {
+      this.#isOpen = true
+      onOpen()
+    })
     // The close event follows and does the work.
     socket.on('error', () => {})
     socket.on('close', () => this.#closed(socket))
@@ -319,6 +340,7 @@ class Connection {
   reopen(): void {
     const socket = this.#socket
     this.#socket = null
+    this.#isOpen = false
     socket?.destroy()
     this.open(() => this.#generator.reopened(this))
   }
@@ -351,6 +373,7 @@ class Connection {
 
   #closed(socket: Socket): void {
     if (socket !== this.#socket) return
+    this.#isOpen = false
     if (this.#early !== null) {
       this.#done({ ...this.#early, isClosing: true })
       return
@@ -358,6 +381,7 @@ class Connection {
     const wasBusy = this.#isBusy
     this.#isBusy = false
     if (wasBusy) this.#generator.lost()
+    else this.#generator.closed(this)
     if (this.#generator.isStopped) return
     setTimeout(() => this.open(() => this.#generator.reopened(this)), RECONNECT_MS)
   }

@@ -170,7 +170,7 @@ class RunningDaemon implements Daemon {
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     this.#pool = new WorkerPool({
-      threads: threadSettings(settings, this.#damage.shared, this.#load.shared),
+      threads: threadSettings(settings, this.#damage.shared),
       ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
       onDeath: (death) => this.#died(death),
     })
@@ -222,7 +222,6 @@ class RunningDaemon implements Daemon {
     const front = createFront({
       ...{ ...parts, metrics: this.#metrics, budget: this.#budget },
       ...{ queries: this.#pool.queries, directory: this.#directory },
-      onPublicRequest: () => this.#load.came(),
     })
     this.#limits = front.limits
     this.#sessions = front.sessions

@@ -148,7 +148,7 @@ export class AnalyticWorkload {
     this.#firstSeconds = new Uint32Array(persons)
     this.#shares = cumulativeShares()
     const open = Math.max(1, Math.round(STEP_SECONDS / this.#secondsPerEvent))
-    this.#sessions = Array.from({ length: open }, () => this.#newSession())
+    this.#sessions = Array.from({ length: open }, () => this.#newSession(this.#startSeconds))
   }
 
   next(): WorkloadEvent {
@@ -183,25 +183,27 @@ export class AnalyticWorkload {
   #sessionAt(now: number): Session {
     for (;;) {
       const index = this.#below(this.#sessions.length)
-      if (this.#random() * this.#eventsPerSession < 1) this.#sessions[index] = this.#newSession()
+      if (this.#random() * this.#eventsPerSession < 1) {
+        this.#sessions[index] = this.#newSession(now)
+      }
       const session = at(this.#sessions, index)
       if ((this.#lastSeconds[session.person] ?? 0) < now) return session
-      this.#sessions[index] = this.#newSession()
+      this.#sessions[index] = this.#newSession(now)
     }
   }
 
-  #newSession(): Session {
-    const id = this.#sessionId()
+  #newSession(startSeconds: number): Session {
+    const id = this.#sessionId(startSeconds)
     return { person: this.#nextPerson(), channel: this.#pick(CHANNELS), id }
   }
 
-  /** A UUID of version 7. */
-  #sessionId(): string {
-    const digits = (count: number) =>
-      this.#below(16 ** count)
-        .toString(16)
-        .padStart(count, '0')
-    return `${digits(8)}-${digits(4)}-7${digits(3)}-8${digits(3)}-${digits(6)}${digits(6)}`
+  /** A UUID of version 7, with the time of the start, as SDKs make it. */
+  #sessionId(startSeconds: number): string {
+    const hex = (number: number, digits: number) => number.toString(16).padStart(digits, '0')
+    const drawn = (digits: number) => hex(this.#below(16 ** digits), digits)
+    const time = hex(startSeconds * 1000 + this.#below(1000), 12)
+    const [early, late] = [time.slice(0, 8), time.slice(8)]
+    return `${early}-${late}-7${drawn(3)}-8${drawn(3)}-${drawn(6)}${drawn(6)}`
   }
 
   /** Somebody new, or one of those who came early or late: some come far more often than others. */

@@ -7,7 +7,6 @@ import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
 import { REMEMBERED_QUERY_UNITS_MAX } from '../../src/engine/threads/limits.ts'
 import { DividedQueries } from '../../src/engine/threads/queries/divided-queries.ts'
-import { FrontWatch } from '../../src/engine/threads/queries/front-watch.ts'
 import {
   type MergeOutcome,
   mergeQuery,
@@ -246,8 +245,7 @@ class CountedParts extends RememberedParts {
 /** What a thread for analytics has. */
 function toolsOf(reader: EventReader): LongTools & { readonly remembered: CountedParts } {
   const remembered = new CountedParts()
-  const front = new FrontWatch(new Int32Array(1))
-  const stores = { warehouse: reader, reader, queryMsMax: 60_000, remembered, front }
+  const stores = { warehouse: reader, reader, queryMsMax: 60_000, remembered }
   const cancelled = new Int32Array(1)
   return { stores: stores as unknown as LongTools['stores'], cancelled, remembered }
 }

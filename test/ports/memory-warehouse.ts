@@ -219,6 +219,7 @@ export class MemoryWarehouse implements Warehouse {
         of(request.projectId).scanPieces(request, visit)
       },
       extent: (projectId) => of(projectId).extent(),
+      eventsWithin: (projectId) => of(projectId).eventsWithin(),
       valuesAt: (projectId, sequences, values) =>
         of(projectId).valuesAt(projectId, sequences, values),
       remembered: (_projectId, _name, make) => make(),

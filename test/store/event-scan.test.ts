@@ -255,7 +255,7 @@ function compare(t: Test, reader: EventReader, deleted: Deleted = new Map()): vo
       byPerson(memory.createdWithin(...range)),
     )
   }
-  const { lastPerson } = scanner.extent(1, null)
+  const { lastPerson } = scanner.extent(1)
   const everybody = [...new Set(scanner.scan(BASE).persons)]
   const visitors = everybody.filter((person) => person >= scanner.firstPersonless(1))
   t.ok(visitors.length > 3 && everybody.every((person) => person <= lastPerson))

@@ -13,17 +13,10 @@ const WINDOW_MS = 50
 
 /** Looks at the event loop of the thread that makes it, and at what it commits. */
 export class FrontLoad {
-  /** Shared with threads that give way to the front: the requests of SDKs that have come, modulo 2^32. */
-  readonly shared = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   #before = performance.eventLoopUtilization()
   #requests = 0
   #commits = 0
   #isBusy = false
-
-  /** Notes a request of an SDK. */
-  came(): void {
-    this.shared[0] = (this.shared[0] ?? 0) + 1
-  }
 
   /** Notes a commit that so many requests shared. */
   committed(requests: number): void {

@@ -9,7 +9,7 @@ import {
 } from '../../rules/analytics/analytics.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
 import type { LongTools } from './call-kinds.ts'
-import { queryLimits } from './queries/front-watch.ts'
+import { queryLimits } from './queries/query-limits.ts'
 
 /** Runs a question to its end. Throws `ServiceError` as `AnalyticQueries.analyse` rejects. */
 export function runAnalytics(
@@ -17,7 +17,7 @@ export function runAnalytics(
     stores,
     cancelled,
   }: Pick<LongTools, 'cancelled'> & {
-    readonly stores: Pick<LongTools['stores'], 'reader' | 'warehouse' | 'queryMsMax' | 'front'>
+    readonly stores: Pick<LongTools['stores'], 'reader' | 'warehouse' | 'queryMsMax'>
   },
   query: AnalyticQuery,
 ): AnalyticAnswer {

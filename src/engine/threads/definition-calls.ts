@@ -17,7 +17,7 @@ import {
 import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
 import { LONG_WEIGHT, type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { requireWanted } from './pages.ts'
-import { queryLimits } from './queries/front-watch.ts'
+import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
 /** Which part of a list. */

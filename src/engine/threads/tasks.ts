@@ -48,8 +48,6 @@ export interface ThreadSettings {
   readonly openWrites?: Int32Array
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
-  /** Shared by all threads: the requests of SDKs that have come, modulo 2^32. */
-  readonly frontRequests?: Int32Array
   /** Shared by all threads: the last block of the log that was appended, once there is one. */
   readonly logReach?: BigInt64Array
 }
@@ -74,11 +72,7 @@ export interface EnrichmentSettings {
  * What the settings of the daemon say to its threads, with the memory that it shares with them; all threads of a
  * daemon get the same object.
  */
-export function threadSettings(
-  settings: Settings,
-  damageCount: Int32Array,
-  frontRequests: Int32Array,
-): ThreadSettings {
+export function threadSettings(settings: Settings, damageCount: Int32Array): ThreadSettings {
   const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
@@ -90,7 +84,6 @@ export function threadSettings(
     logLevel: settings.logLevel,
     logFormat: settings.logFormat,
     damageCount,
-    frontRequests,
     logReach: new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT)),
   }
 }

@@ -11,7 +11,6 @@ import type { DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
-import { FrontWatch } from './queries/front-watch.ts'
 import { RememberedParts } from './queries/remembered-parts.ts'
 import type { ThreadSettings } from './tasks.ts'
 
@@ -49,14 +48,12 @@ export class ThreadStores {
   readonly settings: ThreadSettings
   /** Of queries. */
   readonly remembered = new RememberedParts()
-  readonly front: FrontWatch
   readonly #wiring: ReadWiring
   readonly #damage: DamageReports
   readonly #open = new Map<string, Closable>()
 
   constructor(settings: ThreadSettings, wiring: ReadWiring, damage: DamageReports) {
     this.settings = settings
-    this.front = new FrontWatch(settings.frontRequests ?? new Int32Array(1))
     this.#wiring = wiring
     this.#damage = damage
   }

@@ -28,7 +28,6 @@ export interface FrontOptions {
   /** Where the files of the console are; default: where the build puts them. */
   readonly consoleFolder: URL | undefined
   readonly directory: ConsoleSessionsOptions['directory']
-  readonly onPublicRequest: () => void
 }
 
 /** A server without routes, the limits that public routes count projects with, and the console's sessions. */
@@ -52,7 +51,6 @@ export function createFront(options: FrontOptions): {
     clock,
     metrics,
     budget,
-    onPublicRequest: options.onPublicRequest,
     connectionsMax: connectionsMaxOf(settings),
     audit: { record: (entry) => trail.record(entry), clock, trustedProxies },
     limits,

@@ -54,6 +54,8 @@ export interface LargeBody {
   readonly parts: readonly Uint8Array[]
   /** Its memory is kept anyway, and not counted. */
   readonly isShared: boolean
+  /** Its memory is written again afterwards: what the socket does not take at once is copied. */
+  readonly isReused: boolean
   /** The connection is closed behind it; then it must not be started from a handler of the library. */
   readonly isCut: boolean
 }
@@ -63,11 +65,15 @@ export class LargeAnswer extends PacedAnswer {
   readonly #body: LargeBody
   readonly #bytes: number
   #headBytes = 0
+  /** What is left to write, and where in the body it begins. */
+  #parts: readonly Uint8Array[]
+  #partsAt = 0
 
   constructor(exchange: Exchange, status: number, body: LargeBody) {
     super(exchange, status)
     this.#body = body
     this.#bytes = body.parts.reduce((sum, part) => sum + part.length, 0)
+    this.#parts = body.parts
   }
 
   start(writeHead: WriteHead): void {
@@ -85,10 +91,23 @@ export class LargeAnswer extends PacedAnswer {
 
   #begin(): void {
     if (this.#write(0)) return
-    this.heldBytes = this.#body.isShared ? 0 : this.#bytes
+    if (this.#body.isReused) this.#keepRest()
+    this.heldBytes = this.#body.isShared ? 0 : this.#bytes - this.#partsAt
     this.exchange.owner.waiting.add(this)
     this.wait()
     this.exchange.response.onWritable((offset) => this.#resume(offset))
+  }
+
+  /** Copies what the first call has not taken. */
+  #keepRest(): void {
+    const taken = this.exchange.response.getWriteOffset() - this.#headBytes
+    let end = 0
+    this.#parts = this.#parts.flatMap((part) => {
+      const begin = end
+      end += part.length
+      return end <= taken ? [] : [Buffer.from(part.subarray(Math.max(0, taken - begin)))]
+    })
+    this.#partsAt = taken
   }
 
   /** Called when the client has read something. False asks to be called again. */
@@ -103,12 +122,12 @@ export class LargeAnswer extends PacedAnswer {
   /** Writes from a position of the body on; true when everything is out. */
   #write(start: number): boolean {
     const { response } = this.exchange
-    const { parts, isCut } = this.#body
+    const { isCut } = this.#body
     // The length in the head is that of the first call. One byte more keeps the answer from being complete
     // for the library, which would go on to the next request: it cannot close behind a body in steps.
     const endBytes = isCut ? this.#bytes + 1 : this.#bytes
-    let end = 0
-    for (const part of parts) {
+    let end = this.#partsAt
+    for (const part of this.#parts) {
       const begin = end
       end += part.length
       if (end <= start) continue

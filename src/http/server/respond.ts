@@ -41,7 +41,7 @@ export interface Answer {
   readonly contentType: string
   readonly body: AnswerBody
   /** The memory of the body is written again as soon as `send` returns. */
-  readonly isBodyReused?: true
+  readonly isBodyReused?: boolean
   /** The body is kept for everybody: that it waits for a reader costs no memory. */
   readonly isShared?: true
   readonly headers?: readonly Header[]
@@ -147,7 +147,7 @@ export function send(exchange: Exchange, answer: Answer): void {
   exchange.isAnswerDelayed = true
   const isReused = answer.isBodyReused === true && answer.body instanceof Uint8Array
   const body = isReused ? Buffer.from(answer.body) : answer.body
-  setImmediate(() => write(exchange, { ...answer, body, closing: 'cut' }))
+  setImmediate(() => write(exchange, { ...answer, body, isBodyReused: false, closing: 'cut' }))
 }
 
 function write(exchange: Exchange, answer: Answer): void {
@@ -223,9 +223,9 @@ function sendLarge(
     write(exchange, refusalOf(exchange, refusal('answers_full'), answer.closing ?? 'keep'))
     return
   }
-  const kept = answer.isBodyReused === true ? parts.map((part) => Buffer.from(part)) : parts
+  const isReused = answer.isBodyReused === true
   const isCut = answer.closing === 'cut'
-  const large = new LargeAnswer(exchange, answer.status, { parts: kept, isShared, isCut })
+  const large = new LargeAnswer(exchange, answer.status, { parts, isShared, isReused, isCut })
   large.start(() => writeLongHead(exchange, answer))
 }
 

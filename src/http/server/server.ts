@@ -65,8 +65,6 @@ export interface HttpServerOptions {
   readonly log: { error(fields: object, message: string): void }
   readonly clock: Clock
   readonly metrics: ServiceMetrics
-  /** A request to a public route has come. */
-  readonly onPublicRequest?: (() => void) | undefined
   /** For the bodies of private routes. */
   readonly budget: BodyBudget
   /** Open connections; a further one is closed at once. Stay below the limit of open files. */
@@ -289,7 +287,6 @@ export class HttpServer implements ExchangeOwner {
       startedAtMs: isTimed ? this.#options.clock.monotonic() : -1,
     }
     const exchange = new Exchange(options, head)
-    if (isPublic) this.#options.onPublicRequest?.()
     this.#requestsInProgress++
     this.#options.metrics.httpRequestsInProgress.value = this.#requestsInProgress
     response.onAborted(() => {

@@ -49,6 +49,12 @@ export interface DateRange {
   readonly toMs: number
 }
 
+/** The range of all events. */
+export const ALWAYS: DateRange = {
+  fromMs: Number.NEGATIVE_INFINITY,
+  toMs: Number.POSITIVE_INFINITY,
+}
+
 const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
 const HOUR_MS = 3_600_000
 /** A date, or a moment, as ISO 8601 writes it; its groups are those that `dateParts` takes. */

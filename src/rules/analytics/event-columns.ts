@@ -157,10 +157,8 @@ export interface EventColumns {
   readonly values: readonly ValueColumn[]
 }
 
-/** What lies in a range, and in which state of the store. */
+/** In which state of the store the events of a project are seen, and whose they are. */
 export interface EventExtent {
-  /** Events at most. */
-  readonly events: number
   /** Scans of the same state find the same, in parts or as a whole. */
   readonly state: string
   /** The largest P who owns anything, or number of a distinct_id without a person; 0: nobody does. */
@@ -188,8 +186,10 @@ export interface EventScanner {
    * all events, and what is computed of a piece finds it in the cache of the processor. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
-  /** How much a scan of a range looks at. Cheap, but for the owners, which are read after each commit. */
-  extent(projectId: number, range: DateRange | null): EventExtent
+  /** Cheap, but for owners that have changed, which are read again. */
+  extent(projectId: number): EventExtent
+  /** Events that a scan of a range looks at, at most. Cost: some ns for each segment. */
+  eventsWithin(projectId: number, range: DateRange): number
   /**
    * Values of the events at places in the order of arrival, which ascend; none for an event that is not
    * there. Not of `person_property`. Cost: linear in the places and in the segments that hold them.

@@ -235,7 +235,7 @@ function bitsOf(plan: LifecyclePlan, shard: QueryShard): PersonBits {
 function createdBits(plan: LifecyclePlan, { scanner, context }: QueryShard): PersonBits {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   if (isEmpty) return []
-  const { lastPerson } = scanner.extent(context.projectId, null)
+  const { lastPerson } = scanner.extent(context.projectId)
   const created = scanner.createdWithin(context.projectId, scanned.fromMs, scanned.toMs + 1)
   return bitsOfEvents(created, periods, lastPerson)
 }

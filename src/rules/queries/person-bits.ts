@@ -26,7 +26,7 @@ export function scanPersonBits(
   scan: QueryScan,
   periods: Periods | null,
 ): readonly PersonBits[] {
-  const { lastPerson } = shard.scanner.extent(shard.context.projectId, null)
+  const { lastPerson } = shard.scanner.extent(shard.context.projectId)
   const count = periods?.count ?? 1
   const found = scan.series.map(() => new BitRows(count, wordsOf(lastPerson)))
   const onlyOf = (within: DateRange) => (periods === null ? 0 : onlyPeriod(periods, within))

@@ -42,3 +42,5 @@ export const WRITER_PERSONS_MAX = 50_000
 export const NAMED_ACTORS_MAX = 100_000
 /** UTF-16 units of all names of properties of persons or groups. Further names: not listed. */
 export const PROPERTY_NAMES_UNITS_MAX = 8 * 1024 * 1024
+/** Stretches of 256 distinct_ids with owners that changed lately, which a project notes. More: whoever reads owners reads all of them again. */
+export const OWNER_CHUNKS_NOTED_MAX = 64

@@ -9,12 +9,14 @@
  * their person was deleted.
  */
 import { bytesOf } from '../lmdb/codec.ts'
-import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
-import { entriesOf, load, store } from '../lmdb/records.ts'
+import { type EventTables, pairKey } from '../lmdb/keys.ts'
+import { load, store } from '../lmdb/records.ts'
+import { OWNER_CHUNKS_NOTED_MAX } from './limits.ts'
 import { NUMBER_BYTES, numberBytes } from './person-records.ts'
 
-const CHUNK_WORDS = 256
-const CHUNK_BYTES = CHUNK_WORDS * 4
+/** How many D one record tells the owners of. */
+export const OWNER_CHUNK_WORDS = 256
+const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
 /** The largest P. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
 const SEPARATED = 0x4000_0000
@@ -46,90 +48,13 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
   return since?.readUInt32LE() ?? 0
 }
 
-/**
- * Who owns which distinct_ids of a project: `ownerOf` as an array. A D that belongs to nobody counts as a
- * person of its own, with a number like a P: from `firstPersonless` on, in the order of D.
- */
-export interface OwnerTable {
-  /** P or number of each D; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
-  readonly words: Uint32Array
-  /** The largest D. */
-  readonly lastDistinctId: number
-  /** The largest P or number among the owners. */
-  readonly lastPerson: number
-  /** See `firstPersonlessBehind`. */
-  readonly firstPersonless: number
-  /** D of each number from `firstPersonless` on. */
-  readonly personless: Uint32Array
-  /** S up to which events of such a D belong to nobody; empty: all events belong to somebody. */
-  readonly since: ReadonlyMap<number, number>
-}
-
-/** A bit in `OwnerTable.words`. */
-export const OWNER_HAS_SINCE = 0x8000_0000
-/** The other bits: the P or number of the owner. */
-export const OWNER_BITS = 0x7fff_ffff
-
-/**
- * The number of the first D without a person: the power of two behind the newest P. What is computed of
- * events is remembered by these numbers, and new persons must not move them; this way they move only when
- * a project has twice as many persons, and lists by number have at most as many gaps as entries.
- */
-function firstPersonlessBehind(newestPerson: number): number {
-  return 2 ** (32 - Math.clz32(newestPerson))
-}
-
-/**
- * All owners of a project, whose newest P and D are given. Cost: about 2 ns for each D. Throws
- * `DamagedRecordError`.
- */
-export function loadOwnerTable(
-  tables: OwnerTables,
-  projectId: number,
-  lastDistinctId: number,
-  newestPerson: number,
-): OwnerTable {
-  const words = new Uint32Array(lastDistinctId + CHUNK_WORDS)
-  const bytes = bytesOf(words)
-  const range = keysOf(projectId)
-  for (const { key, value } of entriesOf(tables.person_owners, range, CHUNK_BYTES)) {
-    const at = numberInKey(key, 4) * CHUNK_BYTES
-    if (at < bytes.length) value.copy(bytes, at, 0, CHUNK_BYTES)
-  }
-  let lastPerson = 0
-  let owned = 0
-  for (let distinctId = 0; distinctId < words.length; distinctId++) {
-    const person = (words[distinctId] ?? 0) & PERSON_NUMBER_MAX
-    words[distinctId] = person
-    if (person > lastPerson) lastPerson = person
-    if (person > 0 && distinctId <= lastDistinctId) owned++
-  }
-  const firstPersonless = firstPersonlessBehind(newestPerson)
-  const personless = new Uint32Array(lastDistinctId - owned)
-  if (personless.length > 0) {
-    lastPerson = firstPersonless - 1
-    for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
-      if (words[distinctId] !== 0) continue
-      words[distinctId] = ++lastPerson
-      personless[lastPerson - firstPersonless] = distinctId
-    }
-  }
-  const since = new Map<number, number>()
-  for (const { key, value } of entriesOf(tables.owner_since, range, NUMBER_BYTES)) {
-    const distinctId = numberInKey(key, 4)
-    since.set(distinctId, value.readUInt32LE())
-    if (distinctId < words.length) words[distinctId] = (words[distinctId] ?? 0) | OWNER_HAS_SINCE
-  }
-  return { words, since, lastDistinctId, lastPerson, firstPersonless, personless }
-}
-
 /** The owners of a stretch of D, of which `distinctId` is one; null: none has any. Throws `DamagedRecordError`. */
 export function loadOwners(
   tables: OwnerTables,
   projectId: number,
   distinctId: number,
 ): Buffer | null {
-  return loadChunk(tables, projectId, Math.floor(distinctId / CHUNK_WORDS)) ?? null
+  return loadChunk(tables, projectId, Math.floor(distinctId / OWNER_CHUNK_WORDS)) ?? null
 }
 
 /** The P that owns a D now, or 0, by the owners of its stretch. */
@@ -138,12 +63,29 @@ export function ownerAmong(owners: Buffer | null, distinctId: number): number {
 }
 
 function wordOf(owners: Buffer | null, distinctId: number): number {
-  return owners?.readUInt32LE((distinctId % CHUNK_WORDS) * 4) ?? 0
+  return owners?.readUInt32LE((distinctId % OWNER_CHUNK_WORDS) * 4) ?? 0
 }
 
+/** The record of 256 D. Throws `DamagedRecordError`. */
 function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffer | undefined {
   return load(tables.person_owners, pairKey(projectId, chunk), CHUNK_BYTES)
 }
+
+/**
+ * Where owners have changed lately: who has read all of them reads those again, and no others. A function of the
+ * log, however it was divided into commits.
+ */
+export interface OwnerChanges {
+  /** How many changes there were. */
+  readonly count: number
+  /** The chunks of all changes behind this count are among `chunks`. */
+  readonly since: number
+  /** Pairs: D / 256, and the number of the newest change there; in the order of these. */
+  readonly chunks: readonly number[]
+}
+
+/** Of a project whose owners have never changed. */
+export const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
 /** The owners of one project in the processing thread: 4 bytes for each D that was asked for or is near one. */
 export class ProjectOwners {
@@ -152,10 +94,31 @@ export class ProjectOwners {
   readonly #chunks: (Uint32Array | undefined)[] = []
   readonly #changed = new Set<number>()
   readonly #since = new Map<number, number>()
+  /** The number of the newest change of a chunk, the oldest first. */
+  readonly #changes = new Map<number, number>()
+  #count: number
+  #changesSince: number
 
-  constructor(tables: OwnerTables, projectId: number) {
+  /** `changes`: those that are stored. */
+  constructor(tables: OwnerTables, projectId: number, changes: OwnerChanges) {
     this.#tables = tables
     this.#projectId = projectId
+    this.#count = changes.count
+    this.#changesSince = changes.since
+    const { chunks } = changes
+    for (let at = 0; at < chunks.length; at += 2) {
+      this.#changes.set(chunks[at] ?? 0, chunks[at + 1] ?? 0)
+    }
+  }
+
+  /** How many changes there were, stored or not. */
+  get changeCount(): number {
+    return this.#count
+  }
+
+  /** To be stored with what changed. */
+  get changes(): OwnerChanges {
+    return { count: this.#count, since: this.#changesSince, chunks: [...this.#changes].flat() }
   }
 
   /** The P that owns a D, or 0. No allocation. */
@@ -166,6 +129,7 @@ export class ProjectOwners {
   setOwner(distinctId: number, number: number): void {
     const word = this.#word(distinctId)
     this.#setWord(distinctId, (word & ~PERSON_NUMBER_MAX) | number)
+    this.#noteChange(distinctId >>> 8)
   }
 
   /** Whether a deletion or a split has taken D from a person at any time. */
@@ -176,6 +140,7 @@ export class ProjectOwners {
   /** Takes D from its owner and gives it to another person. */
   separate(distinctId: number, number: number): void {
     this.#setWord(distinctId, (this.#word(distinctId) & PERSONLESS) | SEPARATED | number)
+    this.#noteChange(distinctId >>> 8)
   }
 
   /** Takes D from its owner; events up to `sequence` belong to nobody for ever. */
@@ -203,7 +168,7 @@ export class ProjectOwners {
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
     for (const chunk of [...this.#changed].sort((a, b) => a - b)) {
-      const words = this.#chunks[chunk] ?? new Uint32Array(CHUNK_WORDS)
+      const words = this.#chunks[chunk] ?? new Uint32Array(OWNER_CHUNK_WORDS)
       store(this.#tables.person_owners, pairKey(this.#projectId, chunk), bytesOf(words))
     }
     for (const [distinctId, sequence] of this.#since) {
@@ -226,8 +191,19 @@ export class ProjectOwners {
     this.#changed.add(chunk)
   }
 
+  #noteChange(chunk: number): void {
+    this.#changes.delete(chunk)
+    this.#changes.set(chunk, ++this.#count)
+    if (this.#changes.size <= OWNER_CHUNKS_NOTED_MAX) return
+    for (const [oldest, change] of this.#changes) {
+      this.#changes.delete(oldest)
+      this.#changesSince = change
+      return
+    }
+  }
+
   #load(chunk: number): Uint32Array {
-    const words = new Uint32Array(CHUNK_WORDS)
+    const words = new Uint32Array(OWNER_CHUNK_WORDS)
     loadChunk(this.#tables, this.#projectId, chunk)?.copy(bytesOf(words))
     // Dense, so that the array stays one.
     while (this.#chunks.length < chunk) this.#chunks.push(undefined)

@@ -20,6 +20,7 @@ import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
 import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
+import type { OwnerChanges } from './person-owners.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
@@ -49,6 +50,8 @@ export interface PersonCounters {
   jobs: number
   /** Cohorts with a fixed list of members. */
   staticCohorts: number[]
+  /** Absent in records of older versions, which count no changes. */
+  owners?: OwnerChanges
 }
 
 /** A person as it is stored; `json` are its properties. */

@@ -24,7 +24,7 @@ import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-re
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { mayWait } from './person-changes.ts'
-import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
+import { NO_OWNER_CHANGES, PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
   INLINE_IDS_MAX,
@@ -89,7 +89,7 @@ export class ProjectPersons implements PersonWorld {
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
     this.counters = loadPersonCounters(tables.person_projects, projectId)
-    this.owners = new ProjectOwners(tables, projectId)
+    this.owners = new ProjectOwners(tables, projectId, this.counters.owners ?? NO_OWNER_CHANGES)
     this.cohorts = new ProjectCohorts(projectId, tables)
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
@@ -327,7 +327,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
-    const { projectId } = this
+    const { projectId, counters, owners } = this
     const tables = this.#tables
     for (const [uuid, number] of this.#newUuids) this.#writes.addUuid(uuid, number)
     for (const gone of this.#gone) this.#writes.remove(gone)
@@ -335,7 +335,7 @@ export class ProjectPersons implements PersonWorld {
     unsaved.sort((a, b) => a.state.number - b.state.number)
     for (const entry of unsaved) this.#writes.store(entry)
     this.#writes.finish()
-    this.owners.store()
+    owners.store()
     this.#groups.store()
     this.cohorts.store()
     this.actions.store()
@@ -350,8 +350,10 @@ export class ProjectPersons implements PersonWorld {
     }
     for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
     this.doneJobs.store()
-    if (!this.#areCountersChanged) return
-    store(tables.person_projects, numberKey(projectId), pack(this.counters))
+    const haveOwnersChanged = owners.changeCount !== (counters.owners?.count ?? 0)
+    if (haveOwnersChanged) counters.owners = owners.changes
+    if (!this.#areCountersChanged && !haveOwnersChanged) return
+    store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
   /** After a commit: everything is stored; the cache forgets when it holds more than `entriesMax`. */

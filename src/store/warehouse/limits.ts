@@ -4,6 +4,8 @@
 export const SEGMENT_ROWS_MAX = 16_384
 /** Properties of a segment that get a column of their own; further ones share one. */
 export const SEGMENT_COLUMNS_MAX = 500
+/** Stretches of 4.7 hours in which the sessions of a segment began, which its header names. More: who looks for sessions reads their ids. */
+export const SEGMENT_SESSION_STRETCHES_MAX = 64
 /** UTF-8 bytes of a property name that gets a column of its own. */
 export const SEGMENT_COLUMN_KEY_BYTES_MAX = 500
 /**

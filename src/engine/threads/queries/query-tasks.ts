@@ -4,6 +4,7 @@
  */
 import { deserialize, serialize } from 'node:v8'
 import type { RowFormat } from '../../../base/pages.ts'
+import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
 import { answerText } from '../../../rules/queries/answer.ts'
@@ -12,7 +13,7 @@ import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/qu
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
 import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
-import { queryLimits } from './front-watch.ts'
+import { queryLimits } from './query-limits.ts'
 import { wholePart } from './remembered-parts.ts'
 
 /** What a project says of its events, as it stores it. */
@@ -66,8 +67,9 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const known = remembered.again(planned, shard)
   if (known !== null) return answer(known)
   if (mayDivide) {
-    const range = kind.rangeOf?.(plan) ?? null
-    const { events, lastPerson } = shard.scanner.extent(task.projectId, range)
+    const { projectId } = task
+    const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
+    const { lastPerson } = shard.scanner.extent(projectId)
     const by = divisionOf(planned, lastPerson)
     const eventsMin = kind.isLight?.(plan) === true ? DIVIDED_LIGHT_EVENTS_MIN : DIVIDED_EVENTS_MIN
     if (by !== 'nothing' && events >= eventsMin) return { kind: 'divide', by }
@@ -83,7 +85,7 @@ export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart)
   const shard = open(tools, task, part)
   const { kind, plan } = planQuery(task.query, shard.context)
   const { scanner } = shard
-  const { state } = scanner.extent(task.projectId, null)
+  const { state } = scanner.extent(task.projectId)
   const found = serialize(kind.partial(plan, shard))
   const isLasting = !scanner.looksAtPersons
   return { state, isLasting, found: found as Uint8Array<ArrayBuffer> }
@@ -99,7 +101,7 @@ export function mergeQuery(
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
   const { scanner } = shard
-  const { state } = scanner.extent(task.projectId, null)
+  const { state } = scanner.extent(task.projectId)
   const isOfState = parts.every((part) => part.state === state)
   if (!isOfState && kind.isOfOneState === true) return { kind: 'stale' }
   const found = parts.map((part): unknown => deserialize(part.found))

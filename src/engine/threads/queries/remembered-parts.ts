@@ -3,13 +3,12 @@
  * since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { keepNewest } from '../../../base/maps.ts'
-import type { DateRange } from '../../../rules/analytics/date-range.ts'
+import { ALWAYS, type DateRange } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
 import { type QueryShard, scanShardPieces } from '../../../rules/queries/query-kind.ts'
 import { NEW_EVENTS_MAX, REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
 
-const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
 const EVERY_EVENT = { names: null, filter: null, steps: [] }
 
 type DividedShard = QueryShard & { readonly part: EventPart }
@@ -83,7 +82,7 @@ export function wholePart(
   planned: PlannedQuery,
   { context, scanner }: QueryShard,
 ): EventPart | null {
-  const { lastPerson } = scanner.extent(context.projectId, null)
+  const { lastPerson } = scanner.extent(context.projectId)
   const by = divisionOf(planned, lastPerson)
   return by === 'nothing' ? null : { by, index: 0, count: 1 }
 }
@@ -125,7 +124,7 @@ function withNewPersons(
 function personsBehind(after: number, range: DateRange | null, shard: DividedShard): Uint8Array {
   const { scanner, context } = shard
   const { fromMs, toMs } = range ?? ALWAYS
-  const marks = new Uint8Array(scanner.extent(context.projectId, null).lastPerson + 1)
+  const marks = new Uint8Array(scanner.extent(context.projectId).lastPerson + 1)
   const sequences = { after, through: Number.POSITIVE_INFINITY }
   scanShardPieces(
     { ...shard, part: { by: 'segments', index: 0, count: 1, sequences } },

@@ -38,6 +38,7 @@ import {
   writePresence,
   writeValues,
 } from './segment-values.ts'
+import { sessionStretches } from './session-stretches.ts'
 
 /** Bytes after which a group is closed: what reading one column has to decode. */
 const GROUP_BYTES = 64 * 1024
@@ -151,7 +152,8 @@ export class SegmentEncoder {
     }
     if (builder.rest.count > 0) columns.push(this.#writeColumn(builder.rest, ROLE_REST, rows))
     const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails }
-    return { ...fixed, names: counts, columns, facts: this.#writeFacts(builder) }
+    const sessions = sessionStretches(builder)
+    return { ...fixed, names: counts, columns, facts: this.#writeFacts(builder), sessions }
   }
 
   #writeColumn(column: ColumnBuilder, role: number, rows: number): ColumnEntry {

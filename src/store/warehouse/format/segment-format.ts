@@ -85,6 +85,8 @@ export interface Directory {
   readonly columns: readonly ColumnEntry[]
   /** What is known about all names (segment-names.ts); no part in a segment that does not carry it. */
   readonly facts: Part
+  /** When the sessions of its events began, judged by their ids (session-stretches.ts); null: unknown. */
+  readonly sessions: readonly number[] | null
 }
 
 /** The fixed part of a header. */
@@ -107,14 +109,15 @@ export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence'>
 
 /** The bytes of a header. */
 export function encodeHeader(span: SegmentSpan, directory: Directory): Buffer {
-  const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names, facts } = directory
+  const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails } = directory
+  const { names, facts, sessions } = directory
   const columns = directory.columns.map((column): PackedColumn => {
     const { key, role, mode, presence, count, valueCount, encoding, width, index, values } = column
     return [key, role, mode, presence, count, valueCount, encoding, width, ...index, ...values]
   })
   const rest = pack([
     ...[timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails],
-    ...[names, columns, facts],
+    ...[names, columns, facts, sessions],
   ])
   const header = Buffer.allocUnsafe(FIXED_BYTES + rest.length)
   header.writeUInt8(FORMAT_VERSION)
@@ -156,14 +159,20 @@ export function decodeSummary(
 /** The directory of a header whose checksum was checked. */
 export function decodeDirectory(header: Buffer): Directory {
   type Parts = readonly [Part, Part, Part, Part, Part, Part]
-  type PackedDirectory = readonly [...Parts, Directory['names'], readonly PackedColumn[], Part?]
+  type PackedLater = readonly [Part?, Directory['sessions']?]
+  type PackedDirectory = readonly [
+    ...Parts,
+    Directory['names'],
+    readonly PackedColumn[],
+    ...PackedLater,
+  ]
   // Written by `encodeHeader`, and unchanged since: the checksum says so.
   const packed = unpack(header.subarray(FIXED_BYTES)) as PackedDirectory
-  const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names, columns, facts] =
-    packed
+  const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, ...more] = packed
+  const [names, columns, facts = NO_PART, sessions = null] = more
   const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names }
   // Older versions wrote none.
-  return { ...fixed, columns: columns.map(decodeColumn), facts: facts ?? NO_PART }
+  return { ...fixed, columns: columns.map(decodeColumn), facts, sessions }
 }
 
 type PackedNumbers = readonly [number, number, number, number, number, number, number]

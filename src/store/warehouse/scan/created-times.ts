@@ -5,7 +5,7 @@
  */
 import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
-import { OWNER_BITS, type OwnerTable } from '../../identity/person-owners.ts'
+import { OWNER_BITS, type OwnerTable } from '../../identity/owner-table.ts'
 import { createdAtOf, loadWhole, NUMBER_BYTES } from '../../identity/person-records.ts'
 import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'

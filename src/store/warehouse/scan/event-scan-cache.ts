@@ -17,6 +17,7 @@ import {
 import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
+import { placeBehind } from './event-scan-places.ts'
 
 /** What a value costs besides its characters: an estimate. */
 const VALUE_BYTES = 24
@@ -46,6 +47,7 @@ export interface StoredSessions extends DenseColumn {
 export class ScanSegment {
   /** Names that events of it have. */
   readonly eventNames: ReadonlySet<string>
+  readonly #sessionStretches: readonly number[] | null
   /** An estimate of the memory that it takes. */
   bytes: number
   /** The number of the scan that used it last. */
@@ -69,9 +71,15 @@ export class ScanSegment {
     this.#summary = summary
     this.#sealed = sealed
     this.#view = null
-    const counts = this.#open().directory.names
+    const { names: counts, sessions } = this.#open().directory
+    this.#sessionStretches = sessions
     this.eventNames = new Set(counts.flatMap(([name, count]) => (count > 0 ? [name] : [])))
     this.bytes = SEGMENT_BYTES + sealed.length + counts.length * VALUE_BYTES
+  }
+
+  /** Whether any of its sessions may have begun in one of these stretches (session-stretches.ts). */
+  mayHoldSessions(stretches: ReadonlySet<number>): boolean {
+    return this.#sessionStretches?.some((stretch) => stretches.has(stretch)) ?? true
   }
 
   get summary(): SegmentSummary {
@@ -218,10 +226,11 @@ export class ScanCache {
     this.#scan++
     if (this.#checked.has(summaries)) return
     this.#checked.add(summaries)
-    const rowsByFirst = new Map(summaries.map(({ firstSequence, rows }) => [firstSequence, rows]))
     for (const [name, { summary, bytes }] of this.#segments) {
       if (summary.projectId !== projectId) continue
-      if (rowsByFirst.get(summary.firstSequence) === summary.rows) continue
+      const { firstSequence, rows } = summary
+      const now = summaries[placeBehind(summaries, firstSequence - 1)]
+      if (now?.firstSequence === firstSequence && now.rows === rows) continue
       this.#segments.delete(name)
       this.#bytes -= bytes
     }

@@ -17,7 +17,7 @@ import { personUuid } from '../../../rules/persons/person-uuid.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { loadGroup } from '../../identity/group-store.ts'
-import { loadOwnerTable, type OwnerTable } from '../../identity/person-owners.ts'
+import { type OwnerTable, StoredOwners } from '../../identity/owner-table.ts'
 import {
   candidateOf,
   loadPerson,
@@ -64,6 +64,7 @@ export class ProjectFacts implements ScanFacts {
   readonly #uuids: UuidPrefixes
   readonly #texts = new Map<number, string>()
   readonly #candidates = new Map<number, PersonCandidate | null>()
+  readonly #storedOwners: StoredOwners
   #owners: OwnerTable | null = null
   readonly #created: CreatedTimes
   readonly #kept = new Map<string, KeptValue>()
@@ -76,6 +77,7 @@ export class ProjectFacts implements ScanFacts {
     this.position = position
     this.#tables = tables
     this.#uuids = known.uuids
+    this.#storedOwners = known.owners
     this.sessions = known.sessions
     this.#created = known.created
   }
@@ -84,8 +86,8 @@ export class ProjectFacts implements ScanFacts {
     if (this.#owners === null) {
       const tables = this.#tables
       const lastDistinctId = loadCounters(tables.projects, this.projectId)?.distinctIds ?? 0
-      const { lastPerson } = loadPersonCounters(tables.person_projects, this.projectId)
-      this.#owners = loadOwnerTable(tables, this.projectId, lastDistinctId, lastPerson)
+      const counters = loadPersonCounters(tables.person_projects, this.projectId)
+      this.#owners = this.#storedOwners.current(tables, this.projectId, lastDistinctId, counters)
     }
     return this.#owners
   }
@@ -245,6 +247,7 @@ class UuidPrefixes {
 interface LastingFacts {
   readonly uuids: UuidPrefixes
   readonly created: CreatedTimes
+  readonly owners: StoredOwners
   readonly sessions: SessionNumbers
 }
 
@@ -266,7 +269,8 @@ export class FactCache {
     let lasting = this.#lasting.get(projectId)
     if (lasting === undefined || lasting.sessions.count > SCAN_SESSIONS_MAX) {
       const { uuids = new UuidPrefixes(), created = new CreatedTimes() } = lasting ?? {}
-      lasting = { uuids, created, sessions: new SessionNumbers() }
+      const { owners = new StoredOwners() } = lasting ?? {}
+      lasting = { uuids, created, owners, sessions: new SessionNumbers() }
     }
     const facts = new ProjectFacts(this.#tables, projectId, position, lasting)
     keepNewest(this.#lasting, projectId, lasting, SCAN_PROJECTS_MAX)

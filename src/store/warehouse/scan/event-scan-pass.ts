@@ -9,7 +9,7 @@ import type {
   EventScanRequest,
   LookedAt,
 } from '../../../rules/analytics/event-columns.ts'
-import { OWNER_BITS, OWNER_HAS_SINCE } from '../../identity/person-owners.ts'
+import { OWNER_BITS, OWNER_HAS_SINCE } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
@@ -39,6 +39,8 @@ export class Scan {
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /** 1 for each P that is asked for; null: everybody. */
   readonly #wanted: Uint8Array | null
+  /** When sessions that are asked for began; null: any. */
+  readonly #stretches: ReadonlySet<number> | null
   /** The smallest D of somebody who is asked for. */
   readonly #firstDistinctId: number
   /** Whether filters or values ask for owners. */
@@ -60,6 +62,8 @@ export class Scan {
     this.#picker = new NamePicker(this.#isOrdered)
     this.#wanted = wantedPersons(request, facts.owners)
     this.#firstDistinctId = firstDistinctId(facts.owners.words, this.#wanted)
+    const { sessions } = request
+    this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
     this.#needsOwners =
       this.#wanted !== null ||
@@ -87,6 +91,7 @@ export class Scan {
     if (!this.#series.mayMatch(segment)) return
     // A D is as old as its first event: older segments have none of it.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
+    if (this.#stretches !== null && !segment.mayHoldSessions(this.#stretches)) return
     const nameMasks = this.#series.masksOf(segment.nameRows)
     const { looksAt } = this.#request
     if (looksAt !== undefined) this.#looksAt = looksAt(within(segment.summary, this.#request))

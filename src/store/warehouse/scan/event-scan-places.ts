@@ -1,9 +1,21 @@
-/** Values of single events, found by their places in the order of arrival. */
+/** Where events are in the order of arrival: their segments, and values of single ones. */
 import type { ValueColumn } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, newCandidates } from './event-scan-filter.ts'
 import { type ValueReader, valueColumn } from './event-scan-values.ts'
+
+/** The place of the first segment, in order, that holds an event behind S; their number when none does. */
+export function placeBehind(summaries: readonly SegmentSummary[], sequence: number): number {
+  let [low, high] = [0, summaries.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const { firstSequence, rows } = summaries[middle] ?? { firstSequence: 0, rows: 0 }
+    if (firstSequence + rows - 1 > sequence) high = middle
+    else low = middle + 1
+  }
+  return low
+}
 
 /**
  * What readers find at places that ascend. `use` opens a segment and hands it on. Cost: linear in the places,

@@ -1,7 +1,7 @@
 /** What a request for a scan asks for: which segments, whose events, and filters. */
 import type { EventPart, EventScanRequest } from '../../../rules/analytics/event-columns.ts'
 import { filtersOf } from '../../../rules/filters/filter-group.ts'
-import { OWNER_BITS, type OwnerTable } from '../../identity/person-owners.ts'
+import { OWNER_BITS, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import {

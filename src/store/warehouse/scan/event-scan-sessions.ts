@@ -8,6 +8,7 @@ import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { isSessionId } from '../../../rules/analytics/session-id.ts'
+import { stretchAt, stretchOf } from '../format/session-stretches.ts'
 import type { ScanSegment, TextOf } from './event-scan-cache.ts'
 
 const ID_BYTES = 16
@@ -56,6 +57,23 @@ export class SessionNumbers {
       this.#texts[number] ??= formatUuid(bytes, number * ID_BYTES)
     }
     return this.#texts
+  }
+
+  /** The stretches in which marked sessions began (session-stretches.ts). Linear. */
+  stretchesOf(marks: Uint8Array): ReadonlySet<number> {
+    const bytes = new Uint8Array(this.#words.buffer)
+    const stretches = new Set<number>()
+    let last = -1
+    for (let number = 1; number <= this.#count; number++) {
+      if (marks[number] !== 1) continue
+      const stretch = stretchAt(bytes, number * ID_BYTES)
+      if (stretch !== last) stretches.add(stretch)
+      last = stretch
+    }
+    for (const [text, number] of this.#byText) {
+      if (marks[number] === 1) stretches.add(stretchOf(text))
+    }
+    return stretches
   }
 
   /** The sessions of a segment; new ones get numbers. Linear, but known when it is asked for again. */

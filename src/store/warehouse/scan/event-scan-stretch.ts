@@ -3,7 +3,7 @@
  * decides. Most questions spend most of their time here.
  */
 
-import { OWNER_BITS, OWNER_HAS_SINCE, type OwnerTable } from '../../identity/person-owners.ts'
+import { OWNER_BITS, OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 

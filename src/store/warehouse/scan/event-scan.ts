@@ -26,13 +26,12 @@ import { SCAN_ROWS_MAX } from '../limits.ts'
 import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import { Scan, within } from './event-scan-pass.ts'
-import { readAt } from './event-scan-places.ts'
+import { placeBehind, readAt } from './event-scan-places.ts'
 import { isInPart, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import { valueReader } from './event-scan-values.ts'
 import { KnownProjects } from './known-events.ts'
 
-const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
 /** Of the memory for decoded columns: as much is kept, at most, for rows of the next result. */
 const ROWS_SHARE = 16
 /** And as much for what is made of events. */
@@ -106,18 +105,21 @@ class SegmentScanner implements EventScanner {
     })
   }
 
-  extent(projectId: number, range: DateRange | null): EventExtent {
-    const { tables, segments } = this.#store
-    const { fromMs, toMs } = range ?? ALWAYS
-    let events = 0
-    for (const summary of segments.allSummaries(projectId)) {
-      const { firstTimestampMs, lastTimestampMs, rows } = summary
-      if (lastTimestampMs >= fromMs && firstTimestampMs <= toMs) events += rows
-    }
+  extent(projectId: number): EventExtent {
+    const { tables } = this.#store
     const { rows, generation, bytes } = loadCounters(tables.projects, projectId) ?? emptyCounters()
     const { position, owners } = this.#factsOf(projectId)
     const state = [position, rows, generation, bytes].join(' ')
-    return { events, state, lastPerson: owners.lastPerson }
+    return { state, lastPerson: owners.lastPerson }
+  }
+
+  eventsWithin(projectId: number, { fromMs, toMs }: DateRange): number {
+    let events = 0
+    for (const summary of this.#store.segments.allSummaries(projectId)) {
+      const { firstTimestampMs, lastTimestampMs, rows } = summary
+      if (lastTimestampMs >= fromMs && firstTimestampMs <= toMs) events += rows
+    }
+    return events
   }
 
   known(projectId: number): KnownEvents {
@@ -144,7 +146,7 @@ class SegmentScanner implements EventScanner {
     name: string,
     make: () => Value,
   ): Value {
-    const { state } = this.extent(projectId, null)
+    const { state } = this.extent(projectId)
     return this.#factsOf(projectId).kept(name, state, this.#store.valueBytesMax, make)
   }
 
@@ -201,8 +203,10 @@ class SegmentScanner implements EventScanner {
     const { segments, cache } = this.#store
     const summaries = segments.allSummaries(projectId)
     cache.beginScan(projectId, summaries)
-    for (const summary of summaries) {
-      if (!scan.mayMatch(summary) || !isInPart(summary, part)) continue
+    const first = placeBehind(summaries, part?.sequences?.after ?? 0)
+    for (let index = first; index < summaries.length; index++) {
+      const summary = summaries[index]
+      if (summary === undefined || !scan.mayMatch(summary) || !isInPart(summary, part)) continue
       this.checkLimits()
       cache.use(summary, (segment) => scan.add(segment))
       onSegment(summary)

@@ -4,7 +4,7 @@
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { KnownEvents } from '../../../rules/analytics/event-columns.ts'
-import type { OwnerTable } from '../../identity/person-owners.ts'
+import type { OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import { SCAN_PROJECTS_MAX } from '../limits.ts'
 

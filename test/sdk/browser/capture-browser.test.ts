@@ -9,10 +9,15 @@ import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { launchBrowser, startSite } from '../fixtures/browser.ts'
-import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
-import { type StoredEvent, untilStored } from '../fixtures/event-pages.ts'
-import { closeConnections } from '../fixtures/exact-client.ts'
+import { launchBrowser, startSite } from '../../fixtures/browser.ts'
+import {
+  PERSONAL_KEY,
+  PROJECT_KEY,
+  type SpawnedDaemon,
+  spawnDaemon,
+} from '../../fixtures/daemon.ts'
+import { type StoredEvent, untilStored } from '../../fixtures/event-pages.ts'
+import { closeConnections } from '../../fixtures/exact-client.ts'
 
 const SDK = readFileSync(fileURLToPath(import.meta.resolve('posthog-js/dist/array.full.js')))
 const PAGE =

@@ -9,20 +9,26 @@ import { fileURLToPath } from 'node:url'
 import type { Browser } from 'playwright-core'
 import { PostHog as PostHogLite } from 'posthog-js-lite'
 import t, { type Test } from 'tap'
-import { launchBrowser, startSite } from '../fixtures/browser.ts'
-import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
-import { untilStored } from '../fixtures/event-pages.ts'
-import { closeConnections } from '../fixtures/exact-client.ts'
-import { PAGE, type PageGlobals, type Shown, showAll, Visit } from '../fixtures/flags/flag-page.ts'
+import { launchBrowser, startSite } from '../../fixtures/browser.ts'
+import { PERSONAL_KEY, PROJECT_KEY } from '../../fixtures/daemon.ts'
+import { untilStored } from '../../fixtures/event-pages.ts'
+import { closeConnections } from '../../fixtures/exact-client.ts'
+import {
+  PAGE,
+  type PageGlobals,
+  type Shown,
+  showAll,
+  Visit,
+} from '../../fixtures/flags/flag-page.ts'
 import {
   type Decided,
   requestOf,
   type Shop,
   startShop,
   until,
-} from '../fixtures/flags/sdk-flags.ts'
-import type { FlagValue } from '../fixtures/flags/shop-flags.ts'
-import { SHOP_USERS, type ShopUser } from '../fixtures/flags/shop-users.ts'
+} from '../../fixtures/flags/sdk-flags.ts'
+import type { FlagValue } from '../../fixtures/flags/shop-flags.ts'
+import { SHOP_USERS, type ShopUser } from '../../fixtures/flags/shop-users.ts'
 
 /** A release of posthog-js. */
 interface Release {
