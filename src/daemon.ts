@@ -120,13 +120,10 @@ export async function startDaemon(
   return running
 }
 
-interface Parts {
+interface Parts
+  extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir' | 'onListening'>> {
   readonly settings: Settings
-  readonly clock: Clock
-  readonly log: Logger
   readonly serviceManager: ServiceManager
-  readonly dataDir: DataDir
-  readonly onListening: (port: number) => void
   readonly retentionMs: number | undefined
   readonly threads: URL | undefined
   readonly consoleFolder: URL | undefined

@@ -1,5 +1,6 @@
 /** One node of a cluster: its edge, which accepts, and its copy, which follows. Loaded by those alone who have one. */
 import type { Clock } from '../base/clock.ts'
+import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { MetricPage } from '../base/metrics.ts'
 import type { Settings } from '../config/settings.ts'
@@ -61,10 +62,16 @@ export class ClusterNode {
     const { last } = await append({ blocks: [], trimThrough: 0 })
     this.#outbox.start(last)
     const { dataDir } = settings
+    const origin = readOrigin(dataDir)
+    const position = readProcessedPosition(dataDir)
+    if (origin === null && position > 0) {
+      throw new OperatorError(
+        `${dataDir} has events of a single box, which the brokers do not have: begin a cluster with an empty directory`,
+      )
+    }
     this.#feed = new ReplicaFeed({
       ...{ shared: this.#shared, channel, name: this.#name, logger, onBlock },
-      origin: readOrigin(dataDir),
-      position: readProcessedPosition(dataDir),
+      ...{ origin, position },
     })
   }
 

@@ -435,9 +435,7 @@ function refusal(message: string): OperatorError {
 }
 
 /** In a cluster: where what this machine has accepted waits for the others, a log and its name. */
-export function outboxFolder(dataDir: string): string {
-  return join(dataDir, 'outbox')
-}
+export const outboxFolder = (dataDir: string): string => join(dataDir, 'outbox')
 
 /** The position up to which the log of a data directory is processed; 0 for a new one. */
 export function readProcessedPosition(dataDir: string): number {
