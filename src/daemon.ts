@@ -120,8 +120,7 @@ export async function startDaemon(
   return running
 }
 
-interface Parts
-  extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir' | 'onListening'>> {
+interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir' | 'onListening'>> {
   readonly settings: Settings
   readonly serviceManager: ServiceManager
   readonly retentionMs: number | undefined

@@ -14,13 +14,16 @@ import { refusal } from '../base/refusals.ts'
 import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { LogReader } from '../ports/log.ts'
 import { encodeMessage, numberOf, type PlacedBlock } from './block-message.ts'
-import { MESSAGE_BYTES_MAX, OUTBOX_MEMORY_BYTES_MAX, REPLICATION_MS_MAX } from './limits.ts'
+import {
+  MESSAGE_BYTES_MAX,
+  OUTBOX_MEMORY_BYTES_MAX,
+  PUBLISH_MS_MAX,
+  REPLICATION_MS_MAX,
+} from './limits.ts'
 import type { OutboxIdentity } from './outbox-identity.ts'
 import type { SharedLog, StoredPlaces } from './shared-log.ts'
 
 const AGAIN_MS = 50
-/** How long one message may take before it is sent again. */
-const PUBLISH_MS_MAX = 3000
 
 /** What an outbox works with. */
 export interface EdgeOutboxOptions {

@@ -2,6 +2,8 @@
 
 /** Without a majority of brokers for that long, milliseconds, events are acknowledged from this disk alone, or refused. */
 export const REPLICATION_MS_MAX = 1000
+/** How long a message may be on its way to the brokers, milliseconds. Beyond, it is sent again. */
+export const PUBLISH_MS_MAX = 3000
 /** Bytes of blocks in one message, unless a single block is larger. Further blocks go into the next. */
 export const MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 /** Bytes of blocks that wait in memory for the brokers. Further ones are read from the outbox again. */
