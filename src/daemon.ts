@@ -7,6 +7,7 @@ import { EventLoopLag } from './base/event-loop-lag.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
+import type { ClusterNode } from './cluster/cluster-node.ts'
 import type { Settings } from './config/settings.ts'
 import { Admission } from './engine/front/admission.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
@@ -108,6 +109,7 @@ export async function startDaemon(
   const running = new RunningDaemon({
     ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs, threads },
     consoleFolder,
+    cluster: settings.cluster.length === 0 ? null : await import('./cluster/cluster-node.ts'),
   })
   try {
     await running.start()
@@ -118,16 +120,13 @@ export async function startDaemon(
   return running
 }
 
-interface Parts {
+interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir' | 'onListening'>> {
   readonly settings: Settings
-  readonly clock: Clock
-  readonly log: Logger
   readonly serviceManager: ServiceManager
-  readonly dataDir: DataDir
-  readonly onListening: (port: number) => void
   readonly retentionMs: number | undefined
   readonly threads: URL | undefined
   readonly consoleFolder: URL | undefined
+  readonly cluster: typeof import('./cluster/cluster-node.ts') | null
 }
 
 class RunningDaemon implements Daemon {
@@ -140,6 +139,7 @@ class RunningDaemon implements Daemon {
   readonly #directory: ProjectDirectory
   readonly #pool: WorkerPool
   readonly #budget: BodyBudget
+  readonly #cluster: ClusterNode | null
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
   readonly #live: LiveEvents
@@ -169,8 +169,9 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
+    const shared = threadSettings(settings, this.#damage.shared)
     this.#pool = new WorkerPool({
-      threads: threadSettings(settings, this.#damage.shared),
+      threads: shared,
       ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
       onDeath: (death) => this.#died(death),
     })
@@ -187,8 +188,9 @@ class RunningDaemon implements Daemon {
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
+    this.#cluster = this.#joinCluster(shared.sharedLogChannel ?? '')
     this.#groupCommit = new GroupCommit({
-      ...{ pool: this.#pool, clock, log },
+      ...{ pool: this.#cluster ?? this.#pool, clock, log },
       onCommit: (...commit) => this.#committed(...commit),
       onFailure: (cause) => this.#fail('the log could not be written', cause),
     })
@@ -243,7 +245,7 @@ class RunningDaemon implements Daemon {
     await this.#flags.usage.start()
     this.#addRoutes()
     // Opens the log before anybody waits for it.
-    await this.#pool.append({ blocks: [], trimThrough: 0 })
+    await (this.#cluster?.start() ?? this.#pool.append({ blocks: [], trimThrough: 0 }))
     this.#loop.start()
     // Who gets an answer finds what was accepted before.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
@@ -284,6 +286,7 @@ class RunningDaemon implements Daemon {
       await this.#groupCommit.drained()
     }
     for (const timer of this.#timers) clearInterval(timer)
+    await this.#cluster?.close()
     this.#lag.stop()
     serviceManager.close()
     await this.#flags.usage.stop(this.#failure === undefined)
@@ -387,8 +390,19 @@ class RunningDaemon implements Daemon {
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#admission.reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    const { troubles } = this.#damage
+    const troubles = [...this.#damage.troubles, ...(this.#cluster?.troubles ?? [])]
     return { isReady: reasons.length === 0, isServing, reasons, troubles }
+  }
+
+  #joinCluster(channel: string): ClusterNode | null {
+    const { cluster, settings, clock, log } = this.#parts
+    if (cluster === null) return null
+    return new cluster.ClusterNode({
+      ...{ settings, clock, logger: log, channel, page: this.#metrics.page },
+      append: (task) => this.#pool.append(task),
+      onBlock: (...block) => this.#loop.committed(...block),
+      onStored: (through) => this.#groupCommit.trim(through),
+    })
   }
 
   #isAlive(): boolean {
@@ -400,12 +414,13 @@ class RunningDaemon implements Daemon {
     this.#metrics.storeCommitSeconds.with('log').observe(result.commitMs / 1000)
     if (bytes === 0) return
     this.#metrics.ingestBatchBytes.observe(bytes)
-    this.#loop.committed(result.last, bytes, events)
+    if (this.#cluster === null) this.#loop.committed(result.last, bytes, events)
   }
 
   #processed(result: ProcessResult): void {
     this.#metrics.processed(result)
-    this.#groupCommit.trim(result.processed)
+    if (this.#cluster === null) this.#groupCommit.trim(result.processed)
+    else this.#cluster.processed(result.processed)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result)
     this.#live.stored(result.live ?? [])

@@ -12,15 +12,25 @@ import type {
   ReadWiring,
   ThreadWiring,
 } from './engine/threads/thread-stores.ts'
-import { readProcessedPosition } from './store/directory/data-dir.ts'
+import { outboxFolder, readProcessedPosition } from './store/directory/data-dir.ts'
 import { LogAppender, LogReader } from './store/log/event-log.ts'
 
 const APPENDING: AppendWiring = {
   appender: (settings) =>
-    new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) }),
+    settings.sharedLogChannel === undefined
+      ? new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) })
+      : new LogAppender({ ...settings, dataDir: outboxFolder(settings.dataDir), processed: 0 }),
 }
 
-async function processing(): Promise<ProcessWiring> {
+/** Opens the log that several machines share; null: this is one box. */
+async function sharedLog({ sharedLogChannel: channel }: ThreadSettings) {
+  if (channel === undefined) return null
+  const { HandedLog } = await import('./cluster/handed-log.ts')
+  return () => new HandedLog(channel)
+}
+
+async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
+  const shared = await sharedLog(settings)
   const [{ BoundedOutbox }, { openEnrichment }, { openProcessor }] = await Promise.all([
     import('./engine/processor/bounded-outbox.ts'),
     import('./engine/processor/event-enrichment.ts'),
@@ -29,10 +39,15 @@ async function processing(): Promise<ProcessWiring> {
   const outbox = new BoundedOutbox()
   return {
     processor: (settings, damage) =>
-      openProcessor(settings, (error) => damage.report(error), {
-        outbox,
-        enrichment: openEnrichment(settings),
-      }),
+      openProcessor(
+        // Of a log that is shared the store bears no witness: it is not on this disk.
+        shared === null ? settings : { ...settings, isFlushDeferred: true },
+        (error) => damage.report(error),
+        {
+          ...{ outbox, enrichment: openEnrichment(settings) },
+          ...(shared === null ? {} : { log: shared() }),
+        },
+      ),
     outbox: () => outbox,
   }
 }
@@ -51,9 +66,9 @@ async function reading(): Promise<ReadWiring> {
   }
 }
 
-function wiringOf({ kind }: ThreadSettings): ThreadWiring | Promise<ThreadWiring> {
-  if (kind === 'writer') return APPENDING
-  return kind === 'processor' ? processing() : reading()
+function wiringOf(settings: ThreadSettings): ThreadWiring | Promise<ThreadWiring> {
+  if (settings.kind === 'writer') return APPENDING
+  return settings.kind === 'processor' ? processing(settings) : reading()
 }
 
 // pool.ts gives every thread its settings.

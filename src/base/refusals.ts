@@ -24,6 +24,11 @@ export const REFUSALS = {
   log_backlog: resend('Too many events wait to be processed.', 'ingest_backlog_bytes'),
   processing_behind: resend('Events come in faster than they are processed.', 'ingest_lag_seconds'),
   disk_full: resend('The disk is nearly full.', 'disk_free_bytes'),
+  not_replicated: busy(
+    5,
+    'The events are on no majority of the brokers; send them again with the same uuids.',
+    'cluster_alone',
+  ),
   not_stored: busy(
     5,
     'The events could not be written to disk; send them again with the same uuids.',

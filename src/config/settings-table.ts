@@ -19,7 +19,7 @@ import {
 } from './value-kinds.ts'
 
 /** When a request is answered: after the flush to the disk, or after the commit in memory. */
-const DURABILITIES = ['fsync', 'commit'] as const
+const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
 
 /** What defaults depend on. */
 export interface Machine {
@@ -174,7 +174,23 @@ const TABLE = {
     kind: choice(DURABILITIES),
     default: () => 'fsync',
     sentence:
-      'What 200 means: `fsync`, the events are on the disk; `commit`, they survive a crash of the process, but not of the machine.',
+      'What 200 means: `fsync`, the events are on the disk; `commit`, they survive a crash of the process, but not of the machine; `replicated`, in a cluster, they are also on a majority of brokers, or refused.',
+  }),
+  cluster: setting({
+    fileKey: 'cluster',
+    kind: list('addresses such as nats://host:4222, separated by commas', (item) =>
+      /^(nats|tls):\/\/[\w.:[\]-]{1,255}$/.test(item),
+    ),
+    default: () => [],
+    defaultText: 'none: one box',
+    sentence: 'NATS servers with JetStream by which several machines share one log.',
+  }),
+  clusterCopies: setting({
+    fileKey: 'cluster_copies',
+    kind: integer(1, 16),
+    default: () => 2,
+    sentence:
+      'Machines of a cluster that must have stored an event before the one that accepted it forgets it.',
   }),
   logLevel: setting({
     fileKey: 'log_level',

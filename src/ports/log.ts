@@ -10,6 +10,14 @@ export interface LogExtent {
   readonly last: number
 }
 
+/** Of a log that is made of a shared one: how far that was read, to be stored with what it led to. */
+export interface LogOrigin {
+  readonly incarnation: string
+  readonly sequence: number
+  /** Of each edge that sent something since the last one: its place. */
+  readonly places: Readonly<Record<string, number>>
+}
+
 /** The writing end. */
 export interface LogAppender {
   /**
@@ -29,5 +37,7 @@ export interface LogReader {
   extent(): LogExtent | null
   /** A block, valid until the next call; undefined when it was forgotten or never written. */
   block(sequence: number): Buffer | undefined
+  /** What is to be stored with the position `sequence`; for who commits, once. */
+  origin?(sequence: number): LogOrigin
   close(): Promise<void>
 }

@@ -17,9 +17,10 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   ports: ['base', 'rules'],
   store: ['base', 'rules', 'config', 'ports'],
   engine: ['base', 'rules', 'config', 'ports', 'store'],
-  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine'],
+  cluster: ['base', 'rules', 'config', 'ports', 'store', 'engine'],
+  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'cluster'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
-  'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'http'],
+  'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http'],
   cli: ['base', 'rules', 'config', 'store', 'engine', 'http', 'daemon.ts'],
   'main.ts': ['base', 'http', 'cli'],
   // A program of its own, for browsers.
@@ -38,6 +39,8 @@ const CONSOLE_FLOORS: Readonly<Record<string, readonly string[]>> = {
 
 /** Package -> the files of src that may name it; a trailing slash means a folder. */
 const DOORS: Readonly<Record<string, readonly string[]>> = {
+  '@nats-io/jetstream': ['cluster/nats.ts'],
+  '@nats-io/transport-node': ['cluster/nats.ts'],
   ajv: ['base/validator.ts'],
   'hyparquet-writer': ['cli/lib/parquet-file.ts'],
   'ipaddr.js': ['base/addresses.ts'],

@@ -202,7 +202,8 @@ export class GroupCommit {
       this.#isCommitting = false
       this.#committingBytes = 0
       if (this.#hasWork) this.#startNextCommit(requests)
-      answer(targets, null)
+      if (result.replicated === undefined) answer(targets, null)
+      else void result.replicated.then((refused) => answer(targets, refused))
       this.#options.onCommit(result, bytes, eventCount, requests)
     } catch (cause) {
       isThreadGone = cause instanceof ThreadEndedError

@@ -169,7 +169,7 @@ export class LogProcessor {
         onBlock?.()
       }
       const startedAt = performance.now()
-      this.#store.commit(sequence, this.#seen(sequence))
+      this.#store.commit(sequence, this.#seen(sequence), this.#log.origin?.(sequence))
       commitMs += performance.now() - startedAt
       this.#position = sequence
       eventCount += gathered

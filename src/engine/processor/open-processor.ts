@@ -1,4 +1,5 @@
 /** Processing as one box has it: the log in files, and events beside the persons. */
+import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
 import type { DamageListener } from '../../store/faults.ts'
 import { LogReader } from '../../store/log/event-log.ts'
@@ -9,14 +10,16 @@ import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 export interface ProcessorChoices extends Pick<LogProcessorOptions, 'commitEvents' | 'enrichment'> {
   /** Told of what is stored. */
   readonly outbox?: OutboxWriter
+  /** Default: that of the data directory. */
+  readonly log?: ports.LogReader
 }
 
 /** Opens log and store of a data directory. Throws `DamagedRecordError`. */
 export function openProcessor(
   settings: LogProcessorOptions['settings'],
   onDamage: DamageListener,
-  { outbox, ...choices }: ProcessorChoices = {},
+  { outbox, log = new LogReader(settings), ...choices }: ProcessorChoices = {},
 ): LogProcessor {
   const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, outbox })
-  return new LogProcessor({ settings, log: new LogReader(settings), store, onDamage, ...choices })
+  return new LogProcessor({ settings, log, store, onDamage, ...choices })
 }

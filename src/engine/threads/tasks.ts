@@ -2,7 +2,8 @@
  * What threads are told when they start, and the shapes of what the front asks of them. Bytes travel as
  * transferred ArrayBuffers; nothing here holds an event as an object.
  */
-import type { ErrorBody } from '../../base/errors.ts'
+import { randomUUID } from 'node:crypto'
+import type { ErrorBody, ServiceError } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
@@ -48,6 +49,8 @@ export interface ThreadSettings {
   readonly openWrites?: Int32Array
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
+  /** In a cluster: the name of the channel by which the processing thread gets the shared log. */
+  readonly sharedLogChannel?: string
   /** Shared by all threads: the last block of the log that was appended, once there is one. */
   readonly logReach?: BigInt64Array
 }
@@ -76,6 +79,7 @@ export function threadSettings(settings: Settings, damageCount: Int32Array): Thr
   const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
+    ...(settings.cluster.length === 0 ? {} : { sharedLogChannel: `tenrec ${randomUUID()}` }),
     ...(isEnriched ? { enrichment: { isBotTagged, isUserAgentParsed, geoIpDatabase } } : {}),
     dataDir: settings.dataDir,
     isFlushDeferred: settings.durability === 'commit',
@@ -111,6 +115,11 @@ export interface AppendResult {
   /** Sequence of the last block that is durable. */
   readonly last: number
   readonly commitMs: number
+  /**
+   * In a cluster: resolves when others have the blocks, too, with null or with what the requests are refused with.
+   * The next commit does not wait for it.
+   */
+  readonly replicated?: Promise<ServiceError | null>
 }
 
 /** Turn log blocks into stored events, for about `budgetMs`. */

@@ -137,6 +137,31 @@ export class LogBlockWriter {
   }
 }
 
+/** What a block says before its records. */
+export interface LogBlockHead {
+  /** How many bytes that is. */
+  readonly headBytes: number
+  readonly records: number
+  readonly events: number
+}
+
+/** Reads what a finished block says before its records, sealed or not. */
+export function readBlockHead(block: Buffer): LogBlockHead {
+  const [records, events] = [block.readUInt32LE(8), block.readUInt32LE(12)]
+  return { headBytes: BLOCK_HEADER_BYTES, records, events }
+}
+
+/** A sealed block of the records of others, one behind the other. */
+export function sealedBlock(bodies: Uint8Array, records: number, events: number): Buffer {
+  const block = Buffer.allocUnsafe(BLOCK_HEADER_BYTES + bodies.length)
+  block.writeUInt32LE(MAGIC, 0)
+  block.writeUInt32LE(records, 8)
+  block.writeUInt32LE(events, 12)
+  block.set(bodies, BLOCK_HEADER_BYTES)
+  seal(block)
+  return block
+}
+
 /** Writes the checksum of a finished block into it, and answers it. Linear, about 0.2 ms a megabyte. */
 export function seal(block: Buffer): number {
   const checksum = crc32(block.subarray(CRC_START))

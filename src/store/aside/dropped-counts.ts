@@ -71,10 +71,12 @@ export class DroppedCounts {
         const key = pairKey(projectId, hour)
         const stored = attempt(() => getRecord(this.#table, key), this.#onDamage)
         // Written below; the checksum says that it is unchanged.
-        const counts = { ...(stored as Counts | null | undefined) }
+        const before = stored as Counts | null
+        const counts: Counts = {}
+        // In the order of the table, whichever came first.
         for (const reason of DROP_REASONS) {
-          const count = added[reason]
-          if (count !== undefined) counts[reason] = (counts[reason] ?? 0) + count
+          const count = (before?.[reason] ?? 0) + (added[reason] ?? 0)
+          if (count > 0) counts[reason] = count
         }
         putRecord(this.#table, key, counts)
       }

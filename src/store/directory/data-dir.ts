@@ -434,6 +434,9 @@ function refusal(message: string): OperatorError {
   return new OperatorError(message, { exitCode: 78 })
 }
 
+/** In a cluster: where what this machine has accepted waits for the others, a log and its name. */
+export const outboxFolder = (dataDir: string): string => join(dataDir, 'outbox')
+
 /** The position up to which the log of a data directory is processed; 0 for a new one. */
 export function readProcessedPosition(dataDir: string): number {
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })

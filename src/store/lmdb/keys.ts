@@ -47,6 +47,7 @@ export const EVENTS_TABLES = [
   'deletion_jobs', // project u32, job u32 -> JSON (erasure-records.ts)
   'retention_rules', // project u32 -> JSON (erasure-records.ts)
   'flag_overrides', // project u32, P u32 -> JSON (flag-overrides.ts)
+  'shared_log', // text -> JSON (shared-position.ts)
   'actions', // project u32, action u32 -> JSON (action-store.ts)
 ] as const
 

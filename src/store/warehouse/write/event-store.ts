@@ -8,6 +8,7 @@
  */
 import { formatUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import type { LogOrigin } from '../../../ports/log.ts'
 import type { OutboxWriter } from '../../../ports/outbox.ts'
 import type {
   Admission,
@@ -38,6 +39,7 @@ import {
   type EventsTable,
   type EventTables,
 } from '../../lmdb/keys.ts'
+import { storeOrigin } from '../../lmdb/shared-position.ts'
 import {
   emptyCounters,
   loadAllCounters,
@@ -228,10 +230,10 @@ export class EventStoreWriter {
   }
 
   /**
-   * Stores everything gathered, the position behind it, and what was seen of the other environments, in
-   * one transaction. Throws what LMDB throws.
+   * Stores everything gathered, the position behind it, where that is in a shared log, and what was seen of
+   * the other environments, in one transaction. Throws what LMDB throws.
    */
-  commit(position: number, seen?: Witness): CommitStats {
+  commit(position: number, seen?: Witness, origin?: LogOrigin): CommitStats {
     this.warehouse.prepare()
     const stats = this.#environment.write(() => {
       this.#distinctIds.store()
@@ -248,6 +250,7 @@ export class EventStoreWriter {
       this.dropped.store()
       storeNumber(this.#tables.state, 'position', position)
       storeNumber(this.#tables.state, 'log_time', this.#logTimeMs)
+      if (origin !== undefined) storeOrigin(this.#tables.shared_log, origin)
       if (seen !== undefined) this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
       return stored
     })

@@ -1,0 +1,131 @@
+/**
+ * A message of the shared log: some blocks of one edge, in order. Pure.
+ *
+ * All numbers are little-endian.
+ *
+ *   message  magic u32 "TNM1" | flags u32 (1: compressed) | edge, 16 bytes | blocks u32 | bytes of all bodies u32
+ *            | for each block: place f64, bytes of its body u32, records u32, events u32
+ *            | bodies: the records of a block (rules/capture/log-block.ts), one behind the other
+ *
+ * **Places** tell the blocks of an edge apart: `run * 2^40 + number`. The number is that in the outbox. A block
+ * that was on its way to the brokers when its edge was killed may be in the stream and not in the outbox, whose
+ * next block then gets the same number: runs tell the two apart, each life of the outbox is one.
+ */
+import { brotliCompress, brotliDecompressSync, constants } from 'node:zlib'
+import { type LogBlockHead, readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
+
+const MAGIC = 0x314d4e54
+const COMPRESSED = 1
+const HEAD_BYTES = 32
+const ENTRY_BYTES = 20
+const RUN = 2 ** 40
+/** Less is not worth it. */
+const COMPRESSED_BYTES_MIN = 512
+const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
+
+/** The place of a block, by the run of its outbox and its number there. */
+export function placeOf(run: number, number: number): number {
+  return run * RUN + number
+}
+
+/** The number of a block in its outbox. */
+export function numberOf(place: number): number {
+  return place % RUN
+}
+
+/** A block on its way. */
+export interface PlacedBlock {
+  readonly place: number
+  /** As `LogBlockWriter.finish` made it; its seal does not count. */
+  readonly block: Buffer
+}
+
+/** What a message says of one of its blocks. */
+interface BlockEntry {
+  readonly place: number
+  readonly bytes: number
+  readonly records: number
+  readonly events: number
+}
+
+/** What a message says before its bodies. */
+export interface MessageHead {
+  /** The edge, as hex digits. */
+  readonly edge: string
+  readonly blocks: readonly BlockEntry[]
+}
+
+/** Makes a message of at least one block; on a thread of Node's own as far as it takes long. */
+export async function encodeMessage(
+  edge: Uint8Array,
+  blocks: readonly PlacedBlock[],
+): Promise<Buffer> {
+  const heads = blocks.map(({ block }) => readBlockHead(block))
+  const head = Buffer.alloc(HEAD_BYTES + ENTRY_BYTES * blocks.length)
+  const bodies = Buffer.concat(blocks.map(({ block }, index) => bodyOf(block, heads[index])))
+  const isCompressed = bodies.length >= COMPRESSED_BYTES_MIN
+  head.writeUInt32LE(MAGIC, 0)
+  head.writeUInt32LE(isCompressed ? COMPRESSED : 0, 4)
+  head.set(edge, 8)
+  head.writeUInt32LE(blocks.length, 24)
+  head.writeUInt32LE(bodies.length, 28)
+  for (const [index, { place, block }] of blocks.entries()) {
+    const at = HEAD_BYTES + index * ENTRY_BYTES
+    const { headBytes, records, events } = heads[index] ?? { headBytes: 0, records: 0, events: 0 }
+    head.writeDoubleLE(place, at)
+    head.writeUInt32LE(block.length - headBytes, at + 8)
+    head.writeUInt32LE(records, at + 12)
+    head.writeUInt32LE(events, at + 16)
+  }
+  return Buffer.concat([head, isCompressed ? await compress(bodies) : bodies])
+}
+
+/** Reads what a message says before its bodies. Throws RangeError when it is none. */
+export function readHead(message: Buffer): MessageHead {
+  if (message.length < HEAD_BYTES || message.readUInt32LE(0) !== MAGIC) {
+    throw new RangeError('a message of the shared log does not begin with its mark')
+  }
+  const blocks = Array.from({ length: message.readUInt32LE(24) }, (_, index) => {
+    const at = HEAD_BYTES + index * ENTRY_BYTES
+    return {
+      place: message.readDoubleLE(at),
+      bytes: message.readUInt32LE(at + 8),
+      records: message.readUInt32LE(at + 12),
+      events: message.readUInt32LE(at + 16),
+    }
+  })
+  return { edge: message.toString('hex', 8, 24), blocks }
+}
+
+/**
+ * The blocks of a message, sealed, in the order of its head. Throws RangeError when the lengths do not fit, and
+ * what zlib throws.
+ */
+export function readBlocks(message: Buffer): readonly Buffer[] {
+  const { blocks } = readHead(message)
+  const body = message.subarray(HEAD_BYTES + ENTRY_BYTES * blocks.length)
+  const isCompressed = (message.readUInt32LE(4) & COMPRESSED) !== 0
+  const bodies = isCompressed ? brotliDecompressSync(body) : body
+  const bytes = blocks.reduce((sum, block) => sum + block.bytes, 0)
+  if (bodies.length !== bytes || bytes !== message.readUInt32LE(28)) {
+    throw new RangeError('the lengths in a message of the shared log do not fit')
+  }
+  let end = 0
+  return blocks.map(({ bytes, records, events }) => {
+    end += bytes
+    return sealedBlock(bodies.subarray(end - bytes, end), records, events)
+  })
+}
+
+function bodyOf(block: Buffer, head: LogBlockHead | undefined): Buffer {
+  return block.subarray(head?.headBytes ?? 0)
+}
+
+function compress(bytes: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    brotliCompress(bytes, { params: PARAMS }, (error, compressed) => {
+      if (error === null) resolve(compressed)
+      else reject(error)
+    })
+  })
+}

@@ -1,0 +1,310 @@
+/**
+ * What an edge has accepted, on its way to everybody: appended to a log of its own, and published to the shared
+ * log at the same time. A request is answered when both is done. One message is on its way at a time, and takes
+ * along what came meanwhile: order is that of acceptance, and a busy edge sends few large messages.
+ *
+ * Without a majority of brokers the disk alone counts after a second, or events are refused, as the setting says.
+ * What the brokers do not have stays in the outbox and is sent later; what they have stays until enough copies
+ * have stored what follows from it, so that brokers that forget everything lose nothing.
+ */
+import type { Clock } from '../base/clock.ts'
+import type { ServiceError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { refusal } from '../base/refusals.ts'
+import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
+import type { LogReader } from '../ports/log.ts'
+import { encodeMessage, numberOf, type PlacedBlock } from './block-message.ts'
+import {
+  MESSAGE_BYTES_MAX,
+  OUTBOX_MEMORY_BYTES_MAX,
+  PUBLISH_MS_MAX,
+  REPLICATION_MS_MAX,
+} from './limits.ts'
+import type { OutboxIdentity } from './outbox-identity.ts'
+import type { SharedLog, StoredPlaces } from './shared-log.ts'
+
+const AGAIN_MS = 50
+
+/** What an outbox works with. */
+export interface EdgeOutboxOptions {
+  /** Appends to the log of the outbox, one append at a time. */
+  readonly append: (task: AppendTask) => Promise<AppendResult>
+  /** Reads that log. */
+  readonly log: LogReader
+  readonly shared: SharedLog
+  readonly identity: OutboxIdentity
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Without a majority nothing is accepted, instead of by this disk alone. */
+  readonly isMajorityNeeded: boolean
+  /** Copies that must have stored a block before the outbox forgets it. */
+  readonly copies: number
+  /** Blocks up to that number may be forgotten. */
+  readonly onStored: (through: number) => void
+}
+
+interface Waiting {
+  readonly last: number
+  readonly resolve: (refused: ServiceError | null) => void
+  readonly timer: NodeJS.Timeout
+}
+
+/** A message that is on its way until the brokers have it. */
+interface Sending {
+  readonly first: number
+  readonly last: number
+  readonly message: Buffer
+}
+
+/** The outbox of this process. */
+export class EdgeOutbox {
+  readonly #options: EdgeOutboxOptions
+  /** The newest block of the log of the outbox. */
+  #last = 0
+  /** The next block to be sent. */
+  #next = 1
+  /** Blocks that wait in memory, without a gap, up to the newest. */
+  #queue: { readonly number: number; readonly block: Buffer }[] = []
+  #queueBytes = 0
+  #waiting: Waiting[] = []
+  #isSending = false
+  #isClosed = false
+  /** Another incarnation has come: what is on its way does not count. */
+  #epoch = 0
+  #acked = 0
+  /** Blocks that others have, or null while the majority is there. */
+  #aloneSinceMs: number | null = null
+  readonly #stored = new Map<string, number>()
+  /** Answers that did not wait for a majority, and messages. */
+  readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
+
+  constructor(options: EdgeOutboxOptions) {
+    this.#options = options
+    options.shared.onStored((stored) => this.#noteStored(stored))
+    options.shared.onIncarnation(() => this.#beginAnew())
+  }
+
+  /** Opens the log, whose newest block is `last`. Throws `OperatorError`. */
+  start(last: number): void {
+    const { log, identity } = this.#options
+    log.refresh()
+    const first = log.extent()?.first ?? last + 1
+    this.#last = last
+    this.#next = first
+    this.#acked = first - 1
+    identity.beginRun(last + 1, first)
+    this.#send()
+  }
+
+  /** Since when the brokers have no majority; null: they have, as far as it is known. */
+  get aloneSinceMs(): number | null {
+    return this.#aloneSinceMs
+  }
+
+  /** Blocks that the brokers do not have yet. */
+  get unsentBlocks(): number {
+    return this.#last - this.#acked
+  }
+
+  /** As `WorkerPool.append`, but for `trimThrough`; `replicated` resolves as the setting says. */
+  async append(task: AppendTask): Promise<AppendResult> {
+    const first = this.#last + 1
+    const last = this.#last + task.blocks.length
+    const waiting = last < first ? undefined : this.#publish(first, task)
+    try {
+      const trimThrough = Math.min(task.trimThrough, this.#last - 1, this.#acked)
+      const result = await this.#options.append({ ...task, trimThrough: Math.max(0, trimThrough) })
+      if (waiting === undefined) return result
+      this.#send()
+      return { ...result, replicated: waiting }
+    } catch (cause) {
+      if (waiting !== undefined) this.#giveUp(first)
+      throw cause
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const { timer, resolve } of this.#waiting.splice(0)) {
+      clearTimeout(timer)
+      resolve(refusal('not_stored'))
+    }
+  }
+
+  /** Copies the blocks, because their memory is used again, and begins to send them. */
+  #publish(first: number, { blocks }: AppendTask): Promise<ServiceError | null> {
+    for (const [index, { buffer, bytes }] of blocks.entries()) {
+      this.#queue.push({ number: first + index, block: Buffer.from(Buffer.from(buffer, 0, bytes)) })
+      this.#queueBytes += bytes
+    }
+    this.#last = first + blocks.length - 1
+    // Those on their way to the disk stay: they cannot be read from there yet.
+    while (
+      this.#queueBytes > OUTBOX_MEMORY_BYTES_MAX &&
+      (this.#queue[0]?.number ?? first) < first
+    ) {
+      this.#queueBytes -= this.#queue.shift()?.block.length ?? 0
+    }
+    const waiting = this.#wait(this.#last)
+    this.#send()
+    return waiting
+  }
+
+  /** The log took nothing. What was published under these numbers must not be confused with what follows. */
+  #giveUp(first: number): void {
+    const { identity, log } = this.#options
+    this.#epoch++
+    this.#queue = this.#queue.filter(({ number }) => number < first)
+    this.#queueBytes = this.#queue.reduce((sum, { block }) => sum + block.length, 0)
+    this.#last = first - 1
+    this.#next = Math.min(this.#next, first)
+    this.#acked = Math.min(this.#acked, this.#last)
+    for (const waiting of this.#waiting.filter(({ last }) => last >= first))
+      this.#end(waiting, null)
+    log.refresh()
+    identity.beginRun(first, log.extent()?.first ?? first)
+  }
+
+  #wait(last: number): Promise<ServiceError | null> {
+    if (this.#aloneSinceMs !== null) return Promise.resolve(this.#answerAlone())
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#noteAlone()
+        this.#end(waiting, this.#answerAlone())
+      }, REPLICATION_MS_MAX)
+      const waiting = { last, resolve, timer }
+      this.#waiting.push(waiting)
+    })
+  }
+
+  #end(waiting: Waiting, refused: ServiceError | null): void {
+    clearTimeout(waiting.timer)
+    this.#waiting = this.#waiting.filter((one) => one !== waiting)
+    waiting.resolve(refused)
+  }
+
+  #answerAlone(): ServiceError | null {
+    if (this.#options.isMajorityNeeded) return refusal('not_replicated')
+    this.counts.alone++
+    return null
+  }
+
+  #noteAlone(): void {
+    if (this.#aloneSinceMs !== null) return
+    const { clock, logger, isMajorityNeeded } = this.#options
+    this.#aloneSinceMs = clock.now()
+    const what = isMajorityNeeded ? 'events are refused' : 'events are accepted by this disk alone'
+    logger.warn({ unsent: this.unsentBlocks }, `no majority of brokers answers: ${what}`)
+  }
+
+  #beginAnew(): void {
+    const { log } = this.#options
+    if (this.#last === 0) return
+    this.#epoch++
+    log.refresh()
+    const first = log.extent()?.first ?? this.#last + 1
+    if (first < this.#next) {
+      this.#next = first
+      this.#acked = first - 1
+    }
+    this.#send()
+  }
+
+  #send(): void {
+    if (this.#isSending || this.#isClosed) return
+    this.#isSending = true
+    void this.#sendAll()
+  }
+
+  async #sendAll(): Promise<void> {
+    const { shared, identity } = this.#options
+    let sending: Sending | null = null
+    let epoch = this.#epoch
+    while (!this.#isClosed) {
+      if (epoch !== this.#epoch) sending = null
+      epoch = this.#epoch
+      sending ??= await this.#nextMessage()
+      if (sending === null) break
+      const { first, last, message } = sending
+      // The same blocks again are the same message, and no others are.
+      const id = `${identity.name}.${identity.placeOf(first)}.${last}`
+      try {
+        await shared.publish(message, id, PUBLISH_MS_MAX)
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS).unref())
+        continue
+      }
+      if (epoch !== this.#epoch) continue
+      this.#noteSent(last, message.length)
+      sending = null
+    }
+    this.#isSending = false
+    if (!this.#isClosed && this.#hasUnsent) this.#send()
+  }
+
+  get #hasUnsent(): boolean {
+    return this.#next <= this.#last && (this.#queue.length > 0 || this.#isReadable)
+  }
+
+  get #isReadable(): boolean {
+    const { log } = this.#options
+    log.refresh()
+    return (log.extent()?.last ?? 0) >= this.#next
+  }
+
+  #noteSent(last: number, bytes: number): void {
+    const { logger } = this.#options
+    this.#next = last + 1
+    this.#acked = last
+    this.counts.messages++
+    this.counts.messageBytes += bytes
+    while ((this.#queue[0]?.number ?? Number.POSITIVE_INFINITY) <= last) {
+      this.#queueBytes -= this.#queue.shift()?.block.length ?? 0
+    }
+    if (this.#aloneSinceMs !== null && this.#next > this.#last) {
+      this.#aloneSinceMs = null
+      logger.info('a majority of brokers has everything again')
+    }
+    const sent = this.#waiting.filter((waiting) => waiting.last <= last)
+    for (const waiting of sent) this.#end(waiting, null)
+  }
+
+  /** What is to be sent next, or null. */
+  async #nextMessage(): Promise<Sending | null> {
+    const { identity } = this.#options
+    const first = this.#next
+    const blocks: PlacedBlock[] = []
+    let bytes = 0
+    for (let number = first; number <= this.#last; number++) {
+      const block = this.#blockOf(number)
+      if (block === undefined) break
+      bytes += block.length
+      if (blocks.length > 0 && bytes > MESSAGE_BYTES_MAX) break
+      blocks.push({ place: identity.placeOf(number), block })
+    }
+    const newest = blocks.at(-1)
+    if (newest === undefined) return null
+    const message = await encodeMessage(identity.bytes, blocks)
+    return { first, last: numberOf(newest.place), message }
+  }
+
+  #blockOf(number: number): Buffer | undefined {
+    const oldest = this.#queue[0]?.number
+    if (oldest !== undefined && number >= oldest) return this.#queue[number - oldest]?.block
+    const { log } = this.#options
+    log.refresh()
+    const block = log.block(number)
+    return block === undefined ? undefined : Buffer.from(block)
+  }
+
+  /** What enough copies have may be forgotten. */
+  #noteStored({ replica, places }: StoredPlaces): void {
+    const { identity, copies, onStored } = this.#options
+    const place = places[identity.name]
+    if (place === undefined) return
+    this.#stored.set(replica, place)
+    const sorted = [...this.#stored.values()].sort((a, b) => b - a)
+    const through = sorted[copies - 1]
+    if (through !== undefined) onStored(numberOf(through))
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * The shared log as the processing thread reads it: messages that the front has taken from the stream and hands
+ * over by a channel. What was not processed when a thread ends is handed over again to the next.
+ */
+import { BroadcastChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import type { LogExtent, LogOrigin, LogReader } from '../ports/log.ts'
+import { readBlocks, readHead } from './block-message.ts'
+
+/** A message on its way to the processing thread. */
+export interface HandedMessage {
+  /**
+   * Number of the first block of it that is to be processed: from 1 without a gap, and the same on every copy,
+   * however blocks are divided into messages.
+   */
+  readonly first: number
+  /** The blocks of it that were there before. */
+  readonly skipped: number
+  readonly incarnation: string
+  readonly sequence: number
+  readonly data: Uint8Array
+}
+
+/** What a thread says when it begins. */
+export const BEGIN = 'begin'
+
+/** A block that waits. */
+interface WaitingBlock {
+  readonly block: Buffer
+  readonly edge: string
+  readonly place: number
+  readonly incarnation: string
+  /** Up to here the stream need not be read again once this block is stored. */
+  readonly sequence: number
+}
+
+/** The reading end of a channel. */
+export class HandedLog implements LogReader {
+  readonly #channel: BroadcastChannel
+  readonly #messages: HandedMessage[] = []
+  /** Of the message that is read now, by number. */
+  readonly #blocks = new Map<number, WaitingBlock>()
+  #last = 0
+  /** What was read last. */
+  #read: Omit<LogOrigin, 'places'> = { incarnation: '', sequence: 0 }
+  /** Since the last commit. */
+  #places: Record<string, number> = {}
+
+  constructor(channel: string) {
+    this.#channel = new BroadcastChannel(channel)
+    this.#channel.onmessage = ({ data }: { readonly data?: unknown }) => this.#add(data)
+    this.#channel.unref()
+    this.#channel.postMessage(BEGIN)
+  }
+
+  /** What came while the thread was busy is not among its events yet. */
+  refresh(): void {
+    for (;;) {
+      // Node takes either; its types know of ports alone.
+      const received = receiveMessageOnPort(this.#channel as unknown as MessagePort)
+      if (received === undefined) return
+      this.#add(received.message)
+    }
+  }
+
+  extent(): LogExtent | null {
+    const [number] = this.#blocks.keys()
+    const first = number ?? this.#messages[0]?.first
+    return first === undefined ? null : { first, last: this.#last }
+  }
+
+  block(number: number): Buffer | undefined {
+    while (!this.#blocks.has(number) && (this.#messages[0]?.first ?? number + 1) <= number) {
+      const message = this.#messages.shift()
+      if (message !== undefined) this.#open(message)
+    }
+    const waiting = this.#blocks.get(number)
+    if (waiting === undefined) return undefined
+    this.#blocks.delete(number)
+    const { block, edge, place, incarnation, sequence } = waiting
+    this.#read = { incarnation, sequence }
+    this.#places[edge] = place
+    return block
+  }
+
+  origin(): LogOrigin {
+    const places = this.#places
+    this.#places = {}
+    return { ...this.#read, places }
+  }
+
+  async close(): Promise<void> {
+    this.#channel.close()
+  }
+
+  #add(data: unknown): void {
+    // Sent by the feed of this process.
+    const message = data as HandedMessage
+    if (message.first <= this.#last) return
+    this.#messages.push(message)
+    const { blocks } = readHead(bufferOf(message))
+    this.#last = message.first + blocks.length - message.skipped - 1
+  }
+
+  #open(message: HandedMessage): void {
+    const { first, skipped, incarnation, sequence } = message
+    const data = bufferOf(message)
+    const { edge, blocks } = readHead(data)
+    const sealed = readBlocks(data)
+    for (const [index, { place }] of blocks.entries()) {
+      const block = sealed[index]
+      if (index < skipped || block === undefined) continue
+      const isLast = index === blocks.length - 1
+      const through = isLast ? sequence : sequence - 1
+      const number = first + index - skipped
+      this.#blocks.set(number, { block, edge, place, incarnation, sequence: through })
+    }
+  }
+}
+
+function bufferOf({ data }: HandedMessage): Buffer {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+}

@@ -1,0 +1,16 @@
+/** The limits of cluster: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Without a majority of brokers for that long, milliseconds, events are acknowledged from this disk alone, or refused. */
+export const REPLICATION_MS_MAX = 1000
+/** How long a message may be on its way to the brokers, milliseconds. Beyond, it is sent again. */
+export const PUBLISH_MS_MAX = 3000
+/** Bytes of blocks in one message, unless a single block is larger. Further blocks go into the next. */
+export const MESSAGE_BYTES_MAX = 2 * 1024 * 1024
+/** Bytes of blocks that wait in memory for the brokers. Further ones are read from the outbox again. */
+export const OUTBOX_MEMORY_BYTES_MAX = 32 * 1024 * 1024
+/** Bytes of messages that wait to be processed. Beyond, nothing more is taken from the stream. */
+export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
+/** Times that an outbox was opened, or had to give up a number; its numbers cannot tell more apart. */
+export const OUTBOX_RUNS_MAX = 8000
+/** How long the stream keeps messages, milliseconds. A copy that is away for longer needs a newer backup. */
+export const STREAM_AGE_MS_MAX = 7 * 86_400_000

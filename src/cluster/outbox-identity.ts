@@ -1,0 +1,72 @@
+/**
+ * Who an outbox is, and its runs: file `edge` beside the log of the outbox, so that they are lost together. An
+ * outbox that began again under a known name would number its blocks anew, and everybody would skip them.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeDurably } from '../base/durable-file.ts'
+import { OperatorError } from '../base/errors.ts'
+import { placeOf } from './block-message.ts'
+import { OUTBOX_RUNS_MAX } from './limits.ts'
+
+const FILE = 'edge'
+
+interface Kept {
+  readonly edge: string
+  /** The run, and the number of its first block; oldest first. */
+  readonly runs: readonly (readonly [run: number, firstNumber: number])[]
+}
+
+/** The name and the runs of one outbox. */
+export class OutboxIdentity {
+  readonly #path: string
+  #kept: Kept
+
+  /** Reads them, or makes them when there is no outbox. */
+  constructor(folder: string) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    this.#path = join(folder, FILE)
+    this.#kept = read(this.#path) ?? { edge: randomBytes(16).toString('hex'), runs: [] }
+  }
+
+  /** Hex digits. */
+  get name(): string {
+    return this.#kept.edge
+  }
+
+  /** 16 bytes. */
+  get bytes(): Uint8Array {
+    return Buffer.from(this.#kept.edge, 'hex')
+  }
+
+  /** Begins a run: blocks from `firstNumber` on belong to it. On the disk when it returns. */
+  beginRun(firstNumber: number, firstKept: number): void {
+    const [last = 0] = this.#kept.runs.at(-1) ?? []
+    if (last >= OUTBOX_RUNS_MAX) {
+      throw new OperatorError(`${this.#path}: the outbox was opened too often; see docs/CLUSTER.md`)
+    }
+    const runs = this.#kept.runs.filter(([, first], index, all) => {
+      const next = all[index + 1]
+      return first < firstNumber && (next === undefined || next[1] > firstKept)
+    })
+    this.#kept = { ...this.#kept, runs: [...runs, [last + 1, firstNumber]] }
+    writeDurably(this.#path, JSON.stringify(this.#kept))
+  }
+
+  /** The place of a block. */
+  placeOf(number: number): number {
+    const [run = 1] = this.#kept.runs.findLast(([, first]) => first <= number) ?? []
+    return placeOf(run, number)
+  }
+}
+
+function read(path: string): Kept | null {
+  try {
+    // Written by `beginRun`.
+    return JSON.parse(readFileSync(path, 'utf8')) as Kept
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return null
+    throw new OperatorError(`${path} cannot be read`, { cause })
+  }
+}

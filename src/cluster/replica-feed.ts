@@ -1,0 +1,158 @@
+/**
+ * Follows the shared log for the copy in this process: takes message after message from the stream, leaves out
+ * what is known, hands the rest to the processing thread, and tells everybody what is stored durably.
+ */
+import { BroadcastChannel } from 'node:worker_threads'
+import type { Logger } from '../base/log.ts'
+import type { LogOrigin } from '../ports/log.ts'
+import { numberOf, readHead } from './block-message.ts'
+import { BEGIN, type HandedMessage } from './handed-log.ts'
+import { FOLLOWED_BYTES_MAX } from './limits.ts'
+import type { SharedLog, StreamMessage, StreamPosition } from './shared-log.ts'
+
+const ANNOUNCE_MS = 250
+/** What did not change is told so often: whoever starts hears of it. */
+const ANNOUNCE_AGAIN_MS = 2000
+
+/** What a feed works with. */
+export interface ReplicaFeedOptions {
+  readonly shared: SharedLog
+  readonly channel: string
+  /** Of this copy, unique in the cluster. */
+  readonly name: string
+  readonly logger: Logger
+  /** What the store has. */
+  readonly origin: LogOrigin | null
+  /** The newest block that is processed. */
+  readonly position: number
+  /** A block can be processed. */
+  readonly onBlock: (number: number, bytes: number, events: number) => void
+}
+
+interface Waiting {
+  readonly message: HandedMessage
+  readonly edge: string
+  /** Of its blocks that are to be processed. */
+  readonly places: readonly number[]
+}
+
+/** The feed of one copy. */
+export class ReplicaFeed {
+  readonly #options: ReplicaFeedOptions
+  readonly #channel: BroadcastChannel
+  /** Handed over and not known to be processed, oldest first. */
+  #waiting: Waiting[] = []
+  #waitingBytes = 0
+  #last: number
+  #read: StreamPosition
+  /** Of each edge: the newest place that was handed over, and the newest that is stored. */
+  readonly #handed: Map<string, number>
+  readonly #stored: Map<string, number>
+  #onRoom: (() => void) | null = null
+  #trouble: string | null = null
+  #announcedAtMs = 0
+  #isNews = true
+  readonly #timer: NodeJS.Timeout
+
+  constructor(options: ReplicaFeedOptions) {
+    this.#options = options
+    const { channel, origin, position, shared } = options
+    this.#last = position
+    this.#read = { incarnation: origin?.incarnation ?? '', sequence: origin?.sequence ?? 0 }
+    this.#handed = new Map(Object.entries(origin?.places ?? {}))
+    this.#stored = new Map(this.#handed)
+    this.#channel = new BroadcastChannel(channel)
+    this.#channel.unref()
+    this.#channel.onmessage = ({ data }: { readonly data?: unknown }) => {
+      if (data !== BEGIN) return
+      for (const { message } of this.#waiting) this.#channel.postMessage(message)
+    }
+    this.#timer = setInterval(() => this.#announce(), ANNOUNCE_MS)
+    shared.follow({
+      position: () => this.#read,
+      take: (message, incarnation) => this.#take(message, incarnation),
+    })
+  }
+
+  /** Why this copy cannot go on; null: it can. */
+  get trouble(): string | null {
+    return this.#trouble
+  }
+
+  /** Messages that wait to be processed. */
+  get waitingCount(): number {
+    return this.#waiting.length
+  }
+
+  /** Everything up to this block is stored durably. */
+  processed(through: number): void {
+    let count = 0
+    for (const { message, edge, places } of this.#waiting) {
+      const place = places[through - message.first] ?? places.at(-1)
+      if (through < message.first || place === undefined) break
+      this.#stored.set(edge, place)
+      if (through < message.first + places.length - 1) break
+      this.#waitingBytes -= message.data.length
+      count++
+    }
+    if (count === 0) return
+    this.#waiting.splice(0, count)
+    this.#isNews = true
+    if (this.#waitingBytes <= FOLLOWED_BYTES_MAX) this.#onRoom?.()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#channel.close()
+    this.#onRoom?.()
+  }
+
+  async #take({ sequence, data }: StreamMessage, incarnation: string): Promise<void> {
+    if (this.#trouble !== null) return
+    const { edge, blocks } = readHead(data)
+    const after = this.#handed.get(edge) ?? 0
+    const fresh = blocks.filter(({ place }) => place > after)
+    const [first] = fresh
+    if (first !== undefined && numberOf(first.place) > numberOf(after) + 1) {
+      this.#stop(edge, numberOf(after), numberOf(first.place))
+      return
+    }
+    this.#read = { incarnation, sequence }
+    const places = fresh.map(({ place }) => place)
+    const newest = places.at(-1)
+    if (newest === undefined) return
+    this.#handed.set(edge, newest)
+    const skipped = blocks.length - fresh.length
+    const message = { first: this.#last + 1, skipped, incarnation, sequence, data }
+    this.#last += fresh.length
+    this.#waiting.push({ message, edge, places })
+    this.#waitingBytes += data.length
+    this.#channel.postMessage(message)
+    const bytes = fresh.reduce((sum, block) => sum + block.bytes, 0)
+    const events = fresh.reduce((sum, block) => sum + block.events, 0)
+    this.#options.onBlock(this.#last, bytes, events)
+    if (this.#waitingBytes <= FOLLOWED_BYTES_MAX) return
+    await new Promise<void>((resolve) => {
+      this.#onRoom = resolve
+    })
+    this.#onRoom = null
+  }
+
+  /** What is missing here is in no outbox any more: other copies have it. */
+  #stop(edge: string, has: number, comes: number): void {
+    this.#trouble = `This copy lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`
+    this.#options.logger.error(
+      { edge, has, comes },
+      'this copy lacks what the stream does not have any more: restore a newer backup of another one',
+    )
+  }
+
+  #announce(): void {
+    const now = performance.now()
+    if (!this.#isNews && now - this.#announcedAtMs < ANNOUNCE_AGAIN_MS) return
+    this.#isNews = false
+    this.#announcedAtMs = now
+    const { shared, name: replica } = this.#options
+    shared.announce({ replica, places: Object.fromEntries(this.#stored) })
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * How far a store has followed a log that several machines share, in the transaction of what it led to. Table
+ * `shared_log`, JSON, sealed: `stream` -> incarnation and sequence; `edge ` and its name -> the place up to which
+ * everything of that edge is stored. A store of one box has none of it.
+ */
+import type { LogOrigin } from '../../ports/log.ts'
+import { Environment, type Table } from './environment.ts'
+import { EVENTS_ENVIRONMENT } from './keys.ts'
+import { getJson, jsonOf, putJson } from './records.ts'
+
+const STREAM = Buffer.from('stream')
+const EDGE = 'edge '
+
+/** Stores it. Only in a write transaction. */
+export function storeOrigin(table: Table, { incarnation, sequence, places }: LogOrigin): void {
+  putJson(table, STREAM, { incarnation, sequence })
+  for (const [edge, place] of Object.entries(places))
+    putJson(table, Buffer.from(EDGE + edge), place)
+}
+
+/** Reads it, with the places of all edges; null: nothing was followed. Throws `DamagedRecordError`. */
+export function readOrigin(dataDir: string): LogOrigin | null {
+  const tables = ['shared_log']
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables })
+  try {
+    const table = environment.table('shared_log')
+    const stream = getJson<Omit<LogOrigin, 'places'>>(table, STREAM)
+    if (stream === null) return null
+    const places: Record<string, number> = {}
+    const range = { start: Buffer.from(EDGE), end: Buffer.from(`${EDGE}~`) }
+    for (const { key, value } of jsonOf<number>(table, range)) {
+      places[Buffer.from(key).toString().slice(EDGE.length)] = value
+    }
+    return { ...stream, places }
+  } finally {
+    // Closing ends at once; what it returns only tells of writes, and there were none.
+    void environment.close()
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Three brokers and two nodes: whatever is killed, every acknowledged event is stored once on each of them, and
+ * their tables are the same.
+ */
+import t, { type Test } from 'tap'
+import { readBlocks, readHead } from '../../src/cluster/block-message.ts'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
+import { Node, Sender } from '../fixtures/cluster/nodes.ts'
+import { threadSettings } from '../fixtures/persons/person-log.ts'
+import { tableDigests } from '../fixtures/table-digests.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const SETTLED_MS = 60_000
+
+t.setTimeout(240_000)
+
+interface Cluster {
+  readonly brokers: Brokers
+  readonly nodes: readonly [Node, Node]
+}
+
+async function startCluster(t: Test, args: readonly string[] = []): Promise<Cluster> {
+  const folder = t.testdir({})
+  const brokers = await Brokers.start(t, folder)
+  const one = new Node(t, folder, 'one', brokers.addresses, args)
+  const two = new Node(t, folder, 'two', brokers.addresses, args)
+  await Promise.all([one.start(), two.start()])
+  return { brokers, nodes: [one, two] }
+}
+
+/** Waits until both have the same events, at least as many as were acknowledged. */
+async function settled({ nodes: [one, two] }: Cluster, sender: Sender): Promise<boolean> {
+  const deadline = performance.now() + SETTLED_MS
+  while (performance.now() < deadline) {
+    const [left, right] = await Promise.all([one.uuids(), two.uuids()])
+    const unsent = await Promise.all([one, two].map((node) => node.metric('cluster_outbox_blocks')))
+    const isSent = unsent.every((blocks) => blocks === 0)
+    if (isSent && left.size === right.size && left.size >= sender.acknowledged.size) return true
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+  return false
+}
+
+/** A store of one box, whose log has what the stream has. */
+async function boxOf(brokers: Brokers, dataDir: string): Promise<void> {
+  const appender = new LogAppender({ dataDir, processed: 0, isSealed: true })
+  const places = new Map<string, number>()
+  await brokers.readAll((data) => {
+    const { edge, blocks } = readHead(data)
+    const after = places.get(edge) ?? 0
+    const fresh = readBlocks(data).filter((_, index) => (blocks[index]?.place ?? 0) > after)
+    if (fresh.length > 0) appender.append(fresh, 0)
+    places.set(edge, Math.max(after, blocks.at(-1)?.place ?? 0))
+  })
+  await appender.close()
+  const fail = (error: Error): never => {
+    throw error
+  }
+  const processor = openProcessor(threadSettings(dataDir), fail)
+  while (!processor.run(1000).isIdle);
+  await processor.close()
+}
+
+/** Nothing acknowledged is lost, nothing is there twice, and both copies are the same. */
+async function check(
+  t: Test,
+  cluster: Cluster,
+  sender: Sender,
+): Promise<Readonly<Record<string, string>>> {
+  t.ok(await settled(cluster, sender), 'both copies have come to the end')
+  for (const node of cluster.nodes) {
+    const uuids = await node.uuids()
+    const lost = [...sender.acknowledged].filter((uuid) => !uuids.has(uuid))
+    const twice = [...uuids].filter(([, count]) => count > 1)
+    t.same(lost.slice(0, 9), [], `nothing of ${sender.acknowledged.size} is lost`)
+    t.same(twice.slice(0, 9), [], 'nothing is there twice')
+  }
+  for (const node of cluster.nodes) await node.stop()
+  const [one, two] = cluster.nodes
+  const [left, right] = await Promise.all([tableDigests(one.dataDir), tableDigests(two.dataDir)])
+  const { shared_log: followed = '', ...tables } = left
+  t.strictSame(
+    { ...right, shared_log: '' },
+    { ...tables, shared_log: '' },
+    'the tables are the same',
+  )
+  t.notMatch(followed, /^0 /, 'the copies know how far they have followed')
+  return tables
+}
+
+t.test('nodes, brokers and the majority are killed', { skip: areBrokersMissing }, async (t) => {
+  const cluster = await startCluster(t)
+  const { brokers, nodes } = cluster
+  const [one, two] = nodes
+  const sender = new Sender(nodes, 4)
+  await sender.more(500)
+  await one.kill()
+  await sender.more(300)
+  await one.start()
+  await sender.more(500)
+  await brokers.kill(0)
+  await sender.more(500)
+  await two.kill()
+  brokers.begin(0)
+  await two.start()
+  await brokers.kill(1)
+  await sender.more(300)
+  brokers.begin(1)
+  await sender.more(500)
+  await brokers.killAll()
+  await sender.more(500)
+  t.equal(await one.metric('cluster_alone'), 1, 'one says that it is alone')
+  t.match(JSON.parse(await one.text('/_health')), { status: 'degraded' })
+  await one.kill()
+  await one.start()
+  await sender.more(300)
+  brokers.beginAll()
+  t.ok(
+    await eventually(async () => (await two.metric('cluster_alone')) === 0),
+    'and that it is not',
+  )
+  await sender.more(300)
+  await sender.stop()
+  const tables = await check(t, cluster, sender)
+  const box = `${t.testdirName}/box`
+  await boxOf(brokers, box)
+  const { shared_log: none, ...ofBox } = await tableDigests(box)
+  t.match(none, /^0 /)
+  t.strictSame(ofBox, tables, 'and those of one box with the same log')
+})
+
+t.test('brokers that forget everything lose nothing', { skip: areBrokersMissing }, async (t) => {
+  const cluster = await startCluster(t)
+  const { brokers, nodes } = cluster
+  const sender = new Sender(nodes, 2)
+  await sender.more(300)
+  await sender.stop()
+  t.ok(await settled(cluster, sender))
+  const [one, two] = nodes
+  await two.kill()
+  // What comes now has one copy only: the brokers forget it, and the outbox must not.
+  const alone = new Sender([one], 2, sender)
+  await alone.more(300)
+  await alone.stop()
+  await brokers.killAll({ forget: true })
+  brokers.beginAll()
+  await two.start()
+  await check(t, cluster, alone)
+})
+
+t.test('who wants a majority gets 503 without one', { skip: areBrokersMissing }, async (t) => {
+  const { brokers, nodes } = await startCluster(t, ['--durability', 'replicated'])
+  const sender = new Sender(nodes, 2)
+  await sender.more(100)
+  await brokers.killAll()
+  const before = sender.acknowledged.size
+  await new Promise((resolve) => setTimeout(resolve, 3000))
+  t.ok(sender.acknowledged.size <= before + 40, 'nothing is acknowledged')
+  brokers.beginAll()
+  await sender.more(100)
+  await sender.stop()
+})
