@@ -200,8 +200,7 @@ class RunningDaemon implements Daemon {
       hasFailed: () => this.#failure !== undefined,
     })
     this.#commands = new LoggedPersonCommands({
-      groupCommit: this.#groupCommit,
-      clock,
+      ...{ groupCommit: this.#groupCommit, clock },
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: () => this.#loop.hurry(),
     })
@@ -211,12 +210,9 @@ class RunningDaemon implements Daemon {
       parts.retentionMs,
     )
     this.#flags = new FlagService({
-      dataDir: settings.dataDir,
-      clock,
+      ...{ dataDir: settings.dataDir, clock, projects: this.#directory },
       damage: new DamageReports(this.#damage, log, clock),
-      projects: this.#directory,
-      groupCommit: this.#groupCommit,
-      ...{ queries: this.#pool.queries, log },
+      ...{ groupCommit: this.#groupCommit, queries: this.#pool.queries, log },
       refusal: () => this.#admission.refusal('change'),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
@@ -342,10 +338,7 @@ class RunningDaemon implements Daemon {
   #routeServices() {
     const { settings, clock } = this.#parts
     return {
-      clock,
-      directory: this.#directory,
-      sessions: this.#sessions,
-      limits: this.#limits,
+      ...{ clock, directory: this.#directory, sessions: this.#sessions, limits: this.#limits },
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     }
@@ -357,14 +350,8 @@ class RunningDaemon implements Daemon {
     const analytics = measuredQueries(queries, this.#metrics, clock)
     return privateRoutes({
       ...this.#routeServices(),
-      queries,
-      commands: this.#commands,
-      letters: this.#commands,
-      live: this.#live,
-      refused: this.#refused,
-      status: this.#statusSource(),
-      analytics,
-      numbers: analytics,
+      ...{ queries, analytics, numbers: analytics, live: this.#live, refused: this.#refused },
+      ...{ commands: this.#commands, letters: this.#commands, status: this.#statusSource() },
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),
@@ -427,13 +414,11 @@ class RunningDaemon implements Daemon {
   }
 
   #gaugeSources(): GaugeSources {
+    const { checksWaiting, busy, queueDepths: queues } = this.#pool
     return {
       ...this.#parts.settings,
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
-      checksWaiting: this.#pool.checksWaiting,
-      busy: this.#pool.busy,
-      queues: this.#pool.queueDepths,
-      flags: this.#flags.directory,
+      ...{ checksWaiting, busy, queues, flags: this.#flags.directory },
       isReady: () => this.#readiness().isReady,
     }
   }

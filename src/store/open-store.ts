@@ -13,6 +13,7 @@ import { publishDraft, writeDraft, writeDurably } from '../base/durable-file.ts'
 import { isObject } from '../base/json.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import type { Settings } from '../config/settings.ts'
+import type { LogOrigin } from '../ports/log.ts'
 import { FlagStore } from './catalog/flag-store.ts'
 import { generatePersonalKey, generateProjectKey } from './catalog/key-store.ts'
 import { OrganizationStore } from './catalog/organization-store.ts'
@@ -21,6 +22,9 @@ import { readStoredFlags, type StoredFlags } from './catalog/stored-flags.ts'
 import { DataDir, type PartName, requireEnvironment, requireStore } from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
+import { Environment } from './lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
+import { loadOrigin } from './lmdb/shared-position.ts'
 import { LogReader } from './log/event-log.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
 
@@ -226,5 +230,17 @@ export class OpenStore {
     const part = (this.#opened.get(name) as T | undefined) ?? open()
     this.#opened.set(name, part)
     return part
+  }
+}
+
+/** How far a directory has followed a log that several machines share; null: not at all. Throws `DamagedRecordError`. */
+export function readOrigin(dataDir: string): LogOrigin | null {
+  const tables = ['shared_log']
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables })
+  try {
+    return loadOrigin(environment.table('shared_log'))
+  } finally {
+    // Closing ends at once; what it returns only tells of writes, and there were none.
+    void environment.close()
   }
 }

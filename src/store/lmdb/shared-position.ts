@@ -4,8 +4,7 @@
  * everything of that edge is stored. A store of one box has none of it.
  */
 import type { LogOrigin } from '../../ports/log.ts'
-import { Environment, type Table } from './environment.ts'
-import { EVENTS_ENVIRONMENT } from './keys.ts'
+import type { Table } from './environment.ts'
 import { getJson, jsonOf, putJson } from './records.ts'
 
 const STREAM = Buffer.from('stream')
@@ -19,21 +18,13 @@ export function storeOrigin(table: Table, { incarnation, sequence, places }: Log
 }
 
 /** Reads it, with the places of all edges; null: nothing was followed. Throws `DamagedRecordError`. */
-export function readOrigin(dataDir: string): LogOrigin | null {
-  const tables = ['shared_log']
-  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables })
-  try {
-    const table = environment.table('shared_log')
-    const stream = getJson<Omit<LogOrigin, 'places'>>(table, STREAM)
-    if (stream === null) return null
-    const places: Record<string, number> = {}
-    const range = { start: Buffer.from(EDGE), end: Buffer.from(`${EDGE}~`) }
-    for (const { key, value } of jsonOf<number>(table, range)) {
-      places[Buffer.from(key).toString().slice(EDGE.length)] = value
-    }
-    return { ...stream, places }
-  } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
-    void environment.close()
+export function loadOrigin(table: Table): LogOrigin | null {
+  const stream = getJson<Omit<LogOrigin, 'places'>>(table, STREAM)
+  if (stream === null) return null
+  const places: Record<string, number> = {}
+  const range = { start: Buffer.from(EDGE), end: Buffer.from(`${EDGE}~`) }
+  for (const { key, value } of jsonOf<number>(table, range)) {
+    places[Buffer.from(key).toString().slice(EDGE.length)] = value
   }
+  return { ...stream, places }
 }
