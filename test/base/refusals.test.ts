@@ -11,6 +11,7 @@ import {
   reasonText,
   refusal,
 } from '../../src/base/refusals.ts'
+import { addMetrics } from '../../src/cluster/cluster-metrics.ts'
 import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 
 const TABLE = 'src/base/refusals.ts'
@@ -51,9 +52,12 @@ t.test('every reason is used, and nobody answers 503 or 429 past the table', asy
 })
 
 t.test('the metrics that it names are exposed', async (t) => {
-  const page = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK }).page.render()
+  const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
+  const counts = { unsentBlocks: 0, alone: 0, messages: 0, messageBytes: 0, waiting: 0 }
+  addMetrics(page, () => ({ ...counts, isAlone: false }))
+  const text = page.render()
   for (const [reason, { metric }] of REASONS) {
-    if (metric !== null) t.match(page, `# HELP ${metric} `, reason)
+    if (metric !== null) t.match(text, `# HELP ${metric} `, reason)
   }
 })
 

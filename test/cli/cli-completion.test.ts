@@ -90,7 +90,7 @@ t.test('bash completes values and leaves files to itself', async (t) => {
     ['tenrec', 'key', 'create', '--scopes', 'event:'],
   ])
   t.strictSame(offered.slice(0, 11), [
-    ['fsync', 'commit'],
+    ['fsync', 'commit', 'replicated'],
     ['fsync'],
     [],
     ['create'],
