@@ -19,8 +19,8 @@ import {
 } from '../../rules/persons/cohort-shapes.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
+import { isIllegalId } from '../../rules/persons/joined-ids.ts'
 import type { LoggedCommand } from '../../rules/persons/logged-command.ts'
-import { isIllegalId } from '../../rules/persons/merge-ids.ts'
 import type {
   ActivityView,
   PersonReference,

@@ -26,7 +26,7 @@
  */
 import type { IngestionWarning, PersonMode } from '../capture/types.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
-import { isIllegalId, otherIdOf } from './merge-ids.ts'
+import { isIllegalId, otherIdOf } from './joined-ids.ts'
 import { laterPersonUuid, personUuid } from './person-uuid.ts'
 import {
   type PersonContext,

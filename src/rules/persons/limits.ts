@@ -8,5 +8,5 @@ export const TABLE_SEEN_KEYS_MAX = 64
 export const TABLE_NAMES_MAX = 4096
 /** UTF-16 units of such a name. Longer: not remembered. */
 export const TABLE_NAME_UNITS_MAX = 100
-/** Bytes of JSON that the properties of one person may have unless configured otherwise. */
+/** Bytes of JSON that the properties of one person may have. */
 export const PERSON_PROPERTIES_BYTES_MAX = 524_288
