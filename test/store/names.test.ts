@@ -185,10 +185,13 @@ t.test('large segments carry what they say', (t) => {
   compare(t, reader.names(1, NO_CHECK), reader, 'and a small one')
   const criteria = { afterMs: null, beforeMs: null, distinctId: '2024-05-02', personId: null }
   log.run(1, { kind: 'erase_events', criteria: { ...criteria, event: null } })
-  log.process()
+  const hasOwn = (): boolean =>
+    [...reader.names(1, NO_CHECK).properties].some(({ name }) => name === 'own')
+  // Each call erases for a short while only.
+  for (let calls = 0; calls < 100 && hasOwn(); calls++) log.process()
   t.strictSame(carried(t, log.dataDir), [true, false])
   compare(t, reader.names(1, NO_CHECK), reader, 'erased')
-  t.notOk([...reader.names(1, NO_CHECK).properties].some(({ name }) => name === 'own'))
+  t.notOk(hasOwn())
   t.end()
 })
 
