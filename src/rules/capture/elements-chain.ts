@@ -9,53 +9,122 @@ import { ELEMENT_HREF_UNITS_MAX, ELEMENT_TEXT_UNITS_MAX } from './limits.ts'
 
 const ATTRIBUTE_PREFIX = 'attr__'
 
-/** The chain of the elements, from the clicked one outwards; entries that are no objects are skipped. */
+/** More attributes than this are sorted by the library, so that nobody can make many of them slow. */
+const FEW_ATTRIBUTES = 32
+
+/** Texts of classes that are kept with what becomes of them: pages have few, and clicks are many. */
+const CLASSES_KEPT_MAX = 1000
+const CLASSES_KEPT_UNITS_MAX = 300
+const classesOfText = new Map<string, string>()
+
+/** Attributes of the element at hand; used again, because autocapture is much of the traffic. */
+const names: string[] = []
+const texts: string[] = []
+/** Places in them by name, then as they came. */
+const order: number[] = []
+
+/**
+ * The chain of the elements, from the clicked one outwards; entries that are no objects are skipped. About 1 us
+ * an element.
+ */
 export function elementsChain(elements: readonly unknown[]): string {
-  const parts: string[] = []
+  let chain = ''
+  let isFirst = true
   for (const element of elements) {
-    if (isObject(element)) parts.push(elementText(element))
+    if (!isObject(element)) continue
+    if (!isFirst) chain += ';'
+    isFirst = false
+    chain += elementText(element)
   }
-  return parts.join(';')
+  return chain
 }
 
 function elementText(element: JsonObject): string {
-  let text = plainText(element['tag_name'])
-  for (const name of classNames(element)) text += `.${name}`
-  text += ':'
-  const attributes = attributesOf(element)
-  for (const key of [...attributes.keys()].sort()) {
-    text += `${key}="${(attributes.get(key) ?? '').replaceAll('"', '\\"')}"`
+  let text = `${plainText(element['tag_name'])}${classesText(element)}:`
+  gatherAttributes(element)
+  sortAttributes()
+  for (let index = 0; index < order.length; index++) {
+    const place = order[index] ?? 0
+    // Of several with one name the last one counts.
+    if (names[place] === names[order[index + 1] ?? -1]) continue
+    const value = texts[place] ?? ''
+    text += `${names[place]}="${value.includes('"') ? value.replaceAll('"', '\\"') : value}"`
   }
   return text
 }
 
-/** Sorted, without quotes, from `attr__class` or else `classes`. */
-function classNames(element: JsonObject): readonly string[] {
+/** `.name` for each class in order, without quotes, from `attr__class` or else `classes`. */
+function classesText(element: JsonObject): string {
   const given = element['attr__class'] ?? element['classes']
-  const names: readonly unknown[] = Array.isArray(given) ? given : plainText(given).split(/\s/)
-  const clean: string[] = []
-  for (const name of names) {
-    const text = plainText(name).replaceAll('"', '')
-    if (text !== '') clean.push(text)
+  if (Array.isArray(given)) return joinedClasses(given)
+  const text = plainText(given)
+  if (text === '') return ''
+  const known = classesOfText.get(text)
+  if (known !== undefined) return known
+  const joined = joinedClasses(text.split(/\s/))
+  if (text.length <= CLASSES_KEPT_UNITS_MAX) {
+    if (classesOfText.size >= CLASSES_KEPT_MAX) classesOfText.clear()
+    classesOfText.set(text, joined)
   }
-  return clean.sort()
+  return joined
 }
 
-function attributesOf(element: JsonObject): ReadonlyMap<string, string> {
-  const attributes = new Map<string, string>()
-  const text = plainText(element['$el_text'])
-  if (text !== '') attributes.set('text', cutUnits(text, ELEMENT_TEXT_UNITS_MAX))
-  attributes.set('nth-child', plainText(element['nth_child']) || '0')
-  attributes.set('nth-of-type', plainText(element['nth_of_type']) || '0')
-  const href = plainText(element['attr__href'])
-  if (href !== '') attributes.set('href', cutUnits(href, ELEMENT_HREF_UNITS_MAX))
-  const id = plainText(element['attr__id'])
-  if (id !== '') attributes.set('attr_id', id)
-  for (const key of Object.keys(element)) {
-    if (!key.startsWith(ATTRIBUTE_PREFIX)) continue
-    attributes.set(key.replaceAll('"', ''), attributeText(element[key]))
+function joinedClasses(found: readonly unknown[]): string {
+  const clean: string[] = []
+  for (const name of found) {
+    const text = withoutQuotes(plainText(name))
+    if (text !== '') clean.push(text)
   }
-  return attributes
+  if (clean.length > 1) clean.sort()
+  let all = ''
+  for (const name of clean) all += `.${name}`
+  return all
+}
+
+function gatherAttributes(element: JsonObject): void {
+  order.length = 0
+  const text = plainText(element['$el_text'])
+  if (text !== '') setAttribute('text', cutUnits(text, ELEMENT_TEXT_UNITS_MAX))
+  setAttribute('nth-child', plainText(element['nth_child']) || '0')
+  setAttribute('nth-of-type', plainText(element['nth_of_type']) || '0')
+  const href = plainText(element['attr__href'])
+  if (href !== '') setAttribute('href', cutUnits(href, ELEMENT_HREF_UNITS_MAX))
+  const id = plainText(element['attr__id'])
+  if (id !== '') setAttribute('attr_id', id)
+  for (const key in element) {
+    if (!key.startsWith(ATTRIBUTE_PREFIX)) continue
+    setAttribute(withoutQuotes(key), attributeText(element[key]))
+  }
+}
+
+function setAttribute(name: string, text: string): void {
+  const place = order.length
+  names[place] = name
+  texts[place] = text
+  order.push(place)
+}
+
+function sortAttributes(): void {
+  if (order.length > FEW_ATTRIBUTES) {
+    order.sort((a, b) => (isBefore(a, b) ? -1 : 1))
+    return
+  }
+  for (let next = 1; next < order.length; next++) {
+    const place = order[next] ?? 0
+    let to = next
+    for (; to > 0 && isBefore(place, order[to - 1] ?? 0); to--) order[to] = order[to - 1] ?? 0
+    order[to] = place
+  }
+}
+
+function isBefore(place: number, other: number): boolean {
+  const name = names[place] ?? ''
+  const otherName = names[other] ?? ''
+  return name < otherName || (name === otherName && place < other)
+}
+
+function withoutQuotes(text: string): string {
+  return text.includes('"') ? text.replaceAll('"', '') : text
 }
 
 /** Attributes may hold anything; what is no text is shown as JSON. */
