@@ -84,6 +84,8 @@ export interface EventCells {
   codeAt(cell: number): number
   /** The value of a cell. What has a number is the same each time; nobody may change it. */
   valueAt(cell: number): unknown
+  /** Gives the value of a cell without a number to who takes it as it is; false: it is not of that kind. */
+  copyValue(cell: number, sink: ValueSink): boolean
   /** Whether the value of a cell is the distinct_id of the event. */
   isId(cell: number): boolean
   /** Whether the cell is no property of the event after all. */
@@ -101,6 +103,17 @@ export interface EventCells {
   readonly idWords: Int32Array
   readonly idFirstWord: number
   readonly idBytes: number
+}
+
+/** Takes values without making texts and number objects of them. */
+export interface ValueSink {
+  /** Takes texts that are their own JSON, one byte a character. */
+  readonly takesBytes: boolean
+  readonly takesNumbers: boolean
+  /** The bytes from `start` to `end` are a text with its quotes. Only while `takesBytes`. */
+  pushBytes(source: Uint8Array, start: number, end: number): void
+  /** Only while `takesNumbers`. */
+  pushNumber(value: number): void
 }
 
 /** What became of one event of a request. */

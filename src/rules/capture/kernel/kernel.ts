@@ -6,8 +6,10 @@
  * One instance serves one thread. What was read is valid until the next `read`.
  */
 import { readFileSync } from 'node:fs'
-import type { EventCells } from '../types.ts'
+import type { EventCells, ValueSink } from '../types.ts'
 
+/** The value of a cell is a text or JSON at a place. */
+const CODE_TEXT = 0
 /** The cell was taken out: it is no property of the event that is stored. */
 const CODE_NONE = -1
 /** The value of a cell is a number. */
@@ -55,6 +57,8 @@ interface KernelExports {
 export interface KeyRules {
   /** One of KEY_KINDS. */
   kindOf(name: string): number
+  /** Whether that is what is stored, whatever the value. */
+  isStoredAsSent(name: string): boolean
   /** The value that is stored for one that was sent. */
   valueOf(name: string, value: unknown): unknown
 }
@@ -75,6 +79,7 @@ export class EventKernel implements EventCells {
   #id: string | null = null
   #names: string[] = []
   #values: unknown[][] = []
+  #areStoredAsSent: boolean[] = []
   /** Keys and codes of one epoch mean nothing in another. */
   epoch = 0
   cellCount = 0
@@ -223,6 +228,27 @@ export class EventKernel implements EventCells {
     return this.#rules.valueOf(name, text)
   }
 
+  copyValue(cell: number, sink: ValueSink): boolean {
+    const word = FIRST_CELL + cell * CELL_WORDS
+    const code = this.#words[word + 1] ?? 0
+    if (code === CODE_NUMBER) {
+      if (sink.takesNumbers) sink.pushNumber(this.#numbers[word / 2 + 1] ?? 0)
+      return sink.takesNumbers
+    }
+    const lengthWord = this.#words[word + 3] ?? 0
+    const isSimple = code === CODE_TEXT && (lengthWord & (IS_ASCII | NEEDS_PARSING)) === IS_ASCII
+    if (
+      !isSimple ||
+      !sink.takesBytes ||
+      !(this.#areStoredAsSent[this.#words[word] ?? 0] ?? false)
+    ) {
+      return false
+    }
+    const start = this.#words[word + 2] ?? 0
+    sink.pushBytes(this.#bytes, start, start + (lengthWord >>> 2))
+    return true
+  }
+
   #run(start: number, length: number): boolean {
     try {
       return this.#exports.read(start, length) === 1
@@ -253,6 +279,7 @@ export class EventKernel implements EventCells {
     const name = Buffer.from(this.#exports.memory.buffer, start, length).toString()
     this.#names[key] = name
     this.#values[key] = []
+    this.#areStoredAsSent[key] = this.#rules.isStoredAsSent(name)
     return this.#rules.kindOf(name)
   }
 

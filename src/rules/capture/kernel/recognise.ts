@@ -113,7 +113,7 @@ export class EventRecogniser {
 
   /** `drawSecret` as of `EventKernel`. */
   constructor(drawSecret: () => bigint) {
-    this.#kernel = new EventKernel({ kindOf, valueOf: storedValue }, drawSecret)
+    this.#kernel = new EventKernel({ kindOf, isStoredAsSent, valueOf: storedValue }, drawSecret)
     this.#event = new RecognisedEvent(this.#kernel, this.#automatic)
   }
 
@@ -268,6 +268,10 @@ function kindOf(key: string): number {
   return key === 'distinct_id' ? KEY_KINDS.id : KEY_KINDS.usual
 }
 
+function isStoredAsSent(key: string): boolean {
+  return key !== 'token'
+}
+
 function storedValue(key: string, value: unknown): unknown {
-  return key === 'token' ? redacted(value) : value
+  return isStoredAsSent(key) ? value : redacted(value)
 }

@@ -8,6 +8,9 @@
 import { jsonOf } from '../../../base/json.ts'
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import type { EventCells } from '../../../rules/capture/types.ts'
+import type { ByteWriter } from './byte-writer.ts'
+import { PlainValues } from './plain-values.ts'
+import { planValues, type ValuesPlan, writeValues } from './segment-values.ts'
 
 /** Distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
@@ -20,13 +23,14 @@ export class ColumnBuilder {
   readonly key: string
   /** For each row 0, or the position of its value from 1 (any other number when plain or mirrored). */
   ids: Uint16Array
-  /** The different values, or, when plain, the value of each row that has one. */
-  values: unknown[] = []
   /** Rows that have a value. */
   count = 0
   isPlain = false
   /** All values so far are the distinct_id of their row: `values` stays empty. */
   isMirror = false
+  /** The different values, unless it is plain. */
+  #values: unknown[] = []
+  readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
   /** Positions of values by the numbers that the kernel gives them; 0: not known. */
@@ -40,6 +44,15 @@ export class ColumnBuilder {
     this.ids = new Uint16Array(capacity)
   }
 
+  /** The different values, or, when plain, the value of each row that has one. */
+  get values(): readonly unknown[] {
+    return this.isPlain ? this.#plain.list : this.#values
+  }
+
+  get valueCount(): number {
+    return this.isPlain ? this.#plain.count : this.#values.length
+  }
+
   /** Makes room for rows up to `capacity`. */
   grow(capacity: number): void {
     this.ids = grown(this.ids, capacity)
@@ -47,11 +60,12 @@ export class ColumnBuilder {
 
   /** Forgets everything of a segment of `rows` rows. */
   reset(rows: number): void {
-    if (this.count === 0 && this.values.length === 0) return
+    if (this.count === 0 && this.valueCount === 0) return
     this.ids.fill(0, 0, rows)
-    this.values = []
+    this.#values = []
     this.count = 0
     this.isPlain = false
+    this.#plain.reset()
     this.isMirror = false
     this.#lastValue = undefined
     this.#lookup.clear()
@@ -67,7 +81,7 @@ export class ColumnBuilder {
     }
     this.count++
     if (this.isPlain) {
-      this.values.push(value)
+      this.#plain.push(value)
       this.ids[row] = 1
       return
     }
@@ -78,7 +92,7 @@ export class ColumnBuilder {
     let id = this.#lookup.get(value)
     const isNew = id === undefined
     if (id === undefined) {
-      id = this.values.push(value)
+      id = this.#values.push(value)
       this.#lookup.set(value, id)
     }
     this.ids[row] = id
@@ -99,6 +113,25 @@ export class ColumnBuilder {
     if (this.isPlain) return
     if (code >= this.#idsByCode.length) this.#idsByCode = grown(this.#idsByCode, code * 2 + 16)
     this.#idsByCode[code] = this.ids[row] ?? 0
+  }
+
+  /** The same for a cell without a number; false: nothing was done, its value has to be put. */
+  putUncoded(row: number, cells: EventCells, cell: number): boolean {
+    if (!this.isPlain || !cells.copyValue(cell, this.#plain)) return false
+    this.count++
+    this.ids[row] = 1
+    return true
+  }
+
+  /** Chooses how to write the values. */
+  plan(): ValuesPlan {
+    return this.isPlain ? this.#plain.plan() : planValues(this.#values)
+  }
+
+  /** Writes the values as planned just before. */
+  write(writer: ByteWriter, plan: ValuesPlan): void {
+    if (this.isPlain) this.#plain.write(writer, plan)
+    else writeValues(writer, this.#values, plan)
   }
 
   /** The numbers of the kernel mean something else from now on. */
@@ -123,7 +156,7 @@ export class ColumnBuilder {
     if (this.ids[row] === 0) return
     this.ids[row] = 0
     this.count--
-    if (this.isPlain) this.values.pop()
+    if (this.isPlain) this.#plain.pop()
   }
 
   /** Turns a mirror of the distinct_ids into an ordinary column. */
@@ -138,7 +171,7 @@ export class ColumnBuilder {
   idOf(value: string): number {
     let id = this.#lookup.get(value)
     if (id === undefined) {
-      id = this.values.push(value)
+      id = this.#values.push(value)
       this.#lookup.set(value, id)
     }
     return id
@@ -146,7 +179,7 @@ export class ColumnBuilder {
 
   /** Makes a dictionary of nearly as many values as rows a plain list. */
   settle(rows: number): void {
-    if (this.isPlain || this.isMirror || this.values.length < PLAIN_DECISION_VALUES) return
+    if (this.isPlain || this.isMirror || this.#values.length < PLAIN_DECISION_VALUES) return
     if (this.#isNearlyUnique()) this.#makePlain(rows)
   }
 
@@ -155,14 +188,14 @@ export class ColumnBuilder {
     const text = this.isPlain ? '' : jsonOf(value)
     this.count++
     if (this.isPlain) {
-      this.values.push(value)
+      this.#plain.push(value)
       this.ids[row] = 1
       return
     }
     this.#objects ??= new Map<string, number>()
     let id = this.#objects.get(text)
     if (id === undefined) {
-      id = this.values.push(value)
+      id = this.#values.push(value)
       this.#objects.set(text, id)
       this.ids[row] = id
       if (id === PLAIN_DECISION_VALUES) this.#decide(row)
@@ -176,11 +209,12 @@ export class ColumnBuilder {
   }
 
   #isNearlyUnique(): boolean {
-    return this.count * 8 <= this.values.length * PLAIN_ROWS_PER_8_VALUES
+    return this.count * 8 <= this.#values.length * PLAIN_ROWS_PER_8_VALUES
   }
 
   #makePlain(rows: number): void {
-    const { ids, values } = this
+    const { ids } = this
+    const values = this.#values
     const plain: unknown[] = []
     for (let row = 0; row < rows; row++) {
       const id = ids[row] ?? 0
@@ -188,7 +222,8 @@ export class ColumnBuilder {
       plain.push(values[id - 1])
       ids[row] = 1
     }
-    this.values = plain
+    this.#values = []
+    this.#plain.begin(plain)
     this.isPlain = true
     this.#idsByCode = NO_IDS
     this.#lookup.clear()

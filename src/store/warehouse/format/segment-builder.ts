@@ -140,6 +140,7 @@ export class SegmentBuilder {
       const code = cells.codeAt(cell)
       const mayMirror = column.isMirror || column.count === 0
       if (code > 0 && !mayMirror) column.putCell(row, cells, cell, code)
+      else if (code <= 0 && !mayMirror && column.putUncoded(row, cells, cell)) continue
       else if (mayMirror && cells.isId(cell)) {
         column.isMirror = true
         column.putMirror(row)

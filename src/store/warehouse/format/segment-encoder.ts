@@ -28,7 +28,6 @@ import {
 } from './segment-format.ts'
 import { encodeNames } from './segment-names.ts'
 import {
-  planValues,
   VALUES_HEX,
   VALUES_JSON,
   VALUES_NUMBERS,
@@ -36,7 +35,6 @@ import {
   writeIds,
   writeNumbers,
   writePresence,
-  writeValues,
 } from './segment-values.ts'
 import { sessionStretches } from './session-stretches.ts'
 
@@ -158,19 +156,19 @@ export class SegmentEncoder {
 
   #writeColumn(column: ColumnBuilder, role: number, rows: number): ColumnEntry {
     if (role !== ROLE_NAME) column.settle(rows)
-    const { ids, count, values, key } = column
+    const { ids, count, valueCount, key } = column
     const index = this.#isSplit ? this.#index : this.#text
     let presence = 0
     const indexPart = this.#part(index, (writer) => {
       presence = writePresence(writer, ids, rows, count)
-      if (!column.isPlain && !column.isMirror) writeIds(writer, ids, rows, count, values.length)
+      if (!column.isPlain && !column.isMirror) writeIds(writer, ids, rows, count, valueCount)
     })
     const mode = column.isMirror ? MODE_MIRROR : column.isPlain ? MODE_PLAIN : MODE_DICTIONARY
-    const entry = { key, role, mode, presence, count, valueCount: values.length, index: indexPart }
+    const entry = { key, role, mode, presence, count, valueCount, index: indexPart }
     if (column.isMirror) return { ...entry, encoding: VALUES_JSON, width: 0, values: NO_PART }
-    const plan = planValues(values)
+    const plan = column.plan()
     const valuesPart = this.#part(this.#areaOf(plan.encoding), (writer) => {
-      writeValues(writer, values, plan)
+      column.write(writer, plan)
     })
     return { ...entry, encoding: plan.encoding, width: plan.width, values: valuesPart }
   }

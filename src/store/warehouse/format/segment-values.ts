@@ -32,9 +32,11 @@ const PRESENCE_SPARSE = 2
 /** A column is sparse when fewer than one row in this many has a value. */
 const SPARSE_FACTOR = 12
 /** Values below this count stay JSON text: there is nothing to gain. */
-const PACKED_VALUES_MIN = 8
-const HEX_DIGITS_MIN = 6
-const HEX_DIGITS_MAX = 128
+export const PACKED_VALUES_MIN = 8
+/** Digits of hexadecimal texts that are stored as bytes: an even number within these. */
+export const HEX_DIGITS_MIN = 6
+/** See `HEX_DIGITS_MIN`. */
+export const HEX_DIGITS_MAX = 128
 const EXPONENT_RAW = 255
 const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
@@ -268,8 +270,10 @@ export interface ValuesPlan {
   readonly digits: string
 }
 
-const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: '' }
-const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
+/** Values as JSON. */
+export const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: '' }
+/** Values as numbers. */
+export const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
 
 /** Chooses how to write values: by the first one, then checked on all. */
 export function planValues(values: readonly unknown[]): ValuesPlan {

@@ -1,0 +1,270 @@
+/**
+ * The values of a plain column, one for each row that has one, in flat memory: numbers as float64, short texts
+ * as the bytes of the JSON that is stored. Such values hardly repeat, so a string or a number object for each is
+ * made only to be copied by the garbage collector and written once. What does not fit makes all of them a list.
+ */
+import type { ValueSink } from '../../../rules/capture/types.ts'
+import { ByteWriter } from './byte-writer.ts'
+import {
+  HEX_DIGITS_MAX,
+  HEX_DIGITS_MIN,
+  PACKED_VALUES_MIN,
+  PLAN_JSON,
+  PLAN_NUMBERS,
+  planValues,
+  VALUES_HEX,
+  VALUES_JSON,
+  VALUES_UUID,
+  type ValuesPlan,
+  writeNumbers,
+  writeValues,
+} from './segment-values.ts'
+
+/** Texts that are their own JSON, one byte a character. */
+const SIMPLE_TEXT = /^[ !#-[\]-~]*$/
+const QUOTE = 0x22
+const COMMA = 0x2c
+const HYPHEN = 0x2d
+const UUID_UNITS = 36
+const UUID_BYTES = 16
+const UUID_GROUP_DIGITS = 8
+/** Digits between the hyphens of a UUID. */
+const UUID_GROUPS = [UUID_GROUP_DIGITS, 4, 4, 4, 12] as const
+/** Quotes and comma of a text. */
+const AROUND_BYTES = 3
+const NUMBERS_FIRST = 512
+const TEXT_BYTES_FIRST = 16 * 1024
+/** Memory beyond this is given back with the segment. */
+const TEXT_BYTES_KEPT_MAX = 1024 * 1024
+const DIGITS = new ByteWriter()
+const NO_NUMBERS = new Float64Array(0)
+const NO_BYTES = new Uint8Array(0)
+const NO_DIGIT = 255
+/** The value of a hexadecimal digit in lower case, by its character. */
+const DIGIT_VALUES = new Uint8Array(256).fill(NO_DIGIT)
+for (let digit = 0; digit < 16; digit++) {
+  DIGIT_VALUES[digit.toString(16).charCodeAt(0)] = digit
+}
+
+const PLAN_UUID: ValuesPlan = { encoding: VALUES_UUID, width: 32, digits: '' }
+const WIDTH_DIFFERS = -1
+const WIDTH_UNKNOWN = -2
+
+const KIND_ANY = 0
+const KIND_NUMBERS = 1
+const KIND_TEXTS = 2
+
+/** The values of one column, in the order of their rows. */
+export class PlainValues implements ValueSink {
+  count = 0
+  #kind = KIND_ANY
+  #any: unknown[] = []
+  #numbers = NO_NUMBERS
+  /** `"text",` of each. */
+  #texts = NO_BYTES
+  #textBytes = 0
+  /** Characters of each text, or one of WIDTH_*. */
+  #width = 0
+  /** Made when it is asked for. */
+  #list: readonly unknown[] | null = null
+
+  /** Begins with some values. */
+  begin(values: readonly unknown[]): void {
+    this.reset()
+    if (values.every((value) => typeof value === 'number')) this.#kind = KIND_NUMBERS
+    else if (values.every(isSimpleText)) this.#kind = KIND_TEXTS
+    for (const value of values) this.push(value)
+  }
+
+  /** Forgets all values; the memory stays. */
+  reset(): void {
+    this.count = 0
+    this.#kind = KIND_ANY
+    this.#any = []
+    this.#textBytes = 0
+    if (this.#texts.length > TEXT_BYTES_KEPT_MAX) this.#texts = NO_BYTES
+    this.#width = 0
+    this.#list = null
+  }
+
+  get takesBytes(): boolean {
+    return this.#kind === KIND_TEXTS
+  }
+
+  get takesNumbers(): boolean {
+    return this.#kind === KIND_NUMBERS
+  }
+
+  push(value: unknown): void {
+    if (this.#kind === KIND_NUMBERS && typeof value === 'number') {
+      this.pushNumber(value)
+      return
+    }
+    if (this.#kind === KIND_TEXTS && isSimpleText(value)) {
+      this.#pushText(value)
+      return
+    }
+    if (this.#kind !== KIND_ANY) {
+      this.#any = [...this.list]
+      this.#kind = KIND_ANY
+    }
+    this.#list = null
+    this.#any.push(value)
+    this.count++
+  }
+
+  pushBytes(source: Uint8Array, start: number, end: number): void {
+    const to = this.#addText(end - start - 2)
+    const texts = this.#texts
+    for (let index = start, place = to; index < end; index++) texts[place++] = source[index] ?? 0
+  }
+
+  pushNumber(value: number): void {
+    if (this.count === this.#numbers.length) {
+      const numbers = new Float64Array(Math.max(NUMBERS_FIRST, this.count * 2))
+      numbers.set(this.#numbers)
+      this.#numbers = numbers
+    }
+    this.#numbers[this.count++] = value
+    this.#list = null
+  }
+
+  /** Takes the last value back. */
+  pop(): void {
+    this.#list = null
+    this.count--
+    if (this.#kind === KIND_ANY) this.#any.pop()
+    if (this.#kind !== KIND_TEXTS) return
+    // The quote at its end has one byte behind it, and none is within a text.
+    this.#textBytes = this.#texts.lastIndexOf(QUOTE, this.#textBytes - AROUND_BYTES)
+    this.#width = WIDTH_UNKNOWN
+  }
+
+  /** All values. Made anew after each change. */
+  get list(): readonly unknown[] {
+    if (this.#kind === KIND_ANY) return this.#any
+    this.#list ??=
+      this.#kind === KIND_NUMBERS
+        ? Array.from(this.#numbers.subarray(0, this.count))
+        : (JSON.parse(this.#json().toString('latin1')) as unknown[])
+    return this.#list
+  }
+
+  /** How `write` will write them: what `planValues` says of the list. */
+  plan(): ValuesPlan {
+    if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) return planValues(this.list)
+    if (this.#kind === KIND_NUMBERS) return PLAN_NUMBERS
+    if (this.#width === WIDTH_UNKNOWN) this.#measure()
+    const width = this.#width
+    const isUuid = width === UUID_UNITS && this.#texts[1 + UUID_GROUP_DIGITS] === HYPHEN
+    const isHex = width >= HEX_DIGITS_MIN && width <= HEX_DIGITS_MAX && width % 2 === 0
+    if (isUuid && this.#readUuids()) return PLAN_UUID
+    if (!isUuid && isHex && this.#readHex()) return { encoding: VALUES_HEX, width, digits: '' }
+    return PLAN_JSON
+  }
+
+  /** Writes them as `plan`, which was asked just before, says. */
+  write(writer: ByteWriter, plan: ValuesPlan): void {
+    const { encoding } = plan
+    if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) {
+      writeValues(writer, this.list, plan)
+    } else if (this.#kind === KIND_NUMBERS) writeNumbers(writer, this.#numbers, this.count)
+    else writer.writeBytes(encoding === VALUES_JSON ? this.#json() : DIGITS.view())
+  }
+
+  #pushText(text: string): void {
+    const place = this.#addText(text.length)
+    const texts = this.#texts
+    for (let index = 0; index < text.length; index++)
+      texts[place + 1 + index] = text.charCodeAt(index)
+  }
+
+  /** Makes room for a text between its quotes, which are written; where the first one is. */
+  #addText(characters: number): number {
+    if (this.count === 0) this.#width = characters
+    else if (characters !== this.#width && this.#width >= 0) this.#width = WIDTH_DIFFERS
+    const start = this.#textBytes
+    const end = start + characters + AROUND_BYTES
+    // A byte is left for the end of the list.
+    if (end >= this.#texts.length) {
+      const texts = new Uint8Array(Math.max(TEXT_BYTES_FIRST, end * 2))
+      texts.set(this.#texts.subarray(0, start))
+      this.#texts = texts
+    }
+    this.#texts[start] = QUOTE
+    this.#texts[end - 2] = QUOTE
+    this.#texts[end - 1] = COMMA
+    this.#textBytes = end
+    this.count++
+    this.#list = null
+    return start
+  }
+
+  #measure(): void {
+    const texts = this.#texts
+    const width = texts.indexOf(QUOTE, 1) - 1
+    this.#width = width
+    for (let start = 0; start < this.#textBytes; start += width + AROUND_BYTES) {
+      if (texts.indexOf(QUOTE, start + 1) !== start + width + 1) this.#width = WIDTH_DIFFERS
+    }
+  }
+
+  /** The JSON of all texts. */
+  #json(): Buffer {
+    const bytes = Buffer.allocUnsafe(this.#textBytes + 1)
+    bytes[0] = 0x5b
+    bytes.set(this.#texts.subarray(0, this.#textBytes), 1)
+    bytes[this.#textBytes] = 0x5d
+    return bytes
+  }
+
+  /** Puts the bytes that the texts are the digits of into `DIGITS`; false when they are none. */
+  #readHex(): boolean {
+    const width = this.#width
+    DIGITS.clear()
+    let to = DIGITS.take((this.count * width) / 2)
+    for (let index = 0, start = 1; index < this.count; index++, start += width + AROUND_BYTES) {
+      if (!this.#copyDigits(start, start + width, to)) return false
+      to += width / 2
+    }
+    return true
+  }
+
+  /** The same for UUIDs. */
+  #readUuids(): boolean {
+    DIGITS.clear()
+    let to = DIGITS.take(this.count * UUID_BYTES)
+    for (
+      let index = 0, start = 1;
+      index < this.count;
+      index++, start += UUID_UNITS + AROUND_BYTES
+    ) {
+      let from = start
+      for (const digits of UUID_GROUPS) {
+        const end = from + digits
+        if (from > start && this.#texts[from - 1] !== HYPHEN) return false
+        if (!this.#copyDigits(from, end, to)) return false
+        from = end + 1
+        to += digits / 2
+      }
+    }
+    return true
+  }
+
+  #copyDigits(start: number, end: number, target: number): boolean {
+    const texts = this.#texts
+    const { bytes } = DIGITS
+    let to = target
+    for (let at = start; at < end; at += 2) {
+      const high = DIGIT_VALUES[texts[at] ?? 0] ?? NO_DIGIT
+      const low = DIGIT_VALUES[texts[at + 1] ?? 0] ?? NO_DIGIT
+      if ((high | low) > 15) return false
+      bytes[to++] = (high << 4) | low
+    }
+    return true
+  }
+}
+
+function isSimpleText(value: unknown): value is string {
+  return typeof value === 'string' && SIMPLE_TEXT.test(value)
+}

@@ -1,0 +1,74 @@
+/** Values of plain columns in flat memory are written as the same values in a list would be. */
+import fc from 'fast-check'
+import t from 'tap'
+import { ByteWriter } from '../../src/store/warehouse/format/byte-writer.ts'
+import { PlainValues } from '../../src/store/warehouse/format/plain-values.ts'
+import { planValues, writeValues } from '../../src/store/warehouse/format/segment-values.ts'
+
+const hex = (digits: number): fc.Arbitrary<string> =>
+  fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: digits, maxLength: digits })
+const JSON_VALUE = fc.oneof(
+  fc.string({ unit: 'grapheme' }),
+  fc.boolean(),
+  fc.constant(null),
+  fc.double({ noNaN: true }),
+  fc.constant({ a: [1] }),
+)
+/** Mostly of one kind, as columns are. */
+const VALUES = fc
+  .constantFrom<fc.Arbitrary<unknown>>(
+    ...[hex(16), hex(12), hex(7), fc.uuid(), fc.string({ unit: 'grapheme-ascii' })],
+    ...[fc.integer(), fc.double({ noNaN: true }), fc.oneof(hex(36), fc.uuid())],
+    fc.uuid().map((uuid) => uuid.replace('-', 'A')),
+  )
+  .chain((usual) =>
+    fc.array(fc.oneof({ arbitrary: usual, weight: 40 }, { arbitrary: JSON_VALUE, weight: 1 }), {
+      maxLength: 60,
+    }),
+  )
+
+function writtenAs(plain: PlainValues): readonly unknown[] {
+  const writer = new ByteWriter()
+  const { encoding, width } = plain.plan()
+  plain.write(writer, plain.plan())
+  return [encoding, width, writer.view().toString('hex')]
+}
+
+function writtenList(values: readonly unknown[]): readonly unknown[] {
+  const writer = new ByteWriter()
+  const plan = planValues(values)
+  writeValues(writer, values, plan)
+  return [plan.encoding, plan.width, writer.view().toString('hex')]
+}
+
+/** As the kernel gives a value: as bytes where that is possible. */
+function give(plain: PlainValues, value: unknown): void {
+  const json = Buffer.from(` ${JSON.stringify(value)}`)
+  const isPlainText =
+    typeof value === 'string' && json.length === value.length + 3 && !json.includes('\\')
+  if (plain.takesNumbers && typeof value === 'number') plain.pushNumber(value)
+  else if (plain.takesBytes && isPlainText) plain.pushBytes(json, 1, json.length)
+  else plain.push(value)
+}
+
+t.test('the same bytes as those of a list, also when values are taken back', (t) => {
+  const plain = new PlainValues()
+  fc.assert(
+    fc.property(VALUES, VALUES, fc.array(fc.boolean()), (first, later, takes) => {
+      plain.begin(first)
+      const list = [...first]
+      for (const [index, value] of later.entries()) {
+        give(plain, value)
+        list.push(value)
+        if (takes[index] !== true) continue
+        plain.pop()
+        list.pop()
+      }
+      t.equal(plain.count, list.length)
+      t.strictSame(writtenAs(plain), writtenList(list))
+      t.strictSame(JSON.stringify(plain.list), JSON.stringify(list))
+    }),
+    { numRuns: 2000 },
+  )
+  t.end()
+})
