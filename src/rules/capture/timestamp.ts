@@ -65,6 +65,23 @@ function parseUsualForm(text: string): number {
   return days * DAY_MS + clockMs(text, 11, 23)
 }
 
+/** The same of the 24 bytes from `start` on, for who has no text of them. */
+export function usualMomentAt(bytes: Uint8Array, start: number): number {
+  if (bytes[start + 23] !== 0x5a || bytes[start + 19] !== 0x2e || bytes[start + 10] !== 0x54) {
+    return Number.NaN
+  }
+  if (bytes[start + 4] !== 0x2d || bytes[start + 7] !== 0x2d) return Number.NaN
+  if (bytes[start + 13] !== 0x3a || bytes[start + 16] !== 0x3a) return Number.NaN
+  const hours = digitsIn(bytes, start + 11, 2)
+  const minutes = digitsIn(bytes, start + 14, 2)
+  const seconds = digitsIn(bytes, start + 17, 2)
+  if (!(hours < 24) || !(minutes < 60) || !(seconds < 60)) return Number.NaN
+  const year = digitsIn(bytes, start, 4)
+  const days = calendarDays(year, digitsIn(bytes, start + 5, 2), digitsIn(bytes, start + 8, 2))
+  const clock = hours * HOUR_MS + minutes * MINUTE_MS + seconds * SECOND_MS
+  return days * DAY_MS + clock + digitsIn(bytes, start + 20, 3)
+}
+
 /** Any of the ISO forms, else NaN. */
 function parseIso(text: string): number {
   if (text.length < 8 || text.length > 40 || text.charCodeAt(4) !== 0x2d) return Number.NaN
@@ -212,6 +229,16 @@ function digitsAt(text: string, start: number, count: number): number {
   let value = 0
   for (let position = start; position < start + count; position++) {
     const digit = text.charCodeAt(position) - 0x30
+    if (!(digit >= 0 && digit <= 9)) return Number.NaN
+    value = value * 10 + digit
+  }
+  return value
+}
+
+function digitsIn(bytes: Uint8Array, start: number, count: number): number {
+  let value = 0
+  for (let position = start; position < start + count; position++) {
+    const digit = (bytes[position] ?? 0) - 0x30
     if (!(digit >= 0 && digit <= 9)) return Number.NaN
     value = value * 10 + digit
   }

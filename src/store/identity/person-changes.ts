@@ -16,6 +16,7 @@
  * last ones, as older stores have it: none. All numbers little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
  * the rest to a new one.
  */
+import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../faults.ts'
 import { bytesOf } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
@@ -40,6 +41,10 @@ import {
 import type { Stretches } from './stretches.ts'
 
 const CHUNK_PERSONS = 256
+/** Room is made for so many times as many persons as are needed. */
+const GROWTH = 1.25
+/** Set in the room of a person who got a delta since the last commit: none may follow that. */
+const DELTA_WAITS = 0x80
 const CHUNK_BYTES = CHUNK_PERSONS * 6
 const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
 /** Blocks of fewer entries are put together, so that small commits do not leave a block each. */
@@ -89,13 +94,6 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
   return places ?? null
 }
 
-interface Chunk {
-  readonly blocks: Uint32Array
-  readonly positions: Uint8Array
-  /** How many deltas may still follow. */
-  readonly rooms: Uint8Array
-}
-
 interface BlockUse {
   entries: number
   current: number
@@ -106,7 +104,10 @@ export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
   readonly #onDamage: DamageListener
-  readonly #chunks: Chunk[] = []
+  // By P: where the changes are, and how many deltas may still follow, with DELTA_WAITS.
+  #blocks = new Uint32Array(0)
+  #positions = new Uint8Array(0)
+  #rooms = new Uint8Array(0)
   readonly #dirty = new Set<number>()
   readonly #uses = new Map<number, BlockUse>()
   readonly #sparse = new Set<number>()
@@ -138,19 +139,20 @@ export class PersonChanges {
    */
   hasRoom(number: number): boolean {
     this.#open()
-    const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
-    return (chunk?.rooms[number % CHUNK_PERSONS] ?? 0) > 0 && !this.#deltas.has(number)
+    const room = this.#rooms[number] ?? 0
+    return room > 0 && room < DELTA_WAITS
   }
 
   /** Adds a delta, for which there must be room; it is stored with the next commit. */
   append(number: number, delta: string): void {
     this.#deltas.set(number, delta)
+    this.#rooms[number] = (this.#rooms[number] ?? 0) | DELTA_WAITS
   }
 
   /** The delta of a person since the last commit, or null: whoever takes it stores what it leads to. */
   takeDelta(number: number): string | null {
     const delta = this.#deltas.get(number) ?? null
-    if (delta !== null) this.#deltas.delete(number)
+    if (delta !== null) this.#forgetDelta(number)
     return delta
   }
 
@@ -178,7 +180,7 @@ export class PersonChanges {
     for (const [number, delta] of deltas) {
       attempt(() => this.#putDelta(number, delta), this.#onDamage)
     }
-    this.#deltas.clear()
+    for (const [number] of deltas) this.#forgetDelta(number)
     if (this.#written + this.#writer.entries.length > 0) this.#emptySparse()
     if (this.#writer.entries.length > 0) this.#writeBlock()
     for (const block of this.#dead.splice(0)) {
@@ -192,10 +194,17 @@ export class PersonChanges {
   /** Puts the delta of a person behind what is stored of its changes, none of which is understood for it. */
   #putDelta(number: number, delta: string): void {
     const stored = this.#storedEntry(number)
-    const { rooms } = this.#chunkAt(Math.floor(number / CHUNK_PERSONS))
-    const room = rooms[number % CHUNK_PERSONS] ?? 0
-    this.#writer.addDelta(number, stored, delta, room - 1)
+    this.#writer.addDelta(number, stored, delta, this.#roomOf(number) - 1)
     this.#writeFull()
+  }
+
+  #forgetDelta(number: number): void {
+    this.#deltas.delete(number)
+    this.#rooms[number] = this.#roomOf(number)
+  }
+
+  #roomOf(number: number): number {
+    return (this.#rooms[number] ?? 0) & ~DELTA_WAITS
   }
 
   /** Moves what is current in mostly outdated blocks to the end. */
@@ -212,13 +221,11 @@ export class PersonChanges {
       const count = entryCount(value)
       for (let position = 0; position < count; position++) {
         const number = numberAt(value, position)
-        const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
-        const index = number % CHUNK_PERSONS
-        if (chunk?.blocks[index] !== block || chunk.positions[index] !== position) continue
+        if (this.#blocks[number] !== block || this.#positions[number] !== position) continue
         if (waiting.has(number)) continue
         const entry = attempt(() => findEntry(key, value, number, position), this.#onDamage)
         if (entry === null) continue
-        this.#writer.addCopy(number, entry, chunk.rooms[index] ?? 0)
+        this.#writer.addCopy(number, entry, this.#roomOf(number))
         this.#writeFull()
         // Until it has its new place, this block still looks current, and may be visited again.
         waiting.add(number)
@@ -245,28 +252,24 @@ export class PersonChanges {
   /** The entry of a person as of the last commit, valid until the next read; null: it has none. */
   #storedEntry(number: number): (ChangesEntry & { readonly key: Buffer }) | null {
     this.#open()
-    const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
-    const index = number % CHUNK_PERSONS
-    const block = chunk?.blocks[index] ?? 0
+    const block = this.#blocks[number] ?? 0
     if (block === 0) return null
     const key = pairKey(this.#projectId, block)
-    const position = chunk?.positions[index] ?? 0
+    const position = this.#positions[number] ?? 0
     return { key, ...storedEntry(this.#tables.person_changes, key, number, position) }
   }
 
   #place(number: number, block: number, position: number, room: number): void {
-    const place = Math.floor(number / CHUNK_PERSONS)
-    const index = number % CHUNK_PERSONS
-    const chunk = this.#chunkAt(place)
-    const before = chunk.blocks[index] ?? 0
-    if (before === block && block === 0 && chunk.rooms[index] === room) return
+    this.#makeRoom(number + 1)
+    const before = this.#blocks[number] ?? 0
+    if (before === block && block === 0 && this.#rooms[number] === room) return
     if (before !== 0) this.#outdate(before)
-    chunk.blocks[index] = block
-    chunk.positions[index] = position
-    chunk.rooms[index] = room
+    this.#blocks[number] = block
+    this.#positions[number] = position
+    this.#rooms[number] = room
     const use = this.#uses.get(block)
     if (use !== undefined) use.current++
-    this.#dirty.add(place)
+    this.#dirty.add(Math.floor(number / CHUNK_PERSONS))
   }
 
   #outdate(block: number): void {
@@ -281,31 +284,42 @@ export class PersonChanges {
   }
 
   #writeChunk(place: number): void {
-    const { blocks, positions, rooms } = this.#chunkAt(place)
     const key = pairKey(this.#projectId, place)
-    store(this.#tables.change_places, key, bytesOf(blocks), positions, rooms)
+    const start = place * CHUNK_PERSONS
+    const end = start + CHUNK_PERSONS
+    const blocks = bytesOf(this.#blocks.subarray(start, end))
+    const more = [this.#positions.subarray(start, end), this.#rooms.subarray(start, end)]
+    store(this.#tables.change_places, key, blocks, ...more)
   }
 
-  #chunkAt(place: number): Chunk {
-    while (this.#chunks.length <= place) this.#chunks.push(emptyChunk())
-    return this.#chunks[place] ?? emptyChunk()
+  /** Makes room for persons below `end`. */
+  #makeRoom(end: number): void {
+    if (end <= this.#blocks.length) return
+    const persons = Math.ceil((end * GROWTH) / CHUNK_PERSONS) * CHUNK_PERSONS
+    this.#blocks = grown(this.#blocks, persons)
+    this.#positions = grown(this.#positions, persons)
+    this.#rooms = grown(this.#rooms, persons)
   }
 
   /** Reads the index and counts what is current: some milliseconds for a million persons. */
   #open(): void {
     if (this.#isLoaded) return
     // Whoever wrote with half of the index would write over what the other half names.
-    this.#chunks.length = 0
+    this.#blocks.fill(0)
+    this.#positions.fill(0)
+    this.#rooms.fill(0)
     this.#uses.clear()
     this.#sparse.clear()
     const range = keysOf(this.#projectId)
     for (const { key, value } of entriesOf(this.#tables.change_places, range)) {
       checkChunk(key, value)
-      const chunk = this.#chunkAt(numberInKey(key, 4))
-      value.copy(bytesOf(chunk.blocks))
-      chunk.positions.set(value.subarray(CHUNK_PERSONS * 4, OLD_CHUNK_BYTES))
-      chunk.rooms.set(value.subarray(OLD_CHUNK_BYTES))
-      for (const block of chunk.blocks) {
+      const start = numberInKey(key, 4) * CHUNK_PERSONS
+      this.#makeRoom(start + CHUNK_PERSONS)
+      const blocks = this.#blocks.subarray(start, start + CHUNK_PERSONS)
+      value.copy(bytesOf(blocks))
+      this.#positions.set(value.subarray(CHUNK_PERSONS * 4, OLD_CHUNK_BYTES), start)
+      this.#rooms.set(value.subarray(OLD_CHUNK_BYTES), start)
+      for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
         // How many entries there were is not known here; blocks are mostly full.
@@ -320,14 +334,6 @@ export class PersonChanges {
     const last = lastKey(this.#tables.person_changes, range)
     if (last !== undefined) this.#lastBlock = numberInKey(last, 4)
     this.#isLoaded = true
-  }
-}
-
-function emptyChunk(): Chunk {
-  return {
-    blocks: new Uint32Array(CHUNK_PERSONS),
-    positions: new Uint8Array(CHUNK_PERSONS),
-    rooms: new Uint8Array(CHUNK_PERSONS),
   }
 }
 

@@ -8,6 +8,7 @@
  * project, D -> S u32: the owner has only events behind S, earlier ones belong to nobody for ever, because
  * their person was deleted.
  */
+import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { bytesOf } from '../lmdb/codec.ts'
 import { type EventTables, pairKey } from '../lmdb/keys.ts'
 import { load, store } from '../lmdb/records.ts'
@@ -19,6 +20,9 @@ export const OWNER_CHUNK_WORDS = 256
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
 /** The largest P. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
+/** Room is made for so many times as many as are needed, and so many chunks more. */
+const GROWTH = 1.25
+const CHUNKS_MORE = 4
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
 
@@ -71,11 +75,13 @@ function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffe
   return load(tables.person_owners, pairKey(projectId, chunk), CHUNK_BYTES)
 }
 
-/** The owners of one project in the processing thread: 4 bytes for each D that was asked for or is near one. */
+/** The owners of one project in the processing thread: some 5 bytes for each D up to the newest that was asked for. */
 export class ProjectOwners {
   readonly #tables: OwnerTables
   readonly #projectId: number
-  readonly #chunks: (Uint32Array | undefined)[] = []
+  /** By D; of a chunk that was not asked for they are not read. */
+  #words = new Uint32Array(0)
+  #areRead = new Uint8Array(0)
   readonly #changed = new Set<number>()
   readonly #since = new Map<number, number>()
   /** The number of the newest change of a chunk, the oldest first. */
@@ -152,7 +158,8 @@ export class ProjectOwners {
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
     for (const chunk of [...this.#changed].sort((a, b) => a - b)) {
-      const words = this.#chunks[chunk] ?? new Uint32Array(OWNER_CHUNK_WORDS)
+      const start = chunk * OWNER_CHUNK_WORDS
+      const words = this.#words.subarray(start, start + OWNER_CHUNK_WORDS)
       store(this.#tables.person_owners, pairKey(this.#projectId, chunk), bytesOf(words))
     }
     for (const [distinctId, sequence] of this.#since) {
@@ -164,14 +171,14 @@ export class ProjectOwners {
   }
 
   #word(distinctId: number): number {
-    const words = this.#chunks[distinctId >>> 8] ?? this.#load(distinctId >>> 8)
-    return words[distinctId & 255] ?? 0
+    if (this.#areRead[distinctId >>> 8] !== 1) this.#read(distinctId >>> 8)
+    return this.#words[distinctId] ?? 0
   }
 
   #setWord(distinctId: number, word: number): void {
     const chunk = distinctId >>> 8
-    const words = this.#chunks[chunk] ?? this.#load(chunk)
-    words[distinctId & 255] = word
+    if (this.#areRead[chunk] !== 1) this.#read(chunk)
+    this.#words[distinctId] = word
     this.#changed.add(chunk)
   }
 
@@ -186,12 +193,15 @@ export class ProjectOwners {
     }
   }
 
-  #load(chunk: number): Uint32Array {
-    const words = new Uint32Array(OWNER_CHUNK_WORDS)
+  #read(chunk: number): void {
+    if (chunk >= this.#areRead.length) {
+      const chunks = Math.ceil((chunk + CHUNKS_MORE) * GROWTH)
+      this.#words = grown(this.#words, chunks * OWNER_CHUNK_WORDS)
+      this.#areRead = grown(this.#areRead, chunks)
+    }
+    const start = chunk * OWNER_CHUNK_WORDS
+    const words = this.#words.subarray(start, start + OWNER_CHUNK_WORDS)
     loadChunk(this.#tables, this.#projectId, chunk)?.copy(bytesOf(words))
-    // Dense, so that the array stays one.
-    while (this.#chunks.length < chunk) this.#chunks.push(undefined)
-    this.#chunks[chunk] = words
-    return words
+    this.#areRead[chunk] = 1
   }
 }

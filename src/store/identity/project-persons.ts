@@ -4,6 +4,7 @@
  * however many events changed it.
  */
 
+import { withRoom } from '../../rules/analytics/growing-arrays.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import type {
@@ -60,6 +61,8 @@ export class ProjectPersons implements PersonWorld {
   readonly #groups: ProjectGroups
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
+  /** By P: 1 for those in `#young` or `#old`. */
+  #areCached = new Uint8Array(0)
   /** Changed since the last commit. */
   #unsaved: PersonEntry[] = []
   #gone: GonePerson[] = []
@@ -119,7 +122,7 @@ export class ProjectPersons implements PersonWorld {
     if (!mayWait(eventBytes, bytesMax)) return false
     const { properties, automatic } = event
     const number = this.owners.ownerOf(this.ids.ofEvent(event))
-    if (number === 0 || this.#cached(number) !== undefined) return false
+    if (number === 0 || this.#areCached[number] === 1) return false
     const { changes } = this.#writes
     // The index of e-mail addresses has to know the one before.
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
@@ -364,14 +367,23 @@ export class ProjectPersons implements PersonWorld {
     this.#groups.settle()
     this.#writes.settle()
     if (this.#young.size * 2 <= entriesMax) return
+    for (const number of this.#old.keys()) {
+      if (!this.#young.has(number)) this.#areCached[number] = 0
+    }
     this.#old = this.#young
     this.#young = new Map()
+  }
+
+  #cache(number: number, entry: PersonEntry): void {
+    this.#areCached = withRoom(this.#areCached, number)
+    this.#areCached[number] = 1
+    this.#young.set(number, entry)
   }
 
   #create(person: PersonState, distinctId: number): void {
     const entry = newEntry(person, [distinctId], 1)
     this.owners.setOwner(distinctId, person.number)
-    this.#young.set(person.number, entry)
+    this.#cache(person.number, entry)
     this.#newUuids.set(person.uuid, person.number)
     this.counters.lastPerson = person.number
     this.counters.persons++
@@ -402,6 +414,7 @@ export class ProjectPersons implements PersonWorld {
     entry.state.isUnsaved = false
     this.#young.delete(number)
     this.#old.delete(number)
+    this.#areCached[number] = 0
     this.#gone.push({ number, uuid, storedCreatedAtMs, storedEmail, storedIds, deletedAtMs })
     this.counters.persons--
     this.#areCountersChanged = true
@@ -430,7 +443,7 @@ export class ProjectPersons implements PersonWorld {
     const record = changed === null ? whole : withChanges(whole, changed)
     const delta = changes.takeDelta(number)
     const entry = storedEntry(whole, foldRecord(record, delta))
-    this.#young.set(number, entry)
+    this.#cache(number, entry)
     if (delta !== null) this.update(entry.state)
     return entry
   }

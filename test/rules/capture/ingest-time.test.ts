@@ -12,6 +12,7 @@ import {
   MOMENT_MS_MAX,
   MOMENT_MS_MIN,
   parseTimestamp,
+  usualMomentAt,
 } from '../../../src/rules/capture/timestamp.ts'
 import type { EventContext } from '../../../src/rules/capture/types.ts'
 
@@ -194,4 +195,22 @@ t.test('invalid and future moments fall back to the arrival with a warning', asy
 
 t.test('the shared ISO text is that of its time', async (t) => {
   for (const ms of [NOW, NOW, NOW + 1, NOW]) t.equal(sharedIsoText(ms), new Date(ms).toISOString())
+})
+
+t.test('the usual form is read from bytes as from a text', async (t) => {
+  const usual = fc
+    .date({ min: new Date(MOMENT_MS_MIN), max: new Date(MOMENT_MS_MAX), noInvalidDate: true })
+    .map((date) => date.toISOString())
+  const near = fc
+    .tuple(usual, fc.nat(23), fc.constantFrom(...'0123456789-:.TZ /'))
+    .map(([text, at, unit]) => text.slice(0, at) + unit + text.slice(at + 1))
+  fc.assert(
+    fc.property(fc.oneof(usual, near), (text) => {
+      const ms = usualMomentAt(Buffer.from(`"${text}"`), 1)
+      // Other forms of that length are left to who reads texts.
+      if (!Number.isNaN(ms)) t.equal(ms, parseTimestamp(text), text)
+      else t.not(text, new Date(parseTimestamp(text) ?? 0).toISOString())
+    }),
+    { numRuns: 3000 },
+  )
 })

@@ -6,6 +6,7 @@
  * One instance serves one thread. What was read is valid until the next `read`.
  */
 import { readFileSync } from 'node:fs'
+import { usualMomentAt } from '../timestamp.ts'
 import type { EventCells, ValueSink } from '../types.ts'
 
 /** The value of a cell is a text or JSON at a place. */
@@ -40,6 +41,8 @@ const R_HAS_SENT_AT = R_CELLS + 5
 const R_TIME_START = R_CELLS + 6
 const R_TIME_LENGTH = R_CELLS + 7
 const R_OFFSET = RESULT / 8 + 4
+/** With its quotes. */
+const USUAL_TIMESTAMP_BYTES = 26
 const NEEDS_PARSING = 2
 const IS_ASCII = 1
 const NAME_KEY = 0
@@ -170,6 +173,13 @@ export class EventKernel implements EventCells {
     if (start === 0) return ''
     const text = this.#bytes.toString('utf8', start, start + (this.#words[R_TIME_LENGTH] ?? 0))
     return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1)
+  }
+
+  /** The moment that the timestamp names if it has the usual form, else NaN: then it has to be read. */
+  get usualTimestampMs(): number {
+    const start = this.#words[R_TIME_START] ?? 0
+    if (start === 0 || this.#words[R_TIME_LENGTH] !== USUAL_TIMESTAMP_BYTES) return Number.NaN
+    return usualMomentAt(this.#bytes, start + 1)
   }
 
   /** Milliseconds between event and sending; NaN: none. */

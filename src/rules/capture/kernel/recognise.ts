@@ -175,9 +175,12 @@ export class EventRecogniser {
     const kernel = this.#kernel
     const { arrivedAtMs, sentAtMs } = context
     if (sentAtMs === null && kernel.hasSentAt) return Number.NaN
-    const text = kernel.timestamp
-    const givenMs = text === '' ? null : parseTimestamp(text)
-    if (text !== '' && givenMs === null) return Number.NaN
+    let givenMs: number | null = kernel.usualTimestampMs
+    if (Number.isNaN(givenMs)) {
+      const text = kernel.timestamp
+      givenMs = text === '' ? null : parseTimestamp(text)
+      if (text !== '' && givenMs === null) return Number.NaN
+    }
     const timestampMs = timestampOf(givenMs, kernel.offsetMs, sentAtMs, arrivedAtMs)
     return isTimestampUsable(timestampMs, arrivedAtMs) ? timestampMs : Number.NaN
   }

@@ -9,37 +9,37 @@ const BUCKETS = 65_536
 const BUCKET_SHIFT = 16
 /** A full table has some eight. */
 const INSERTED_ENTRIES = 64
-/** High half, low half, S. */
+/** High half, low half, S; side by side, so that looking at one is one look into memory. */
 const ENTRY_WORDS = 3
 
 /** A table of fingerprints. It grows as needed: 12 bytes a slot, at most half of the slots in use. */
 export class UuidTable {
   count = 0
-  #highs = new Int32Array(SLOTS_FIRST)
-  #lows = new Int32Array(SLOTS_FIRST)
-  /** S; 0 marks a free slot. */
-  #sequences = new Uint32Array(SLOTS_FIRST)
+  /** S 0 marks a free slot. */
+  #words = new Uint32Array(SLOTS_FIRST * ENTRY_WORDS)
   #mask = SLOTS_FIRST - 1
 
   add(high: number, low: number, sequence: number): void {
-    if ((this.count + 1) * 2 > this.#sequences.length) this.#grow()
+    if (this.count * 2 > this.#mask) this.#grow()
     this.count++
-    const sequences = this.#sequences
+    const words = this.#words
     let slot = low & this.#mask
-    while (sequences[slot] !== 0) slot = (slot + 1) & this.#mask
-    this.#highs[slot] = high
-    this.#lows[slot] = low
-    sequences[slot] = sequence
+    while (words[slot * ENTRY_WORDS + 2] !== 0) slot = (slot + 1) & this.#mask
+    const word = slot * ENTRY_WORDS
+    words[word] = high
+    words[word + 1] = low
+    words[word + 2] = sequence
   }
 
   /** Appends the S of every entry with that fingerprint to `found`. */
   find(high: number, low: number, found: number[]): void {
-    const sequences = this.#sequences
+    const words = this.#words
     let slot = low & this.#mask
     for (;;) {
-      const sequence = sequences[slot] ?? 0
+      const word = slot * ENTRY_WORDS
+      const sequence = words[word + 2] ?? 0
       if (sequence === 0) return
-      if (this.#lows[slot] === low && this.#highs[slot] === high) found.push(sequence)
+      if (words[word + 1] === low >>> 0 && words[word] === high >>> 0) found.push(sequence)
       slot = (slot + 1) & this.#mask
     }
   }
@@ -47,7 +47,7 @@ export class UuidTable {
   /** Forgets everything. */
   clear(): void {
     this.count = 0
-    this.#sequences.fill(0)
+    this.#words.fill(0)
   }
 
   /** Calls `visit` for every entry, in order of the fingerprint as unsigned number. */
@@ -55,14 +55,15 @@ export class UuidTable {
     const starts = this.#bucketStarts()
     const entries = new Uint32Array(this.count * ENTRY_WORDS)
     const ends = starts.slice(0, BUCKETS)
-    for (let slot = 0; slot < this.#sequences.length; slot++) {
-      const sequence = this.#sequences[slot] ?? 0
+    const words = this.#words
+    for (let word = 0; word < words.length; word += ENTRY_WORDS) {
+      const sequence = words[word + 2] ?? 0
       if (sequence === 0) continue
-      const high = this.#highs[slot] ?? 0
+      const high = words[word] ?? 0
       const bucket = high >>> BUCKET_SHIFT
       const end = ends[bucket] ?? 0
       entries[end * ENTRY_WORDS] = high
-      entries[end * ENTRY_WORDS + 1] = this.#lows[slot] ?? 0
+      entries[end * ENTRY_WORDS + 1] = words[word + 1] ?? 0
       entries[end * ENTRY_WORDS + 2] = sequence
       ends[bucket] = end + 1
     }
@@ -77,9 +78,10 @@ export class UuidTable {
   /** Where the entries of each bucket begin, in the order of the first bits of the fingerprint. */
   #bucketStarts(): Uint32Array {
     const starts = new Uint32Array(BUCKETS + 1)
-    for (let slot = 0; slot < this.#sequences.length; slot++) {
-      if (this.#sequences[slot] === 0) continue
-      const next = ((this.#highs[slot] ?? 0) >>> BUCKET_SHIFT) + 1
+    const words = this.#words
+    for (let word = 0; word < words.length; word += ENTRY_WORDS) {
+      if (words[word + 2] === 0) continue
+      const next = ((words[word] ?? 0) >>> BUCKET_SHIFT) + 1
       starts[next] = (starts[next] ?? 0) + 1
     }
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
@@ -89,18 +91,13 @@ export class UuidTable {
   }
 
   #grow(): void {
-    const highs = this.#highs
-    const lows = this.#lows
-    const sequences = this.#sequences
-    const slots = sequences.length * 2
-    this.#highs = new Int32Array(slots)
-    this.#lows = new Int32Array(slots)
-    this.#sequences = new Uint32Array(slots)
-    this.#mask = slots - 1
+    const words = this.#words
+    this.#words = new Uint32Array(words.length * 2)
+    this.#mask = this.#mask * 2 + 1
     this.count = 0
-    for (let slot = 0; slot < sequences.length; slot++) {
-      const sequence = sequences[slot] ?? 0
-      if (sequence !== 0) this.add(highs[slot] ?? 0, lows[slot] ?? 0, sequence)
+    for (let word = 0; word < words.length; word += ENTRY_WORDS) {
+      const sequence = words[word + 2] ?? 0
+      if (sequence !== 0) this.add(words[word] ?? 0, words[word + 1] ?? 0, sequence)
     }
   }
 }
