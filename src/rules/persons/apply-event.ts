@@ -217,8 +217,9 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   const areMerged = mergeProperties(target.properties, source.properties, propertiesBytesMax)
   if (!areMerged) warnings.push(sizeWarning(event, target, context))
   if (source.createdAtMs < target.createdAtMs) target.createdAtMs = source.createdAtMs
-  const { properties } = event
-  const result = updateProperties(target.properties, properties, eventBytes, propertiesBytesMax)
+  const { properties, automatic } = event
+  const bytesMax = propertiesBytesMax
+  const result = updateProperties(target.properties, properties, eventBytes, bytesMax, automatic)
   if (result === 'refused') warnings.push(sizeWarning(event, target, context))
   target.isIdentified = true
   target.version = Math.max(target.version, source.version) + 1

@@ -155,16 +155,22 @@ export class PropertyTable {
     return found
   }
 
-  /** As `setAutomatic` for an event that neither sets nor sets once, by slots. */
-  setSlots({ count, slots: given, values }: AutomaticValues): boolean {
+  /** As `setAutomatic`, by slots. */
+  setSlots(
+    { count, slots: given, values }: AutomaticValues,
+    set: JsonObject | undefined,
+    setOnce: JsonObject | undefined,
+  ): boolean {
     if (count === 0) return false
     const slots = this.#slots ?? this.#makeSlots()
     let isChanged = false
     for (let index = 0; index < count; index++) {
       const slot = given[index] ?? 0
       const value = values[index]
-      if (this.#setLatest(slots, slot, value)) isChanged = true
-      if (this.#setFirst(slots, slot + 1, value)) isChanged = true
+      const isLatest = set === undefined || set[SLOT_NAMES[slot] ?? ''] === undefined
+      if (isLatest && this.#setLatest(slots, slot, value)) isChanged = true
+      const isFirst = setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined
+      if (isFirst && this.#setFirst(slots, slot + 1, value)) isChanged = true
     }
     return isChanged
   }

@@ -79,9 +79,15 @@ const LEFT: Readonly<Record<string, string>> = {
   'a property twice': '{"event":"e","distinct_id":"u","properties":{"a":1,"a":2}}',
   'a key that is a number': '{"event":"e","distinct_id":"u","properties":{"1":1}}',
   'a key with an escape': '{"event":"e","distinct_id":"u","properties":{"\\u0061":1}}',
-  $set: '{"event":"e","distinct_id":"u","$set":{}}',
-  '$set of the properties': '{"event":"e","distinct_id":"u","properties":{"$set":{}}}',
-  $identify: '{"event":"$identify","distinct_id":"u"}',
+  $unset: '{"event":"e","distinct_id":"u","$unset":[]}',
+  '$set that is no object': '{"event":"e","distinct_id":"u","$set":1}',
+  '$set_once that is a list': '{"event":"e","distinct_id":"u","properties":{"$set_once":[]}}',
+  '$set at both places': '{"event":"e","distinct_id":"u","$set":{},"properties":{"$set":{}}}',
+  '$set without a person':
+    '{"event":"e","distinct_id":"u","properties":{"$set":{},"$process_person_profile":false}}',
+  '$set of a group': '{"event":"$groupidentify","distinct_id":"u","$set":{}}',
+  '$identify without a person':
+    '{"event":"$identify","distinct_id":"u","properties":{"$process_person_profile":false}}',
   'a profile that is a text':
     '{"event":"e","distinct_id":"u","properties":{"$process_person_profile":"x"}}',
   'a time that is none': '{"event":"e","distinct_id":"u","timestamp":"soon"}',
@@ -96,6 +102,15 @@ for (const [name, text] of Object.entries(LEFT)) {
     t.equal(recognise(text), null)
   })
 }
+
+t.test('what says more about persons and groups is at hand', async (t) => {
+  const text =
+    '{"event":"$identify","distinct_id":"u","$set":{"a":1},"properties":{"$anon_distinct_id":"x","b":2,"$set_once":{"c":3}}}'
+  const { $set, $set_once, $anon_distinct_id } = recognise(text)?.properties ?? {}
+  t.same([$set, $set_once, $anon_distinct_id], [{ a: 1 }, { c: 3 }, 'x'])
+  const others = recognise('{"event":"e","distinct_id":"u","properties":{"alias":"x"}}')?.properties
+  t.same(Object.values(others ?? {}), [undefined, undefined, undefined])
+})
 
 t.test('an event that is too large is left to the rules', async (t) => {
   const text = `{"event":"e","distinct_id":"u","properties":{"a":"${'x'.repeat(1000)}"}}`

@@ -2,7 +2,7 @@
  * The kernel of processing: from the bytes of an accepted event to cells (property, number of its value),
  * without an object. AssemblyScript, compiled to WebAssembly with SIMD; `kernel.ts` is its only caller.
  *
- * It only ever says yes. Whatever it does not recognise (a name or an id that is no text, `$set`, a key
+ * It only ever says yes. Whatever it does not recognise (a name or an id that is no text, `$unset`, a key
  * twice, a key that is a number or has an escape) is answered with 0, and the event goes to JSON.parse and
  * the rules. It knows no rule: which keys are recognised is told by `newKey`, once for each.
  *
@@ -52,6 +52,8 @@ const R_HAS_SENT_AT: usize = RESULT + 20
 const R_TIME_START: usize = RESULT + 24
 const R_TIME_LENGTH: usize = RESULT + 28
 const R_OFFSET: usize = RESULT + 32
+const R_SET: usize = RESULT + 40
+const R_SET_ONCE: usize = RESULT + 48
 
 // Codes that are no place in a dictionary.
 const TEXT: i32 = 0
@@ -525,6 +527,8 @@ const SEEN_PROPERTIES: u32 = 2
 const SEEN_ID: u32 = 4
 const SEEN_TIME: u32 = 16
 const SEEN_OFFSET: u32 = 32
+const SEEN_SET: u32 = 64
+const SEEN_SET_ONCE: u32 = 128
 
 let seen: u32 = 0
 let rootId: usize = 0
@@ -600,8 +604,20 @@ function readMember(key: usize, length: usize, p: usize): usize {
     store<u32>(R_HAS_SENT_AT, 1)
     return end
   }
-  // "$set" and its relatives change persons, "$distinct_id" goes before the other.
+  if (length == 4 && load<u32>(key) == 0x74657324) return noteUpdate(R_SET, SEEN_SET, p, end)
+  if (length == 9 && load<u64>(key) == 0x636e6f5f74657324 && load<u8>(key, 8) == 0x65) {
+    return noteUpdate(R_SET_ONCE, SEEN_SET_ONCE, p, end)
+  }
+  // "$unset" changes persons, too, "$distinct_id" goes before the other.
   if (load<u8>(key) == 0x24) return 0
+  return end
+}
+
+/** Tells where an object lies that changes the person, by start and length at `result`. */
+function noteUpdate(result: usize, member: u32, p: usize, end: usize): usize {
+  if (!isFirst(member) || load<u8>(p) != 0x7b) return 0
+  store<u32>(result, <u32>p)
+  store<u32>(result, <u32>(end - p), 4)
   return end
 }
 

@@ -41,6 +41,8 @@ const R_HAS_SENT_AT = R_CELLS + 5
 const R_TIME_START = R_CELLS + 6
 const R_TIME_LENGTH = R_CELLS + 7
 const R_OFFSET = RESULT / 8 + 4
+const R_SET = R_CELLS + 10
+const R_SET_ONCE = R_CELLS + 12
 /** With its quotes. */
 const USUAL_TIMESTAMP_BYTES = 26
 const NEEDS_PARSING = 2
@@ -185,6 +187,22 @@ export class EventKernel implements EventCells {
   /** Milliseconds between event and sending; NaN: none. */
   get offsetMs(): number {
     return this.#numbers[R_OFFSET] ?? Number.NaN
+  }
+
+  /** `$set` beside the properties, undefined: none. */
+  get rootSet(): unknown {
+    return this.#objectAt(R_SET)
+  }
+
+  /** `$set_once` beside the properties, undefined: none. */
+  get rootSetOnce(): unknown {
+    return this.#objectAt(R_SET_ONCE)
+  }
+
+  #objectAt(word: number): unknown {
+    const start = this.#words[word] ?? 0
+    if (start === 0) return undefined
+    return JSON.parse(this.#bytes.toString('utf8', start, start + (this.#words[word + 1] ?? 0)))
   }
 
   keyAt(cell: number): number {

@@ -3,7 +3,7 @@
  * nothing unusual and of which there is nothing to warn. All others are left to it. This may refuse any
  * event, but what it accepts is what the other way would have made of it (test/rules/capture/kernel.test.ts).
  */
-import type { OwnObject } from '../../../base/json.ts'
+import { isObject, type OwnObject } from '../../../base/json.ts'
 import {
   type AutomaticValues,
   EVENT_SLOT_OF,
@@ -20,14 +20,17 @@ import { EventKernel, KEY_KINDS } from './kernel.ts'
 
 /** Properties that make an event unusual, whatever their value. */
 const UNUSUAL_KEYS: ReadonlySet<string> = new Set([
-  ...['$set', '$set_once', '$unset', '$sent_at', '$ignore_sent_at', '$cookieless_mode'],
+  ...['$unset', '$sent_at', '$ignore_sent_at', '$cookieless_mode'],
   ...['$group_0', '$group_1', '$group_2', '$group_3', '$group_4', '__proto__'],
 ])
-/** Events that are never stored, and those that say more about persons and groups than others. */
+/** Events that are never stored. */
 const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
   ...['$snapshot', '$snapshot_items', '$performance_event', '$$heatmap'],
-  ...['$$client_ingestion_warning', '$identify', '$create_alias', '$merge_dangerously'],
-  '$groupidentify',
+  '$$client_ingestion_warning',
+])
+/** Events that say more about persons and groups than others. */
+const TELLING_NAMES: ReadonlySet<string> = new Set([
+  ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify'],
 ])
 // Roles below these are slots of automatic properties.
 const ROLE_NONE = 100
@@ -38,6 +41,10 @@ const ROLE_ADDRESS = 104
 const ROLE_GROUPS = 105
 const ROLE_SERVER = 106
 const ROLE_OS_NAME = 107
+const ROLE_SET = 108
+const ROLE_SET_ONCE = 109
+/** Read of those events alone that say more about persons and groups. */
+const ROLE_TELLING = 110
 /** What a property is besides being stored. */
 const ROLES: ReadonlyMap<string, number> = new Map([
   ...EVENT_SLOT_OF,
@@ -48,9 +55,19 @@ const ROLES: ReadonlyMap<string, number> = new Map([
   ['$elements', ROLE_ELEMENTS],
   ['$elements_chain', ROLE_CHAIN],
   ['$ip', ROLE_ADDRESS],
+  ['$set', ROLE_SET],
+  ['$set_once', ROLE_SET_ONCE],
+  ...['$anon_distinct_id', 'alias', '$group_type', '$group_key', '$group_set'].map(
+    (name): [string, number] => [name, ROLE_TELLING],
+  ),
 ])
 
-const NO_PROPERTIES: OwnObject = Object.freeze({ $groups: undefined })
+const NO_PROPERTIES: OwnObject = Object.freeze(emptyProperties())
+
+/** What the rules of persons and groups look for among properties. */
+function emptyProperties(): OwnObject {
+  return { $groups: undefined, $set: undefined, $set_once: undefined }
+}
 
 /** The automatic properties of an event, filled anew for each. */
 class Automatic implements AutomaticValues {
@@ -110,6 +127,8 @@ export class EventRecogniser {
   readonly #automatic = new Automatic()
   readonly #event: RecognisedEvent
   #hasAddress = false
+  /** The event says more about persons and groups than others. */
+  #isTelling = false
 
   /** `drawSecret` as of `EventKernel`. */
   constructor(drawSecret: () => bigint) {
@@ -129,7 +148,8 @@ export class EventRecogniser {
 
   /**
    * The event whose JSON has `length` bytes from `start`, or null when it is unusual. Of its properties only
-   * `$groups` is among `properties`; all of them are in `cells`. The next call changes it.
+   * those that say something of persons and groups are among `properties`; all are in `cells`. The next call
+   * changes it.
    */
   recognise(
     bytes: Uint8Array,
@@ -145,13 +165,15 @@ export class EventRecogniser {
     if (kernel.epoch !== this.#epoch) this.#beginEpoch()
     const name = this.#eventNames[kernel.nameCode] ?? this.#readName(kernel.nameCode)
     if (name === '') return null
+    this.#isTelling = name.charCodeAt(0) === 0x24 && TELLING_NAMES.has(name)
     // One that is cut is no longer the same as its property.
     if (kernel.idBytes === 0 && textOfId(kernel.id) !== kernel.id) return null
     const timestampMs = this.#timestampMs(context)
     if (Number.isNaN(timestampMs) || !this.#sortCells(context)) return null
-    this.#addSender(context)
     const event = this.#event
     event.name = name
+    if (!this.#addUpdates() || (event.isPersonless && this.#isTelling)) return null
+    this.#addSender(context)
     event.timestampMs = timestampMs
     return event
   }
@@ -204,7 +226,9 @@ export class EventRecogniser {
       const role = this.#roles[key] ?? this.#roleOf(key)
       if (role === ROLE_NONE) continue
       if (role < ROLE_NONE) automatic.add(role, kernel.valueAt(cell))
-      else if (role === ROLE_GROUPS) event.properties = { $groups: kernel.valueAt(cell) }
+      else if (role === ROLE_TELLING) {
+        if (this.#isTelling) this.#own()[kernel.nameOfKey(key)] = kernel.valueAt(cell)
+      } else if (role === ROLE_GROUPS) this.#own()['$groups'] = kernel.valueAt(cell)
       else if (role === ROLE_SERVER) isServer = kernel.valueAt(cell) === true
       else if (role === ROLE_OS_NAME) osName = cell
       else if (role === ROLE_ELEMENTS) elements = cell
@@ -218,9 +242,40 @@ export class EventRecogniser {
     return true
   }
 
+  /** The event's own properties, for writing. */
+  #own(): OwnObject {
+    const event = this.#event
+    if (event.properties === NO_PROPERTIES) event.properties = emptyProperties()
+    return event.properties
+  }
+
+  /** What stands beside the properties becomes one of them; false when it is unusual. */
+  #addUpdates(): boolean {
+    const kernel = this.#kernel
+    const { rootSet, rootSetOnce } = kernel
+    if (!this.#addUpdate('$set', rootSet) || !this.#addUpdate('$set_once', rootSetOnce))
+      return false
+    const { properties, name, isPersonless } = this.#event
+    if (properties['$set'] === undefined && properties['$set_once'] === undefined) return true
+    // These are taken away.
+    return !isPersonless && name !== '$groupidentify'
+  }
+
+  #addUpdate(field: '$set' | '$set_once', value: unknown): boolean {
+    if (value === undefined) return true
+    if (this.#event.properties[field] !== undefined) return false
+    this.#own()[field] = value
+    this.#kernel.add(field, value)
+    return true
+  }
+
   #sortCell(cell: number, role: number, context: EventContext): boolean {
     const kernel = this.#kernel
     const value = kernel.valueAt(cell)
+    if (role === ROLE_SET || role === ROLE_SET_ONCE) {
+      this.#own()[role === ROLE_SET ? '$set' : '$set_once'] = value
+      return isObject(value)
+    }
     if (role === ROLE_PROFILE) {
       this.#event.isPersonless = value === false
       if (value === true) kernel.takeOut(cell)
