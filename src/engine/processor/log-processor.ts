@@ -324,15 +324,11 @@ export class LogProcessor {
     bytes: number,
     cells: EventCells | null,
   ): void {
-    const { record } = step
-    const identity = {
-      projectId: record.projectId,
-      event,
-      cells,
-      uuidBytes: record.bytes,
-      uuidOffset: eventUuidOffset(record, index),
-      hasClientUuid: hasClientUuid(record, index),
-    }
+    const { record, identity } = step
+    identity.event = event
+    identity.cells = cells
+    identity.uuidOffset = eventUuidOffset(record, index)
+    identity.hasClientUuid = hasClientUuid(record, index)
     // A duplicate must not touch persons, so it is found out first.
     const admission = this.#store.admit(identity)
     if (admission === null) {

@@ -1,5 +1,6 @@
 /** A record of the log on its way through processing: what it says about each of its events. */
 import type { JsonObject } from '../../base/json.ts'
+import type { EventIdentity } from '../../ports/warehouse.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import {
   type LogRecord,
@@ -7,7 +8,7 @@ import {
   RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
 } from '../../rules/capture/log-block.ts'
-import type { EventContext } from '../../rules/capture/types.ts'
+import type { EventCells, EventContext, NormalisedEvent } from '../../rules/capture/types.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 
@@ -23,6 +24,21 @@ export interface RecordStep {
   readonly eventContext: EventContext
   readonly personContext: PersonContext
   readonly fates: Fates
+  /** Of the event at hand: one object for all, because one for each costs. */
+  readonly identity: EventAtHand
+}
+
+interface EventAtHand extends EventIdentity {
+  event: NormalisedEvent
+  cells: EventCells | null
+  uuidOffset: number
+  hasClientUuid: boolean
+}
+
+/** Stands for the event until there is one. */
+const NO_EVENT: NormalisedEvent = {
+  ...{ name: '', distinctId: '', timestampMs: 0, properties: {}, elementsChain: '' },
+  isPersonless: true,
 }
 
 /** The step of a record; `propertiesBytesMax` as of `EventContext`, `fates` are counted up. */
@@ -45,6 +61,10 @@ export function recordStep(
     },
     personContext: { projectId, arrivedAtMs, propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX },
     fates,
+    identity: {
+      ...{ projectId, event: NO_EVENT, cells: null },
+      ...{ uuidBytes: record.bytes, uuidOffset: 0, hasClientUuid: false },
+    },
   }
 }
 

@@ -64,6 +64,8 @@ const NOBODY: PersonOutcome = Object.freeze({
   groupKeys: NO_GROUP_KEYS,
   warnings: NO_WARNINGS,
 })
+/** Of an event whose person was not read. */
+const NOT_READ: PersonOutcome = Object.freeze({ ...NOBODY, personMode: 'full' })
 
 /** One event on its way through the rules. */
 interface Step {
@@ -93,7 +95,9 @@ export function applyEvent(
   const isUsual = !isSpecial(event.name)
   const { propertiesBytesMax } = context
   if (isUsual && world.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
-    return { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
+    return groupKeys.length === 0
+      ? NOT_READ
+      : { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
   }
   const person = world.senderOf(event)
   if (person !== null && isUsual) {

@@ -53,6 +53,11 @@ export class ColumnBuilder {
     return this.isPlain ? this.#plain.count : this.#values.length
   }
 
+  /** Whether a text of so many characters may be among the values. */
+  mayHold(characters: number): boolean {
+    return !this.isPlain || this.#plain.mayHold(characters)
+  }
+
   /** Makes room for rows up to `capacity`. */
   grow(capacity: number): void {
     this.ids = grown(this.ids, capacity)

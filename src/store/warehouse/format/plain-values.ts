@@ -129,6 +129,11 @@ export class PlainValues implements ValueSink {
     this.#list = null
   }
 
+  /** Whether a text of so many characters may be among them. */
+  mayHold(characters: number): boolean {
+    return this.#kind === KIND_ANY || this.#width < 0 || this.#width === characters
+  }
+
   /** Takes the last value back. */
   pop(): void {
     this.#list = null

@@ -187,7 +187,9 @@ export class SegmentEncoder {
 
   #writeModes(area: Area, builder: SegmentBuilder): Part {
     const modes = builder.modes.subarray(0, builder.rows)
-    if (modes.every((mode) => mode === 0)) return NO_PART
+    let all = 0
+    for (let row = 0; row < modes.length; row++) all |= modes[row] ?? 0
+    if (all === 0) return NO_PART
     return this.#part(area, (writer) => writer.writeBytes(modes))
   }
 

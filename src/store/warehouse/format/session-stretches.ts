@@ -27,8 +27,9 @@ export function sessionStretches({ columns, rest }: SegmentBuilder): readonly nu
   const column = columns.get(SESSION_ID)
   if (rest.count > 0 || column?.isMirror === true) return null
   const texts = new Set<string>()
-  for (const value of column?.values ?? []) {
-    // Nothing else makes a session.
+  // Nothing else makes a session.
+  const values = column?.mayHold(ID_UNITS) === true ? column.values : []
+  for (const value of values) {
     const isId =
       typeof value === 'string' &&
       value.length === ID_UNITS &&
