@@ -331,7 +331,8 @@ const updates = fc.dictionary(
   fc.oneof(fc.constantFrom(null, 'a@b.c', 'Linux', 'Chrome', { deep: [1] }), fc.nat(3)),
   { maxKeys: 3 },
 )
-const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 1 })
+const optional = <T>(arbitrary: fc.Arbitrary<T>) =>
+  fc.option(arbitrary, { nil: undefined, freq: 1 })
 /** Events that say more about persons and groups than others, of few ids. */
 const telling = fc
   .record({

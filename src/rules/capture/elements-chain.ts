@@ -5,16 +5,19 @@
 
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { cutUnits } from './fields.ts'
-import { ELEMENT_HREF_UNITS_MAX, ELEMENT_TEXT_UNITS_MAX } from './limits.ts'
+import {
+  CLASSES_KEPT_MAX,
+  CLASSES_KEPT_UNITS_MAX,
+  ELEMENT_HREF_UNITS_MAX,
+  ELEMENT_TEXT_UNITS_MAX,
+} from './limits.ts'
 
 const ATTRIBUTE_PREFIX = 'attr__'
 
 /** More attributes than this are sorted by the library, so that nobody can make many of them slow. */
 const FEW_ATTRIBUTES = 32
 
-/** Texts of classes that are kept with what becomes of them: pages have few, and clicks are many. */
-const CLASSES_KEPT_MAX = 1000
-const CLASSES_KEPT_UNITS_MAX = 300
+/** Texts of classes and what becomes of them: pages have few, and clicks are many. */
 const classesOfText = new Map<string, string>()
 
 /** Attributes of the element at hand; used again, because autocapture is much of the traffic. */

@@ -27,3 +27,7 @@ export const WARNING_UNITS_MAX = 1000
 export const TIME_SHOWN_UNITS_MAX = 100
 /** Characters of a date as mails have them. Longer: no time. */
 export const RFC_2822_CHARACTERS_MAX = 80
+/** Texts of classes of elements of which the thread remembers what they become. */
+export const CLASSES_KEPT_MAX = 1000
+/** UTF-16 units of such a text; longer ones are taken apart each time. */
+export const CLASSES_KEPT_UNITS_MAX = 300

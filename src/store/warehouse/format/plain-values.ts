@@ -4,6 +4,7 @@
  * made only to be copied by the garbage collector and written once. What does not fit makes all of them a list.
  */
 import type { ValueSink } from '../../../rules/capture/types.ts'
+import { COLUMN_TEXT_BYTES_KEPT_MAX } from '../limits.ts'
 import { ByteWriter } from './byte-writer.ts'
 import {
   HEX_DIGITS_MAX,
@@ -34,8 +35,6 @@ const UUID_GROUPS = [UUID_GROUP_DIGITS, 4, 4, 4, 12] as const
 const AROUND_BYTES = 3
 const NUMBERS_FIRST = 512
 const TEXT_BYTES_FIRST = 16 * 1024
-/** Memory beyond this is given back with the segment. */
-const TEXT_BYTES_KEPT_MAX = 1024 * 1024
 const DIGITS = new ByteWriter()
 const NO_NUMBERS = new Float64Array(0)
 const NO_BYTES = new Uint8Array(0)
@@ -82,7 +81,7 @@ export class PlainValues implements ValueSink {
     this.#kind = KIND_ANY
     this.#any = []
     this.#textBytes = 0
-    if (this.#texts.length > TEXT_BYTES_KEPT_MAX) this.#texts = NO_BYTES
+    if (this.#texts.length > COLUMN_TEXT_BYTES_KEPT_MAX) this.#texts = NO_BYTES
     this.#width = 0
     this.#list = null
   }
