@@ -70,5 +70,8 @@ t.test('the same bytes as those of a list, also when values are taken back', (t)
     }),
     { numRuns: 2000 },
   )
+  plain.begin(['a'])
+  plain.pop()
+  t.strictSame(writtenAs(plain), writtenList([]))
   t.end()
 })

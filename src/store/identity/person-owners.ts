@@ -20,9 +20,8 @@ export const OWNER_CHUNK_WORDS = 256
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
 /** The largest P. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
-/** Room is made for so many times as many as are needed, and so many chunks more. */
+/** Room is made for so many times as many as are needed. */
 const GROWTH = 1.25
-const CHUNKS_MORE = 4
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
 
@@ -195,7 +194,7 @@ export class ProjectOwners {
 
   #read(chunk: number): void {
     if (chunk >= this.#areRead.length) {
-      const chunks = Math.ceil((chunk + CHUNKS_MORE) * GROWTH)
+      const chunks = Math.ceil((chunk + 1) * GROWTH)
       this.#words = grown(this.#words, chunks * OWNER_CHUNK_WORDS)
       this.#areRead = grown(this.#areRead, chunks)
     }

@@ -146,7 +146,7 @@ export class PlainValues implements ValueSink {
 
   /** All values. Made anew after each change. */
   get list(): readonly unknown[] {
-    if (this.#kind === KIND_ANY) return this.#any
+    if (this.#kind === KIND_ANY || this.count === 0) return this.#any
     this.#list ??=
       this.#kind === KIND_NUMBERS
         ? Array.from(this.#numbers.subarray(0, this.count))
