@@ -6,7 +6,7 @@
 
 import { parseUuid } from '../../../base/ids.ts'
 import { getOrAdd, keepNewest } from '../../../base/maps.ts'
-import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
+import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import {
   NO_PERSON,
@@ -120,19 +120,20 @@ export class ProjectFacts implements ScanFacts {
 
   /** As text; '' for nobody. */
   uuidOf(number: number): string {
-    const { firstPersonless, personless } = this.owners
-    const distinctId = personless[number - firstPersonless]
-    if (distinctId !== undefined) return personUuid(this.projectId, this.textOf(distinctId))
+    const distinctId = number - this.owners.firstPersonless
+    if (distinctId > 0) return personUuid(this.projectId, this.textOf(distinctId))
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
   /** The number of the visitor without a person whose uuid that is, or null. */
   personlessOf(uuid: string): number | null {
-    const { firstPersonless, personless } = this.owners
-    for (const [place, distinctId] of personless.entries()) {
+    const { words, firstPersonless, lastDistinctId } = this.owners
+    for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
+      const number = (words[distinctId] ?? 0) & OWNER_BITS
+      if (number < firstPersonless) continue
       this.#noteRead()
       const text = loadDistinctText(this.#tables, this.projectId, distinctId)
-      if (personUuid(this.projectId, text) === uuid) return firstPersonless + place
+      if (personUuid(this.projectId, text) === uuid) return number
     }
     return null
   }
