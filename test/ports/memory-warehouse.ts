@@ -234,6 +234,7 @@ export class MemoryWarehouse implements Warehouse {
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
       personlessOf: (projectId, uuid) => of(projectId).personlessOf(projectId, uuid),
       firstPersonless: (projectId) => of(projectId).firstPersonless(),
+      personlessId: (projectId, number) => of(projectId).personlessId(projectId, number),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),
       createdWithin: (projectId, fromMs, untilMs) =>
         of(projectId).createdWithin(projectId, fromMs, untilMs),

@@ -140,6 +140,8 @@ export class ProjectFacts implements ScanFacts {
 
   /** The first 48 bits of the uuid of P as a number; 0 for nobody. */
   uuidPrefix(person: number): number {
+    // These numbers move: nothing is kept by them.
+    if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
     this.#look(person)
@@ -214,8 +216,7 @@ export class ProjectFacts implements ScanFacts {
     if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
     const record = loadPerson(this.#tables, this.projectId, person)
     if (record === null) return
-    const bytes = parseUuid(record.uuid)
-    if (bytes !== null) this.#uuids.set(person, prefixOf(bytes, 0))
+    this.#uuids.set(person, prefixOfText(record.uuid))
   }
 
   #lookAtAll(): void {
@@ -289,6 +290,11 @@ export class FactCache {
     keepNewest(this.#facts, projectId, facts, SCAN_PROJECTS_MAX)
     return facts
   }
+}
+
+function prefixOfText(uuid: string): number {
+  const bytes = parseUuid(uuid)
+  return bytes === null ? 0 : prefixOf(bytes, 0)
 }
 
 function prefixOf(bytes: Uint8Array, offset: number): number {

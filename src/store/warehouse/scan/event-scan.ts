@@ -185,6 +185,11 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).owners.firstPersonless
   }
 
+  personlessId(projectId: number, number: number): string {
+    const facts = this.#factsOf(projectId)
+    return facts.textOf(number - facts.owners.firstPersonless)
+  }
+
   uuidPrefix(projectId: number, person: number): number {
     return this.#factsOf(projectId).uuidPrefix(person)
   }
