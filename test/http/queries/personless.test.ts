@@ -307,6 +307,29 @@ t.test('events of a visitor are found by the uuid that they show', async (t) => 
   t.strictSame(await count(uuidOf.get('v2')?.toUpperCase()), [['v2', 2]])
   t.strictSame(await count(uuidOf.get('p3')), [['p3', 3]])
   t.strictSame(await count('5d3c9a0e-4d0c-5f0e-8f55-2f3b5f0a9c11'), [], 'nobody')
+  const listed = async (uuid: unknown): Promise<readonly unknown[]> => {
+    const { body } = await asked.daemon.api('GET', `events/?person_id=${String(uuid)}`)
+    return ((body['results'] ?? []) as readonly Json[]).map(
+      ({ distinct_id, person_id }) => `${String(distinct_id)} ${person_id === uuid}`,
+    )
+  }
+  const rows2 = (id: string) =>
+    rows({ select: ['person_id'], properties: [{ key: 'distinct_id', value: id }] })
+  t.strictSame(await listed(uuidOf.get('v1')), ['v1 true', 'v1 true', 'v1 true'])
+  t.strictSame(await listed(uuidOf.get('p3')), ['p3 true', 'p3 true', 'p3 true'])
   await asked.daemon.capture([did('$identify', 'p3', 5, 10, { $anon_distinct_id: 'v1' })])
   t.strictSame(await count(uuidOf.get('v1')), [], 'it is somebody now')
+  t.strictSame(await listed(uuidOf.get('v1')), [])
+  const { body } = await asked.daemon.api('GET', 'persons/?distinct_id=p3')
+  const [person] = body['results'] as readonly Json[]
+  await asked.daemon.api('DELETE', `persons/${String(person?.['id'])}/`)
+  await asked.daemon.capture([visited('$pageview', 'p3', 4), visited('$pageview', 'v1', 4)])
+  for (const id of ['p3', 'v1']) {
+    const rows = (await rows2(id)) as readonly string[][]
+    const uuids = [...new Set(rows.map(([uuid]) => uuid))]
+    for (const uuid of uuids) {
+      const shownWith = rows.filter(([one]) => one === uuid).length
+      t.equal((await listed(uuid)).filter((row) => String(row).startsWith(id)).length, shownWith)
+    }
+  }
 })
