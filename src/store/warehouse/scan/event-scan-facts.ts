@@ -120,8 +120,10 @@ export class ProjectFacts implements ScanFacts {
 
   /** As text; '' for nobody. */
   uuidOf(number: number): string {
-    const distinctId = number - this.owners.firstPersonless
-    if (distinctId > 0) return personUuid(this.projectId, this.textOf(distinctId))
+    const { firstPersonless, lastDistinctId } = this.owners
+    const distinctId = number - firstPersonless
+    if (distinctId > 0 && distinctId <= lastDistinctId)
+      return personUuid(this.projectId, this.textOf(distinctId))
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
