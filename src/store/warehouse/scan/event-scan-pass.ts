@@ -139,7 +139,10 @@ export class Scan {
   /** Names and time alone decide: one pass over the rows of each name. */
   #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): void {
     const { starts } = segment.nameRows
-    const isCounted = isInRange(segment.summary, this.#request) && this.#isAllOwned(segment)
+    const isCounted =
+      this.#looksAt === 'count' &&
+      isInRange(segment.summary, this.#request) &&
+      this.#isAllOwned(segment)
     const stretch = isCounted ? null : this.#stretchOf(segment)
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
@@ -156,7 +159,7 @@ export class Scan {
 
   /** Whether whose events they are neither has to be known nor leaves any of them out. */
   #isAllOwned(segment: ScanSegment): boolean {
-    const isLookedAt = this.#looksAt !== 'count' || this.#needsOwners
+    const isLookedAt = (this.#looksAt !== 'count' && !this.#areIds) || this.#needsOwners
     return !isLookedAt && this.#owners.since.size === 0 && !segment.hasDeletedRows
   }
 
