@@ -30,7 +30,7 @@ const NAMES = ['view', 'view', 'view', 'click', 'buy']
 /** More than two segments that are not merged any more. */
 const FIRST_EVENTS = 18_000
 const EVENTS_PER_REQUEST = 500
-const CHANGES = 10
+const CHANGES = 14
 const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
 
 const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })
@@ -50,6 +50,14 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons', object])[] = 
       interval: 'week',
       series: [view({ math: 'dau', properties: [CHEAP] }), view({ math: 'total' })],
       compareFilter: { compare: true },
+    },
+  ],
+  [
+    'persons of a week, and how many events',
+    'segments',
+    {
+      kind: 'TrendsQuery',
+      series: [view({ math: 'weekly_active' }), view({ math: 'total' }), view({ math: 'dau' })],
     },
   ],
   [
@@ -83,6 +91,18 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons', object])[] = 
       kind: 'TrendsQuery',
       series: [view({ math: 'dau' })],
       breakdownFilter: { breakdown: 'shop', breakdown_type: 'event' },
+    },
+  ],
+  [
+    'retention by the same event',
+    'segments',
+    {
+      kind: 'RetentionQuery',
+      retentionFilter: {
+        targetEntity: { id: 'view', type: 'events' },
+        returningEntity: { id: 'view', type: 'events' },
+        totalIntervals: DAYS,
+      },
     },
   ],
   [
@@ -153,7 +173,8 @@ class History {
   change(): string {
     const dice = this.#dice
     const [one, other] = [this.#distinctId(), dice.pick([this.#distinctId(), this.#visitorId()])]
-    const what = dice.below(6)
+    const what = dice.below(8)
+    if (what > 5) return this.#merge(dice.between(1, 12), dice.pick([0, 3, 90]))
     if (what === 0) {
       const properties = { $anon_distinct_id: other }
       this.log.send(1, [{ event: '$identify', distinct_id: one, properties }])
@@ -177,6 +198,23 @@ class History {
     const count = dice.pick([1, 40, 700, 3000])
     this.send(count)
     return `${count} events`
+  }
+
+  /** Ids become those of others, of whom some had none, one after the other or several at once. */
+  #merge(count: number, events: number): string {
+    const pairs = this.#dice.list(count, () => [
+      this.#distinctId(),
+      this.#dice.pick([this.#distinctId(), this.#visitorId()]),
+    ])
+    const merges = pairs.map(([one, other]): SentEvent => {
+      const timestamp = new Date(START_MS + this.#dice.below(DAYS) * DAY_MS).toISOString()
+      const properties = { alias: other }
+      return { event: '$merge_dangerously', distinct_id: one, timestamp, properties }
+    })
+    const more = this.#dice.list(events, () => this.#event())
+    this.log.send(1, [...merges.slice(1), ...more, ...merges.slice(0, 1)])
+    this.log.process()
+    return `${pairs.join(' ')} merged, ${events} events`
   }
 
   #do(command: PersonCommand): void {

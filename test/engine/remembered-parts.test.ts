@@ -102,7 +102,7 @@ t.test('a visitor who becomes the person of the same number was none before', as
 
 t.test('parts by persons are computed of those with newer events', async (t) => {
   const parts = new RememberedParts()
-  const state = { through: 10, version: 'a', newPersons: [] as number[] }
+  const state = { through: 10, version: 'a', moves: 0, newPersons: [] as number[] }
   const looks: (readonly [among: string, through: number | undefined])[] = []
   let isTold = true
   const kind = {
@@ -116,7 +116,8 @@ t.test('parts by persons are computed of those with newer events', async (t) => 
       isTold ? `${part}-${theirs()}` : null,
   } as unknown as AnyQueryKind
   const scanner = {
-    known: () => state,
+    known: () => ({ ...state }),
+    movedBehind: () => new Uint32Array(0),
     extent: () => ({ lastPerson: 3 }),
     scanPieces: (_: unknown, visit: (piece: object) => void) =>
       visit({ count: state.newPersons.length, persons: Uint32Array.from(state.newPersons) }),
@@ -155,7 +156,7 @@ t.test('small parts that are given up leave room for large ones', async (t) => {
   const shard = {
     ...{ context: { projectId: 1 }, part: null },
     scanner: {
-      known: () => ({ through: 1, version: '1' }),
+      known: () => ({ through: 1, version: '1', moves: 0 }),
       extent: () => ({ lastPerson: 3 }),
       looksAtPersons: false,
     },

@@ -219,11 +219,13 @@ export class MemoryWarehouse implements Warehouse {
         of(request.projectId).scanPieces(request, visit)
       },
       extent: (projectId) => of(projectId).extent(),
+      owners: (projectId) => of(projectId).owners(),
       eventsWithin: (projectId) => of(projectId).eventsWithin(),
       valuesAt: (projectId, sequences, values) =>
         of(projectId).valuesAt(projectId, sequences, values),
       remembered: (_projectId, _name, make) => make(),
       known: (projectId) => of(projectId).known(),
+      movedBehind: (projectId) => of(projectId).movedBehind(),
       looksAtPersons: true,
       giveBack: () => {
         for (const one of made.splice(0)) one.giveBack()
@@ -232,6 +234,7 @@ export class MemoryWarehouse implements Warehouse {
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
       personlessOf: (projectId, uuid) => of(projectId).personlessOf(projectId, uuid),
       firstPersonless: (projectId) => of(projectId).firstPersonless(),
+      personlessId: (projectId, number) => of(projectId).personlessId(projectId, number),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),
       createdWithin: (projectId, fromMs, untilMs) =>
         of(projectId).createdWithin(projectId, fromMs, untilMs),

@@ -51,10 +51,14 @@ function csvOf(rows: readonly object[]): string {
   return [head, ...lines].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
 }
 
+/** Also behind what a spreadsheet leaves aside, and in full width, as the daemon's own tables have it. */
+const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
+const NUMBER = /^ *[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+
 /** A cell that a spreadsheet would take for a formula gets a quote before it. */
 function csvCell(value: unknown): string {
   const words = plain(value ?? '')
-  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words
+  const safe = FORMULA_START.test(words) && !NUMBER.test(words) ? `'${words}` : words
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 

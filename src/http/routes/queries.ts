@@ -85,10 +85,13 @@ function routesBelow(base: string, id: string): readonly AnyRoute<QueryServices>
     route('GET', ':id/', `get${id}`, 'Refused: answers are not kept.', {
       answers: {},
       isRefusal: true,
-      respond() {
-        const detail = 'there is no such query: answers are not kept, ask again by POST'
-        throw new ServiceError('not_found', detail)
-      },
+      respond: refuse('there is no such query: answers are not kept, ask again by POST'),
+    }),
+    route('POST', ':id/', `post${id}Part`, 'Refused: there is nothing below a query.', {
+      answers: {},
+      isRefusal: true,
+      audits: false,
+      respond: refuse('there is nothing below query/: send the query there'),
     }),
     route('DELETE', ':id/', `delete${id}`, 'Ends a query; none is running.', {
       answers: { 204: done() },
@@ -118,6 +121,12 @@ async function answer(call: Call<QueryServices, is.Schema<object>, typeof BODY>)
   refuseOverride(filters_override)
   const task = taskOf(services, projectId, query, format)
   return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))
+}
+
+function refuse(detail: string): () => never {
+  return () => {
+    throw new ServiceError('not_found', detail)
+  }
 }
 
 /** Filters over those of the query would change what it asks for. */

@@ -74,6 +74,11 @@ export interface EventScanRequest {
   readonly keepsOwnerless?: boolean
   /** Only events of persons: a distinct_id without one is not found. */
   readonly hasProfile?: boolean
+  /**
+   * `persons` has the D of each event in place of its owner, 0 where that was erased: what is computed of them
+   * does not depend on who owns what. Not with `hasProfile`, nor in parts by persons.
+   */
+  readonly areIds?: boolean
   /** Only a part of the events; absent: all. */
   readonly part?: EventPart
   /** Event properties that are read soon: cheaper when a segment is open anyhow. */
@@ -93,16 +98,20 @@ export interface EventPart {
   readonly count: number
   /** Only events behind one place in the order of arrival, up to another one. */
   readonly sequences?: { readonly after: number; readonly through: number }
-  /** Of parts by persons: only these, 1 at the P of each. */
+  /** Only events of these persons, 1 at the P of each. */
   readonly among?: Uint8Array
+  /** Whose the events were behind so many changes, see `KnownEvents.moves`; absent: whose they are. */
+  readonly ownersAt?: number
 }
 
 /** The events that there are, and whether they are what they were. */
 export interface KnownEvents {
   /** The place of the last one in the order of arrival; 0: there is none. */
   readonly through: number
-  /** Another text: some of those of before, or whom they belong to, have changed. */
+  /** Another text: some of those of before may have changed, or belong to nobody any more. */
   readonly version: string
+  /** How often a distinct_id is known to have got another owner since the version began. */
+  readonly moves: number
 }
 
 /** Some persons. */
@@ -163,7 +172,21 @@ export interface EventExtent {
   readonly state: string
   /** The largest P who owns anything, or number of a distinct_id without a person; 0: nobody does. */
   readonly lastPerson: number
+  /** The largest D. */
+  readonly lastDistinctId: number
 }
+
+/** Who owns what now. */
+export interface DistinctIdOwners {
+  /** For each D its owner, as in `EventColumns.persons`, in the bits of `OWNER_BITS`; 0: there is no such D. */
+  readonly words: Uint32Array
+  readonly lastPerson: number
+  /** Numbers from this one on are no P, but those of distinct_ids without a person. */
+  readonly firstPersonless: number
+}
+
+/** The bits of an owner in `DistinctIdOwners.words`. */
+export const OWNER_BITS = 0x7fff_ffff
 
 /** When persons were created, side by side. */
 export interface CreatedPersons {
@@ -188,6 +211,8 @@ export interface EventScanner {
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
   /** Cheap, but for owners that have changed, which are read again. */
   extent(projectId: number): EventExtent
+  /** As costly as `extent`. */
+  owners(projectId: number): DistinctIdOwners
   /** Events that a scan of a range looks at, at most. Cost: some ns for each segment. */
   eventsWithin(projectId: number, range: DateRange): number
   /**
@@ -210,6 +235,11 @@ export interface EventScanner {
   ): Value
   /** All events. Cost: one comparison of the owners after each commit. */
   known(projectId: number): KnownEvents
+  /**
+   * Who lost or got a distinct_id behind the first `moves` changes of this version, as numbers in
+   * `EventColumns.persons`; some of them twice. Only behind `known` on the same snapshot.
+   */
+  movedBehind(projectId: number, moves: number): Uint32Array
   /** Whether a scan so far has looked at more than events and whom they belong to: at what may change. */
   readonly looksAtPersons: boolean
   /** Nobody looks any more at what earlier scans have found: their memory serves the next ones. */
@@ -225,9 +255,12 @@ export interface EventScanner {
   personlessOf(projectId: number, uuid: string): number | null
   /** Numbers from this one on are no P, but those of distinct_ids without a person. */
   firstPersonless(projectId: number): number
+  /** The distinct_id without a person that has such a number. */
+  personlessId(projectId: number, number: number): string
   /**
-   * The first 48 bits of the UUID of P as a number: smaller for a smaller UUID, equal numbers leave it
-   * open. Asked for every person who may be on a page, so it has to be cheap; it never changes for a P.
+   * The first 48 bits of `personUuid` as a number: smaller for a smaller UUID, equal numbers leave it open.
+   * Asked for every person who may be on a page, so it has to be cheap; it never changes for a P. Some 5 us for
+   * a distinct_id without a person.
    */
   uuidPrefix(projectId: number, person: number): number
   /**

@@ -74,10 +74,10 @@ export function isOfOneThread(query: unknown): boolean {
   return kindOf(query).kind.isOfOneThread === true
 }
 
-/** By what the events of a query may be divided in a project whose largest P is `lastPerson`. */
-export function divisionOf({ kind, plan }: PlannedQuery, lastPerson: number): Division {
+/** By what the events of a query may be divided in a project whose largest D is `lastDistinctId`. */
+export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number): Division {
   const { dividedBy } = kind
-  return typeof dividedBy === 'function' ? dividedBy(plan, lastPerson) : dividedBy
+  return typeof dividedBy === 'function' ? dividedBy(plan, lastDistinctId) : dividedBy
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */

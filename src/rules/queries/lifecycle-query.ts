@@ -11,10 +11,12 @@ import {
   areBitsSmall,
   bitsOfEvents,
   flatBits,
+  type IdBits,
   isOfBits,
-  mergePersonBits,
+  mergeBits,
+  ownedBits,
   type PersonBits,
-  scanPersonBits,
+  scanIdBits,
   wordsOfBits,
 } from './person-bits.ts'
 import {
@@ -56,7 +58,7 @@ interface LifecyclePlan {
 type StatusCounts = Readonly<Record<Status, Uint32Array>>
 
 /** Numbers of some persons, or of some events who came in each of the intervals that decide. */
-type LifecyclePart = StatusCounts | PersonBits
+type LifecyclePart = StatusCounts | IdBits
 
 /** Bits of 32 persons in one interval: who came, who came in the one before, who was created and came first. */
 interface Presence {
@@ -75,12 +77,12 @@ const STATUS_BITS: Readonly<Record<Status, (presence: Presence) => number>> = {
 
 /** Who was new, returning, resurrecting or dormant. */
 export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
-  dividedBy(plan, lastPerson) {
-    return areBitsSmall(2 * stretchOf(plan).periods.count, lastPerson) ? 'segments' : 'persons'
+  dividedBy(plan, lastDistinctId) {
+    return areBitsSmall(2 * stretchOf(plan).periods.count, lastDistinctId) ? 'segments' : 'persons'
   },
 
-  // Who was created when.
-  isOfOneState: true,
+  // Who was created when, and who owns what.
+  isOfOneState: () => true,
 
   plan(query, context) {
     query.refuse('aggregation_group_type_index')
@@ -113,7 +115,7 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
 
   merge({ range }, parts) {
     const bits = parts.filter(isBits)
-    if (bits.length > 0) return mergePersonBits(bits)
+    if (bits.length > 0) return mergeBits(bits)
     const sums = emptyCounts(bucketCount(range, bucketsOf(range)))
     for (const part of parts) {
       if (isBits(part)) continue
@@ -130,7 +132,10 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   page(plan, whole, shard) {
     const { range, series, action, hasPersonsUrls } = plan
     const counts = isBits(whole)
-      ? countsOf(plan, (visit) => eachOfBits(whole, createdBits(plan, shard), visit))
+      ? countsOf(plan, (visit) => {
+          const owners = shard.scanner.owners(shard.context.projectId)
+          eachOfBits(ownedBits(whole, owners, shard.scanner, true), createdBits(plan, shard), visit)
+        })
       : whole
     const buckets = bucketsOf(range)
     const rest = { days: bucketDays(range, buckets), labels: bucketLabels(range, buckets) }
@@ -216,17 +221,18 @@ function scanOf({ filter, series }: LifecyclePlan) {
   return { filter, series: [series.match], hasProfile: true }
 }
 
-function isBits(part: LifecyclePart): part is PersonBits {
+function isBits(part: LifecyclePart): part is IdBits {
   return Array.isArray(part)
 }
 
 /** Who came, of a part of the events. */
-function bitsOf(plan: LifecyclePlan, shard: QueryShard): PersonBits {
+function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
   const { periods, scanned, isEmpty } = stretchOf(plan)
-  const nobody: PersonBits = Array.from({ length: periods.count }, () => null)
+  const nobody: IdBits = Array.from({ length: periods.count }, () => null)
   if (isEmpty) return nobody
-  const scan = { ...scanOf(plan), ...scanned }
-  const [came = nobody] = scanPersonBits(shard, scan, periods)
+  const { filter, series } = plan
+  const scan = { filter, series: [series.match], ...scanned }
+  const [came = nobody] = scanIdBits(shard, scan, periods)
   shard.scanner.giveBack()
   return came
 }

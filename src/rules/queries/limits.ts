@@ -59,10 +59,10 @@ export const FUNNEL_BINS_MAX = 90
 /** Bins of times of a funnel that asks for none: the cube root of the number of actors, but no more. */
 export const FUNNEL_OWN_BINS_MAX = 60
 /**
- * Memory for the bits of persons by periods that one part of a query keeps. More: parts are divided by persons
+ * Memory for the bits of distinct_ids by periods that one part of a query keeps. More: parts are divided by persons
  * and not remembered.
  */
-export const PERSON_BITS_BYTES_MAX = 16 * 1024 * 1024
+export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
 /** Numbers by bucket and value of a breakdown that are counted side by side. More: value by value, slower. */
 export const TREND_CELLS_MAX = 1_000_000
 /** Values of a property of sessions that are offered. */

@@ -1,38 +1,48 @@
 /**
- * Who came in which period: for each period a bit for each person, by P. Of any rows, so that parts of the
- * events can be computed apart, remembered, and put together. Period-bits.ts has the same for actors without a P, and for those who have to come often.
+ * Who came in which period. Of any rows there are bits by distinct_id (D), whoever owns it, so that parts of the
+ * events can be computed apart, put together, and remembered while persons are merged and split; those by
+ * person (P) are made of them for an answer. Period-bits.ts has the same for actors without a P, and for those
+ * who have to come often.
  */
 import type { DateRange } from '../analytics/date-range.ts'
-import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
+import {
+  type DistinctIdOwners,
+  type EventColumns,
+  type EventPart,
+  OWNER_BITS,
+} from '../analytics/event-columns.ts'
 import { onlyPeriod, type Periods } from '../analytics/periods.ts'
 import { PERSON_BITS_BYTES_MAX } from './limits.ts'
+import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import { bitCount } from './period-bits.ts'
 import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.ts'
 
 /** The bits of each period, P % 32 of word P / 32; null: nobody came. Lists may differ in length. */
 export type PersonBits = readonly (Uint32Array | null)[]
+/** The same by D. */
+export type IdBits = PersonBits
 
-/** Whether so many lists of bits are few enough to be kept and put together. */
-export function areBitsSmall(lists: number, lastPerson: number): boolean {
-  return lists * wordsOf(lastPerson) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
+/** Whether so many lists of bits, up to the largest D, are few enough to be kept and put together. */
+export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
+  return lists * wordsOf(lastDistinctId) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
 }
 
 /**
- * The bits of each series of a scan. `periods` null: there is a single period, of all times. Throws as
+ * The bits of each series of a scan, by D. `periods` null: there is a single period, of all times. Throws as
  * `EventScanner.scan`. Cost: linear in the events.
  */
-export function scanPersonBits(
+export function scanIdBits(
   shard: QueryShard,
   scan: QueryScan,
   periods: Periods | null,
-): readonly PersonBits[] {
-  const { lastPerson } = shard.scanner.extent(shard.context.projectId)
+): readonly IdBits[] {
+  const { lastDistinctId } = shard.scanner.extent(shard.context.projectId)
   const count = periods?.count ?? 1
-  const found = scan.series.map(() => new BitRows(count, wordsOf(lastPerson)))
+  const found = scan.series.map(() => new BitRows(count, wordsOf(lastDistinctId)))
   const onlyOf = (within: DateRange) => (periods === null ? 0 : onlyPeriod(periods, within))
   const looksAt = (within: DateRange) =>
     found.length === 1 && onlyOf(within) !== null ? 'persons' : 'all'
-  scanShardPieces(shard, { ...scan, looksAt }, (piece, within) => {
+  scanShardPieces(shard, { ...scan, looksAt, areIds: true }, (piece, within) => {
     const only = onlyOf(within)
     for (const [series, rows] of found.entries()) {
       const mask = found.length === 1 ? null : 1 << series
@@ -43,8 +53,39 @@ export function scanPersonBits(
   return found.map(({ rows }) => rows)
 }
 
+/**
+ * The bits of the owners of distinct_ids. `isPersonsOnly`: a distinct_id without a person has none. Cost: some
+ * 3 ns for each bit. Throws as `EventScanner.checkLimits`.
+ */
+export function ownedBits(
+  bits: IdBits,
+  { words: owners, lastPerson, firstPersonless }: DistinctIdOwners,
+  limits: QueryLimits,
+  isPersonsOnly = false,
+): PersonBits {
+  const pace = new PacedLimits(limits)
+  const ownersEnd = isPersonsOnly ? firstPersonless : lastPerson + 1
+  const owned = new BitRows(bits.length, wordsOf(ownersEnd))
+  for (const [period, row] of bits.entries()) {
+    if (row === null) continue
+    pace.count(row.length)
+    const target = owned.at(period)
+    for (let word = 0; word < row.length; word++) {
+      for (let left = row[word] ?? 0; left !== 0; left &= left - 1) {
+        const distinctId = word * 32 + 31 - Math.clz32(left & -left)
+        const owner = (owners[distinctId] ?? 0) & OWNER_BITS
+        if (owner >= ownersEnd) continue
+        target[owner >>> 5] = (target[owner >>> 5] ?? 0) | (1 << (owner & 31))
+      }
+    }
+    // What was erased belongs to nobody.
+    target[0] = (target[0] ?? 0) & ~1
+  }
+  return owned.rows
+}
+
 /** Puts parts together; those that are the only one of a period are taken over. */
-export function mergePersonBits(parts: readonly PersonBits[]): PersonBits {
+export function mergeBits(parts: readonly IdBits[]): IdBits {
   const [first = []] = parts
   if (parts.length === 1) return first
   const lists = first.map((_, period) => {
@@ -95,6 +136,29 @@ export function bitsOfEvents(
   const columns = { count, ...events, seriesMasks: NO_WORDS, sequences: NO_WORDS, values: [] }
   markPeriods(columns, periods, null, rows)
   return rows.rows
+}
+
+/**
+ * How many persons came in so many periods up to one, and with it, for each of the periods in a list; none for
+ * those that are no periods. Throws as `EventScanner.checkLimits`.
+ */
+export function activeCounts(
+  bits: PersonBits,
+  { length, lastPeriods }: { readonly length: number; readonly lastPeriods: Uint32Array },
+  limits: QueryLimits,
+): readonly number[] {
+  const pace = new PacedLimits(limits)
+  return Array.from(lastPeriods, (last) => {
+    if (last >= bits.length) return 0
+    const came = new Uint32Array(wordsOfBits(bits))
+    for (const row of bits.slice(Math.max(0, last - length + 1), last + 1)) {
+      pace.count(came.length)
+      for (let word = 0; word < (row?.length ?? 0); word++) {
+        came[word] = (came[word] ?? 0) | (row?.[word] ?? 0)
+      }
+    }
+    return came.reduce((sum, word) => sum + bitCount(word), 0)
+  })
 }
 
 /** How many persons came in each period; `isOnce`: each counts only in its first one. */

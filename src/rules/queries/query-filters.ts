@@ -159,7 +159,7 @@ class FilterReader {
         return { type: isAny === isNegated ? 'AND' : 'OR', values }
       }
     }
-    return this.#built(fields, { ...base, operator, value: this.#dateOf(operator, value) })
+    return this.#built(fields, { ...base, operator, value: this.#dateOf(fields, operator, value) })
   }
 
   #built(fields: QueryFields, filter: PropertyFilter): PropertyFilter {
@@ -168,10 +168,13 @@ class FilterReader {
   }
 
   /** Filters on dates compare with moments: `-7d` is one. */
-  #dateOf(operator: string, value: unknown): unknown {
+  #dateOf(fields: QueryFields, operator: string, value: unknown): unknown {
     if (!DATE_OPERATORS.includes(operator) || typeof value !== 'string') return value
     const { timezone, nowMs } = this.#context
     const date = readDate(value, timezone, nowMs)
+    if (date === null && Number.isNaN(Date.parse(value))) {
+      throw fields.fault('value', 'must be a date such as 2026-01-31, or one such as -7d')
+    }
     return date === null || date.kind === 'absolute' ? value : new Date(date.momentMs).toISOString()
   }
 }

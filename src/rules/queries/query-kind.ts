@@ -99,16 +99,17 @@ export type Division = EventPart['by'] | 'nothing'
 export interface QueryKind<Plan, Part> {
   /**
    * Which parts of the events may be computed apart: any rows, all rows of a person together, or none; in a
-   * project whose largest P is `lastPerson`. Whatever the division, the merged parts mean the same.
+   * project whose largest D is `lastDistinctId`. Whatever the division, the merged parts mean the same; what is
+   * found in parts of any rows does not depend on who owns which distinct_id.
    */
-  readonly dividedBy: Division | ((plan: Plan, lastPerson: number) => Division)
+  readonly dividedBy: Division | ((plan: Plan, lastDistinctId: number) => Division)
   /**
    * Queries of this kind share what the scanner remembers: all of a project are answered by one thread, which
    * makes it once. Absent: any thread answers.
    */
   readonly isOfOneThread?: true
   /** `page` looks at what may change: it has to see the state of the store that the parts are of. */
-  readonly isOfOneState?: true
+  isOfOneState?(plan: Plan): boolean
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */

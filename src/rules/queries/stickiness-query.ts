@@ -3,11 +3,12 @@
  * docs/compatibility/queries.md, "StickinessQuery".
  */
 import { rowsByActor } from '../analytics/actor-rows.ts'
+import type { DistinctIdOwners } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
 import { checkDatedNumbers } from './answer.ts'
-import { PacedLimits } from './paced-limits.ts'
+import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import {
   actorStretches,
   addPeriodCounts,
@@ -19,10 +20,11 @@ import {
 import {
   areBitsSmall,
   flatBits,
+  type IdBits,
   isOfBits,
-  mergePersonBits,
-  type PersonBits,
-  scanPersonBits,
+  mergeBits,
+  ownedBits,
+  scanIdBits,
   wordsOfBits,
 } from './person-bits.ts'
 import {
@@ -63,7 +65,7 @@ interface StickinessPlan {
 }
 
 /** For each range and each series: who came when, or at k how many actors came in exactly k + 1 intervals. */
-type StickinessPart = readonly (readonly (PersonBits | Uint32Array)[])[]
+type StickinessPart = readonly (readonly (IdBits | Uint32Array)[])[]
 
 /** In how many intervals the actors of a series came. */
 interface SeriesCounts {
@@ -75,12 +77,15 @@ interface SeriesCounts {
 
 /** How many actors came how often. */
 export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
-  dividedBy({ series, ranges, test }, lastPerson) {
+  dividedBy({ series, ranges, test }, lastDistinctId) {
     if (series.some(({ more }) => more !== null)) return 'nothing'
     const periods = ranges.reduce((sum, range) => sum + bucketsOf(range).count, 0)
-    const areBits = isPlain(test) && areBitsSmall(periods * series.length, lastPerson)
+    const areBits = isPlain(test) && areBitsSmall(periods * series.length, lastDistinctId)
     return areBits ? 'segments' : 'persons'
   },
+
+  // Who owns what.
+  isOfOneState: () => true,
 
   plan(query, context) {
     const fields = query.within('stickinessFilter')
@@ -121,12 +126,13 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
       ),
     ),
 
-  page(plan, whole, { context }) {
+  page(plan, whole, { context, scanner }) {
     const { series, ranges, isCumulative } = plan
+    const owners = scanner.owners(context.projectId)
     const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
     const results = series.flatMap((one, place) =>
       ranges.map((range, index) => {
-        const data = dataOf(whole[index]?.[place], range)
+        const data = dataOf(whole[index]?.[place], range, owners, scanner)
         return {
           ...itemOf(one.series, range, data, isCumulative),
           ...(urls === null ? {} : urlMembers(urlsOf(urls, plan, one, range), data)),
@@ -162,22 +168,28 @@ function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
 }
 
 /** None: the range is empty. */
-function merged(all: readonly (PersonBits | Uint32Array)[]): PersonBits | Uint32Array {
+function merged(all: readonly (IdBits | Uint32Array)[]): IdBits | Uint32Array {
   const [first = new Uint32Array(), ...rest] = all.filter(isCounts)
-  const bits = all.filter((one): one is PersonBits => !isCounts(one))
-  if (bits.length > 0) return mergePersonBits(bits)
+  const bits = all.filter((one): one is IdBits => !isCounts(one))
+  if (bits.length > 0) return mergeBits(bits)
   return first.map((count, index) => rest.reduce((sum, other) => sum + (other[index] ?? 0), count))
 }
 
-function dataOf(found: PersonBits | Uint32Array | undefined, range: QueryRange): Uint32Array {
+function dataOf(
+  found: IdBits | Uint32Array | undefined,
+  range: QueryRange,
+  owners: DistinctIdOwners,
+  limits: QueryLimits,
+): Uint32Array {
   if (found === undefined || isCounts(found)) return found ?? new Uint32Array()
-  const words = wordsOfBits(found)
+  const bits = ownedBits(found, owners, limits)
+  const words = wordsOfBits(bits)
   const counts = new Uint32Array(words * 32)
-  addPeriodCounts(flatBits(found, words), { first: 0, words }, counts)
+  addPeriodCounts(flatBits(bits, words), { first: 0, words }, counts)
   return lengths(counts, range)
 }
 
-function isCounts(found: PersonBits | Uint32Array): found is Uint32Array {
+function isCounts(found: IdBits | Uint32Array): found is Uint32Array {
   return found instanceof Uint32Array
 }
 
@@ -186,11 +198,11 @@ function bitsOf(
   { filter, series }: StickinessPlan,
   range: QueryRange,
   shard: QueryShard,
-): readonly PersonBits[] {
+): readonly IdBits[] {
   const scan = { fromMs: eventsFromMs(range), toMs: range.toMs, filter }
   if (series.length === 0 || scan.fromMs > scan.toMs) return []
   const match = series.map((one) => one.series.match)
-  const found = scanPersonBits(shard, { ...scan, series: match }, bucketsOf(range))
+  const found = scanIdBits(shard, { ...scan, series: match }, bucketsOf(range))
   shard.scanner.giveBack()
   return found
 }

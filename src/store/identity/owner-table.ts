@@ -1,4 +1,5 @@
 /** All owners of a project as an array, for who looks at the events of everybody; only what changed is read again. */
+import type { DistinctIdOwners } from '../../rules/analytics/event-columns.ts'
 import { bytesOf } from '../lmdb/codec.ts'
 import { keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, peek } from '../lmdb/records.ts'
@@ -9,32 +10,27 @@ const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
 
 /**
  * Who owns which distinct_ids of a project: `ownerOf` as an array. A D that belongs to nobody counts as a
- * person of its own, with a number like a P: from `firstPersonless` on, in the order of D.
+ * person of its own, with a number like a P: `firstPersonless` + D.
  */
-export interface OwnerTable {
+export interface OwnerTable extends DistinctIdOwners {
   /** P or number of each D; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
   readonly words: Uint32Array
-  /** The largest D. */
-  readonly lastDistinctId: number
-  /** The largest P or number among the owners. */
-  readonly lastPerson: number
   /** See `firstPersonlessBehind`. */
   readonly firstPersonless: number
-  /** D of each number from `firstPersonless` on. */
-  readonly personless: Uint32Array
+  /** The largest D. */
+  readonly lastDistinctId: number
+  /** Whether any D belongs to nobody. */
+  readonly hasPersonless: boolean
   /** S up to which events of such a D belong to nobody; empty: all events belong to somebody. */
   readonly since: ReadonlyMap<number, number>
 }
 
 /** A bit in `OwnerTable.words`. */
 export const OWNER_HAS_SINCE = 0x8000_0000
-/** The other bits: the P or number of the owner. */
-export const OWNER_BITS = 0x7fff_ffff
-
 /**
- * The number of the first D without a person: the power of two behind the newest P. What is computed of
- * events is remembered by these numbers, and new persons must not move them; this way they move only when
- * a project has twice as many persons, and lists by number have at most as many gaps as entries.
+ * Where numbers of D without a person begin: at the power of two behind the newest P. What is computed of
+ * events is remembered by these numbers, and neither new persons nor a visitor who becomes one must move those
+ * of others; this way they move only when a project has twice as many persons.
  */
 function firstPersonlessBehind(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
@@ -116,22 +112,18 @@ function tableOf(
   since: ReadonlyMap<number, number>,
 ): OwnerTable {
   const words = new Uint32Array(lastDistinctId + OWNER_CHUNK_WORDS)
-  const personless: number[] = []
   let lastPerson = 0
   for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
     const person = (stored[distinctId] ?? 0) & PERSON_NUMBER_MAX
-    if (person > lastPerson) lastPerson = person
-    words[distinctId] = person === 0 ? firstPersonless + personless.length : person
-    if (person === 0) personless.push(distinctId)
+    const number = person === 0 ? firstPersonless + distinctId : person
+    words[distinctId] = number
+    if (number > lastPerson) lastPerson = number
   }
-  if (personless.length > 0) lastPerson = firstPersonless + personless.length - 1
   for (const distinctId of since.keys()) {
     if (distinctId <= lastDistinctId) words[distinctId] = (words[distinctId] ?? 0) | OWNER_HAS_SINCE
   }
-  return {
-    ...{ words, since, lastDistinctId, lastPerson, firstPersonless },
-    personless: Uint32Array.from(personless),
-  }
+  const hasPersonless = lastPerson > firstPersonless
+  return { words, since, lastDistinctId, lastPerson, firstPersonless, hasPersonless }
 }
 
 function loadSinces(tables: OwnerTables, projectId: number): ReadonlyMap<number, number> {

@@ -27,6 +27,11 @@ export const CATALOGUE_PROJECTS_MAX = 32
 export const SCAN_LOOKUPS_MAX = 2000
 /** Persons whose records stay at hand during a scan. */
 export const SCAN_CANDIDATES_MAX = 4096
+/**
+ * Distinct_ids that got another owner which a thread knows one by one, 24 bytes each. More: what it remembers of
+ * the project's events is computed anew.
+ */
+export const OWNER_MOVES_MAX = 50_000
 /** Projects whose facts are kept. */
 export const SCAN_PROJECTS_MAX = 4
 /** Sessions of a project that a thread keeps numbers for, about 100 bytes each; beyond, all are forgotten behind the query. */

@@ -174,38 +174,95 @@ t.test('they have no properties and are in no cohort', async (t) => {
   }
 })
 
-t.test('a number is the total of those behind it; visitors have no row', async (t) => {
-  const asked = await Asked.start(t)
-  const [item] = await asked.results({ ...DAU, persons_urls: true })
-  const [first] = (item?.['persons_urls'] ?? []) as readonly { readonly url: string }[]
-  const path = first?.url.replace('/api/projects/1/', '') ?? ''
-  const { body } = await asked.daemon.api('GET', path)
-  const [page] = body['results'] as readonly { readonly people: readonly Json[]; count: number }[]
-  t.strictSame(
-    page?.people.map(({ distinct_ids }) => distinct_ids),
-    [['p3']],
-  )
-  t.match([body['total'], page?.count, body['missing_persons']], [3, 1, 2])
-  const { body: one } = await asked.daemon.api('GET', `${path}&limit=1`)
-  t.match(one, { total: 3, missing_persons: 0, results: [{ count: 1 }] }, 'persons come first')
-  const source = { kind: 'InsightActorsQuery', source: DAU, day: '2023-01-02', series: 0 }
-  for (const orderBy of [['id'], ['created_at'], ['event_count DESC'], ['person']]) {
-    const select = ['properties.plan', 'id', 'person', 'created_at', 'event_count']
-    const actors = await asked.query({ kind: 'ActorsQuery', source, select, orderBy, limit: 1 })
-    t.match(actors, { hasMore: false, missing_actors_count: 2 }, orderBy.join())
-    t.match(actors['results'], [['pro', String, { distinct_ids: ['p3'] }, String, 1]])
-  }
-  const byEvents = { kind: 'EventsQuery', select: ['distinct_id', 'count()'], after: '2023-01-01' }
-  t.strictSame(
-    [...((await asked.query({ ...byEvents, before: '2023-01-05' }))['results'] as [])].sort(),
-    [
-      ['p3', 3],
-      ['p4', 1],
-      ['v1', 3],
-      ['v2', 2],
-    ],
-  )
-})
+t.test(
+  'a number is the total of those behind it; of visitors a row says who they are',
+  async (t) => {
+    const asked = await Asked.start(t)
+    const [item] = await asked.results({ ...DAU, persons_urls: true })
+    const [first] = (item?.['persons_urls'] ?? []) as readonly { readonly url: string }[]
+    const path = first?.url.replace('/api/projects/1/', '') ?? ''
+    const { body } = await asked.daemon.api('GET', path)
+    const [page] = body['results'] as readonly { readonly people: readonly Json[]; count: number }[]
+    t.strictSame(
+      page?.people.map(({ distinct_ids }) => distinct_ids),
+      [['p3']],
+    )
+    t.match([body['total'], page?.count, body['missing_persons']], [3, 1, 2])
+    const { body: one } = await asked.daemon.api('GET', `${path}&limit=1`)
+    t.match(one, { total: 3, missing_persons: 0, results: [{ count: 1 }] }, 'persons come first')
+    const source = { kind: 'InsightActorsQuery', source: DAU, day: '2023-01-02', series: 0 }
+    const select = [
+      'person',
+      'id',
+      'properties.plan',
+      'created_at',
+      'event_count',
+      'event_distinct_ids',
+    ]
+    const idOf = async (distinctId: string): Promise<unknown> => {
+      const one = { kind: 'EventsQuery', select: ['person_id'], after: '2023-01-01', limit: 1 }
+      const properties = [{ key: 'distinct_id', value: distinctId }]
+      return ((await asked.results({ ...one, properties })) as unknown as unknown[][])[0]?.[0]
+    }
+    const [v1, v2, p3] = [await idOf('v1'), await idOf('v2'), await idOf('p3')]
+    const visitor = (id: unknown, name: string) => [{ id }, id, null, null, 1, [name]]
+    const all = [visitor(v1, 'v1'), visitor(v2, 'v2')]
+    const known = [{ id: p3, distinct_ids: ['p3'] }, p3, 'pro', String, 1, ['p3']]
+    const byId = (rows: readonly unknown[][]) =>
+      [...rows].sort(([, one], [, other]) => (String(one) < String(other) ? -1 : 1))
+    const inOrder = byId([...all, known])
+    const orders: readonly (readonly [string, readonly unknown[][]])[] = [
+      ['id', inOrder],
+      ['id DESC', [...inOrder].reverse()],
+      ['created_at', [known, ...byId(all)]],
+      ['created_at DESC', [known, ...byId(all)]],
+      ['person', inOrder.filter((row) => row === known).concat(byId(all))],
+      ['event_count DESC', inOrder],
+    ]
+    for (const [orderBy, rows] of orders) {
+      const query = { kind: 'ActorsQuery', source, select, orderBy: [orderBy] }
+      const actors = await asked.query(query)
+      t.match(actors, { results: rows, hasMore: false, missing_actors_count: 2 }, orderBy)
+      t.equal((actors['results'] as readonly unknown[]).length, 3)
+      const pages = await Promise.all(
+        [0, 1, 2].map((offset) => asked.query({ ...query, limit: 1, offset })),
+      )
+      t.match(
+        pages.flatMap(({ results }) => results),
+        rows,
+        'page by page',
+      )
+      const missing = pages.map((one) => Number(one['missing_actors_count']))
+      t.equal(
+        missing.reduce((sum, one) => sum + one, 0),
+        2,
+      )
+    }
+    const ids = async (more: Json): Promise<readonly unknown[]> => {
+      const query = { kind: 'ActorsQuery', source, select: ['id'], ...more }
+      return ((await asked.results(query)) as unknown as unknown[][]).flat()
+    }
+    t.strictSame(await ids({ search: 'V2' }), [v2])
+    t.strictSame(await ids({ search: String(v1).slice(3) }), [v1])
+    t.strictSame(await ids({ search: 'p3@x' }), [p3])
+    const without = { key: 'plan', type: 'person', operator: 'is_not_set' }
+    t.strictSame(await ids({ properties: [without] }), [v1, v2].sort())
+    const byEvents = {
+      kind: 'EventsQuery',
+      select: ['distinct_id', 'count()'],
+      after: '2023-01-01',
+    }
+    t.strictSame(
+      [...((await asked.query({ ...byEvents, before: '2023-01-05' }))['results'] as [])].sort(),
+      [
+        ['p3', 3],
+        ['p4', 1],
+        ['v1', 3],
+        ['v2', 2],
+      ],
+    )
+  },
+)
 
 t.test('a visitor who turns out to be somebody counts once', async (t) => {
   const asked = await Asked.start(t)
@@ -250,6 +307,29 @@ t.test('events of a visitor are found by the uuid that they show', async (t) => 
   t.strictSame(await count(uuidOf.get('v2')?.toUpperCase()), [['v2', 2]])
   t.strictSame(await count(uuidOf.get('p3')), [['p3', 3]])
   t.strictSame(await count('5d3c9a0e-4d0c-5f0e-8f55-2f3b5f0a9c11'), [], 'nobody')
+  const listed = async (uuid: unknown): Promise<readonly unknown[]> => {
+    const { body } = await asked.daemon.api('GET', `events/?person_id=${String(uuid)}`)
+    return ((body['results'] ?? []) as readonly Json[]).map(
+      ({ distinct_id, person_id }) => `${String(distinct_id)} ${person_id === uuid}`,
+    )
+  }
+  const rows2 = (id: string) =>
+    rows({ select: ['person_id'], properties: [{ key: 'distinct_id', value: id }] })
+  t.strictSame(await listed(uuidOf.get('v1')), ['v1 true', 'v1 true', 'v1 true'])
+  t.strictSame(await listed(uuidOf.get('p3')), ['p3 true', 'p3 true', 'p3 true'])
   await asked.daemon.capture([did('$identify', 'p3', 5, 10, { $anon_distinct_id: 'v1' })])
   t.strictSame(await count(uuidOf.get('v1')), [], 'it is somebody now')
+  t.strictSame(await listed(uuidOf.get('v1')), [])
+  const { body } = await asked.daemon.api('GET', 'persons/?distinct_id=p3')
+  const [person] = body['results'] as readonly Json[]
+  await asked.daemon.api('DELETE', `persons/${String(person?.['id'])}/`)
+  await asked.daemon.capture([visited('$pageview', 'p3', 4), visited('$pageview', 'v1', 4)])
+  for (const id of ['p3', 'v1']) {
+    const rows = (await rows2(id)) as readonly string[][]
+    const uuids = [...new Set(rows.map(([uuid]) => uuid))]
+    for (const uuid of uuids) {
+      const shownWith = rows.filter(([one]) => one === uuid).length
+      t.equal((await listed(uuid)).filter((row) => String(row).startsWith(id)).length, shownWith)
+    }
+  }
 })

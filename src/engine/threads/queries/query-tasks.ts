@@ -70,8 +70,8 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   if (mayDivide) {
     const { projectId } = task
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
-    const { lastPerson } = shard.scanner.extent(projectId)
-    const by = divisionOf(planned, lastPerson)
+    const { lastDistinctId } = shard.scanner.extent(projectId)
+    const by = divisionOf(planned, lastDistinctId)
     const eventsMin = kind.isLight?.(plan) === true ? DIVIDED_LIGHT_EVENTS_MIN : DIVIDED_EVENTS_MIN
     if (by !== 'nothing' && events >= eventsMin) return { kind: 'divide', by }
   }
@@ -104,7 +104,7 @@ export function mergeQuery(
   const { scanner } = shard
   const { state } = scanner.extent(task.projectId)
   const isOfState = parts.every((part) => part.state === state)
-  if (!isOfState && kind.isOfOneState === true) return { kind: 'stale' }
+  if (!isOfState && kind.isOfOneState?.(plan) === true) return { kind: 'stale' }
   const found = parts.map((part): unknown => deserialize(part.found))
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)

@@ -4,7 +4,7 @@
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { ALWAYS, type DateRange } from '../../../rules/analytics/date-range.ts'
-import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import type { EventPart, KnownEvents } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
 import { type QueryShard, scanShardPieces } from '../../../rules/queries/query-kind.ts'
 import { NEW_EVENTS_MAX, REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
@@ -14,9 +14,8 @@ const EVERY_EVENT = { names: null, filter: null, steps: [] }
 type DividedShard = QueryShard & { readonly part: EventPart }
 
 interface RememberedPart {
-  readonly version: string
-  /** The events up to this place in the order of arrival are in it. */
-  readonly through: number
+  /** The events that are in it, and their owners. */
+  readonly known: KnownEvents
   readonly found: unknown
   readonly bytes: number
 }
@@ -34,19 +33,19 @@ export class RememberedParts {
     const part = wholePart(planned, shard)
     if (part === null) return null
     const name = nameOf(planned, shard, part)
-    const known = this.#parts.get(name)
-    const { through, version } = shard.scanner.known(shard.context.projectId)
-    if (known?.version !== version) return null
-    const newer = through - known.through
-    if (newer === 0) {
-      keepNewest(this.#parts, name, known, REMEMBERED_PARTS_MAX)
-      return known.found
+    const before = this.#parts.get(name)
+    const now = shard.scanner.known(shard.context.projectId)
+    if (before?.known.version !== now.version) return null
+    const newer = now.through - before.known.through
+    if (newer === 0 && now.moves === before.known.moves) {
+      keepNewest(this.#parts, name, before, REMEMBERED_PARTS_MAX)
+      return before.found
     }
     if (newer < 0 || newer > NEW_EVENTS_MAX) return null
     const found =
       part.by === 'segments'
-        ? withNewEvents(known, planned, { ...shard, part })
-        : withNewPersons(known, through, planned, { ...shard, part })
+        ? withNewEvents(before, now, planned, { ...shard, part })
+        : withNewPersons(before, now, planned, { ...shard, part })
     if (found !== null) this.keep(planned, shard, found)
     return found
   }
@@ -68,7 +67,7 @@ export class RememberedParts {
       this.#forget(oldest)
     }
     this.#bytes += bytes
-    this.#parts.set(name, { ...scanner.known(context.projectId), found, bytes })
+    this.#parts.set(name, { known: scanner.known(context.projectId), found, bytes })
   }
 
   #forget(name: string): void {
@@ -82,8 +81,8 @@ export function wholePart(
   planned: PlannedQuery,
   { context, scanner }: QueryShard,
 ): EventPart | null {
-  const { lastPerson } = scanner.extent(context.projectId)
-  const by = divisionOf(planned, lastPerson)
+  const { lastDistinctId } = scanner.extent(context.projectId)
+  const by = divisionOf(planned, lastDistinctId)
   return by === 'nothing' ? null : { by, index: 0, count: 1 }
 }
 
@@ -91,40 +90,56 @@ function nameOf({ plan }: PlannedQuery, { context }: QueryShard, { by }: EventPa
   return JSON.stringify([context.projectId, by, plan])
 }
 
-/** Looks at the events that came since, of whomever they are. */
+/** Looks at the events that came since, of whomever they are: who owns what decides when the answer is made. */
 function withNewEvents(
-  known: RememberedPart,
+  { known, found }: RememberedPart,
+  now: KnownEvents,
   { kind, plan }: PlannedQuery,
   shard: DividedShard,
 ): unknown {
-  const sequences = { after: known.through, through: Number.POSITIVE_INFINITY }
+  if (now.through === known.through) return found
+  const sequences = { after: known.through, through: now.through }
   const newer: unknown = kind.partial(plan, { ...shard, part: { ...shard.part, sequences } })
-  return kind.merge(plan, [known.found, newer], shard.scanner)
+  return kind.merge(plan, [found, newer], shard.scanner)
 }
 
-/** Looks at all events of those who have some that came since. */
+/** Looks at all events of those who have some that came since, or got other ids. */
 function withNewPersons(
-  known: RememberedPart,
-  through: number,
+  { known, found }: RememberedPart,
+  now: KnownEvents,
   { kind, plan }: PlannedQuery,
   shard: DividedShard,
 ): unknown {
   const { scanner, part } = shard
-  const among = personsBehind(known.through, kind.rangeOf?.(plan) ?? null, shard)
-  const theirs = (end: number): unknown => {
-    const sequences = { after: 0, through: end }
-    return kind.partial(plan, { ...shard, part: { ...part, among, sequences } })
+  const moved = scanner.movedBehind(shard.context.projectId, known.moves)
+  const among = marksOf(shard, moved)
+  markPersonsBehind(known.through, kind.rangeOf?.(plan) ?? null, shard, among)
+  const theirs = (through: number, owners: object): unknown => {
+    const sequences = { after: 0, through }
+    return kind.partial(plan, { ...shard, part: { ...part, among, sequences, ...owners } })
   }
-  const before = (): unknown => theirs(known.through)
-  const rest: unknown = kind.without?.(plan, known.found, among, before, scanner) ?? null
-  return rest === null ? null : kind.merge(plan, [rest, theirs(through)], scanner)
+  const ownersAt = moved.length === 0 ? {} : { ownersAt: known.moves }
+  const before = (): unknown => theirs(known.through, ownersAt)
+  const rest: unknown = kind.without?.(plan, found, among, before, scanner) ?? null
+  return rest === null ? null : kind.merge(plan, [rest, theirs(now.through, {})], scanner)
 }
 
-/** 1 for each P with an event behind a place in the order of arrival. */
-function personsBehind(after: number, range: DateRange | null, shard: DividedShard): Uint8Array {
-  const { scanner, context } = shard
+/** 1 for each number of a list, with room for all there are. */
+function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint8Array {
+  const { lastPerson } = scanner.extent(context.projectId)
+  const marks = new Uint8Array(persons.reduce((most, one) => Math.max(most, one), lastPerson) + 1)
+  for (const person of persons) marks[person] = 1
+  return marks
+}
+
+/** Marks each P with an event behind a place in the order of arrival. */
+function markPersonsBehind(
+  after: number,
+  range: DateRange | null,
+  shard: DividedShard,
+  marks: Uint8Array,
+): void {
   const { fromMs, toMs } = range ?? ALWAYS
-  const marks = new Uint8Array(scanner.extent(context.projectId).lastPerson + 1)
   const sequences = { after, through: Number.POSITIVE_INFINITY }
   scanShardPieces(
     { ...shard, part: { by: 'segments', index: 0, count: 1, sequences } },
@@ -133,7 +148,6 @@ function personsBehind(after: number, range: DateRange | null, shard: DividedSha
       for (const person of persons) marks[person] = 1
     },
   )
-  return marks
 }
 
 /** An estimate of the memory that plain data takes. */

@@ -4,18 +4,20 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
+import type { DistinctIdOwners } from '../../analytics/event-columns.ts'
 import { ActorKeys } from '../actor-events.ts'
 import { checkDatedNumbers } from '../answer.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
-import { PacedLimits } from '../paced-limits.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { bitCount, eachBit, isPlain } from '../period-bits.ts'
 import {
   areBitsSmall,
   flatBits,
+  type IdBits,
   isOfBits,
-  mergePersonBits,
-  type PersonBits,
-  scanPersonBits,
+  mergeBits,
+  ownedBits,
+  scanIdBits,
   wordsOfBits,
 } from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
@@ -32,20 +34,22 @@ import { retentionUrls } from './retention-urls.ts'
 type RetentionTables = ReadonlyMap<string, Float64Array>
 
 /** Who came in each period of the rows, and who came back. */
-type RetentionBits = readonly [targets: PersonBits, returns: PersonBits]
+type RetentionBits = readonly [targets: IdBits, returns: IdBits]
 
 /** Numbers of some actors, or the bits of some events. */
 type RetentionPart = RetentionTables | RetentionBits
 
 /** How many came back when. */
 export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
-  dividedBy(plan, lastPerson) {
+  dividedBy(plan, lastDistinctId) {
     if (plan.groupTypeIndex !== null) return 'nothing'
     const { type, breakdown, test, rows } = plan
     const isByBits = type === 'retention_recurring' && breakdown === null && isPlain(test)
-    return isByBits && rows > 0 && areBitsSmall(2 * rows, lastPerson) ? 'segments' : 'persons'
+    return isByBits && rows > 0 && areBitsSmall(2 * rows, lastDistinctId) ? 'segments' : 'persons'
   },
 
+  // Who owns what.
+  isOfOneState: () => true,
   plan: readRetention,
   rangeOf: ({ type, fromMs, toMs }) => (type === 'retention_recurring' ? { fromMs, toMs } : null),
 
@@ -54,8 +58,9 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
   merge(_, parts, limits) {
     const bits = parts.filter(isBits)
     if (bits.length > 0) {
-      const [targets, returns] = [bits.map(([own]) => own), bits.map(([, own]) => own)]
-      return [mergePersonBits(targets), mergePersonBits(returns)]
+      const targets = mergeBits(bits.map(([own]) => own))
+      const isShared = bits.every(([own, returns]) => own === returns)
+      return [targets, isShared ? targets : mergeBits(bits.map(([, own]) => own))]
     }
     const whole = new Map<string, Float64Array>()
     const pace = new PacedLimits(limits)
@@ -71,7 +76,9 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
 
   page(plan, found, { context, scanner }) {
     const { breakdown, rows, columns } = plan
-    const whole = isBits(found) ? tablesOf(plan, found, scanner) : found
+    const whole = isBits(found)
+      ? tablesOf(plan, found, scanner, scanner.owners(context.projectId))
+      : found
     const tables =
       breakdown === null
         ? [{ label: null, counts: whole.get('') ?? new Float64Array(rows * columns) }]
@@ -112,20 +119,23 @@ function bitsOf(plan: RetentionPlan, shard: QueryShard): RetentionBits {
   const { target, returning, filter, fromMs, toMs } = plan
   const series = returning === null ? [target] : [target, returning]
   const scan = { fromMs, toMs, filter, series }
-  const [targets = [], returns = targets] = scanPersonBits(shard, scan, rowPeriods(plan))
+  const [targets = [], returns = targets] = scanIdBits(shard, scan, rowPeriods(plan))
   shard.scanner.giveBack()
   return [targets, returns]
 }
 
 function tablesOf(
   plan: RetentionPlan,
-  [targets, returns]: RetentionBits,
-  scanner: QueryShard['scanner'],
+  [targetIds, returnIds]: RetentionBits,
+  limits: QueryLimits,
+  owners: DistinctIdOwners,
 ): RetentionTables {
+  const targets = ownedBits(targetIds, owners, limits)
+  const returns = targetIds === returnIds ? targets : ownedBits(returnIds, owners, limits)
   const words = wordsOfBits(targets, returns)
   const counts = new Float64Array(plan.rows * plan.columns)
   const flat = [flatBits(targets, words), flatBits(returns, words)] as const
-  compareRows(plan, ...flat, { first: 0, words }, scanner, cellCounter(plan, counts))
+  compareRows(plan, ...flat, { first: 0, words }, limits, cellCounter(plan, counts))
   return new Map([['', counts]])
 }
 

@@ -17,8 +17,10 @@ export interface FoundActor {
   readonly id: string
   /** Milliseconds since 1970. */
   readonly createdAtMs: number | null
-  /** Null: a group. */
+  /** Null: a group, or a visitor who is no person. */
   readonly person: FoundPerson | null
+  /** Of a visitor who is no person; null: a person or group. */
+  readonly visitorId: string | null
   readonly properties: JsonObject
   /** As the column `person` or `group` shows it. */
   shown(): JsonObject

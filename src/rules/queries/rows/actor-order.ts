@@ -35,7 +35,7 @@ export function* orderedActors(
   countMax: number,
   shard: QueryShard,
 ): Generator<FoundActor | null> {
-  const { world, scanner } = shard
+  const { scanner } = shard
   const [first] = order
   const index = first === undefined ? null : indexOf(first.column)
   if (first !== undefined && index !== null && isWalked(index, actors)) {
@@ -46,7 +46,7 @@ export function* orderedActors(
   let read = 0
   for (const place of sortedPlaces(order, source, countMax, shard)) {
     if (read++ % CHECK_EVERY === 0) scanner.checkLimits()
-    yield actorAt(place, source, world)
+    yield actorAt(place, source, shard)
   }
 }
 
@@ -65,8 +65,9 @@ function* walked(
   index: 'created_at' | 'id',
   isDescending: boolean,
   actors: QueryActors | null,
-  { world, scanner }: QueryShard,
+  shard: QueryShard,
 ): Generator<FoundActor> {
+  const { world, scanner } = shard
   const numbers = Uint32Array.from(actors?.persons ?? [])
   const places = new Uint32Array(largestPerson(numbers, numbers.length) + 1)
   for (const [place, number] of numbers.entries()) places[number] = place + 1
@@ -74,9 +75,22 @@ function* walked(
   for (const number of world.numbers(index, isDescending)) {
     if (seen++ % CHECK_EVERY === 0) scanner.checkLimits()
     const place = actors === null ? 0 : (places[number] ?? 0) - 1
-    const person = place < 0 ? null : world.person(number)
+    const person = actors !== null && place < 0 ? null : world.person(number)
     if (person !== null) yield personActor(person, place)
   }
+  if (actors === null) return
+  yield* visitorsOf(actors, shard)
+}
+
+/** Those who are no persons: nobody knows since when they were there, so that they come last. */
+function visitorsOf(actors: QueryActors, shard: QueryShard): readonly FoundActor[] {
+  const firstPersonless = shard.scanner.firstPersonless(shard.context.projectId)
+  const visitors: FoundActor[] = []
+  for (const [place, number] of actors.persons.entries()) {
+    if (place % CHECK_EVERY === 0) shard.scanner.checkLimits()
+    if (number >= firstPersonless) visitors.push(visitorActor(number, place, shard))
+  }
+  return visitors.sort((left, right) => (left.id < right.id ? -1 : 1))
 }
 
 function allNumbers({ world, scanner }: QueryShard): readonly number[] {
@@ -101,14 +115,14 @@ function sortedPlaces(
   countMax: number,
   shard: QueryShard,
 ): Uint32Array {
-  const { world, scanner } = shard
+  const { scanner } = shard
   const count = Math.max(actors.persons.length, actors.groupKeys.length)
   const isRead = order.some(({ column }) => indexOf(column) !== 'id' && column.from === 'actor')
   if (isRead && count > ACTORS_SORTED_MAX) throw tooManyToSort()
   const values: unknown[][] = order.map(() => [])
   for (let place = 0; place < count; place++) {
     if (place % CHECK_EVERY === 0) scanner.checkLimits()
-    const found = isRead ? actorAt(place, actors, world) : null
+    const found = isRead ? actorAt(place, actors, shard) : null
     for (const [index, { column }] of order.entries()) {
       values[index]?.push(
         found === null
@@ -167,19 +181,31 @@ function firstPlaces(
 function actorAt(
   place: number,
   { groupTypeIndex, persons, groupKeys }: QueryActors,
-  world: QueryShard['world'],
+  shard: QueryShard,
 ): FoundActor | null {
+  const { world, scanner, context } = shard
   if (groupTypeIndex !== null)
     return groupActor(groupTypeIndex, groupKeys[place] ?? '', place, world)
-  const person = world.person(persons[place] ?? 0)
+  const number = persons[place] ?? 0
+  if (number >= scanner.firstPersonless(context.projectId))
+    return visitorActor(number, place, shard)
+  const person = world.person(number)
   return person === null ? null : personActor(person, place)
+}
+
+/** Nothing is known of a visitor but who it is. */
+function visitorActor(number: number, place: number, { scanner, context }: QueryShard): FoundActor {
+  const id = scanner.personUuid(context.projectId, number)
+  const visitorId = scanner.personlessId(context.projectId, number)
+  const nothing = { createdAtMs: null, person: null, properties: {} }
+  return { place, id, visitorId, ...nothing, shown: () => ({ id }) }
 }
 
 function personActor(person: FoundPerson, place: number): FoundActor {
   const { uuid: id, createdAtMs, isIdentified: is_identified } = person
   const created_at = timeText(createdAtMs)
   return {
-    ...{ place, id, createdAtMs, person },
+    ...{ place, id, createdAtMs, person, visitorId: null },
     get properties() {
       return person.properties
     },
@@ -202,7 +228,7 @@ function groupActor(
   const createdAtMs = created_at === null ? null : Date.parse(created_at)
   const rest = { properties, group_properties: properties, created_at }
   return {
-    ...{ place, id: group_key, createdAtMs, person: null, properties },
+    ...{ place, id: group_key, createdAtMs, person: null, visitorId: null, properties },
     shown: () => ({ id: group_key, type: 'group', group_key, group_type_index, ...rest }),
   }
 }

@@ -10,6 +10,7 @@ import {
   filtersOf,
   isCohortFilterType,
 } from '../../filters/filter-group.ts'
+import { NO_PERSON } from '../../filters/person-filter.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { answerTooLarge } from '../answer.ts'
 import {
@@ -64,7 +65,7 @@ interface ActorsSource {
 interface ActorsPart {
   readonly rows: readonly (readonly unknown[])[]
   readonly hasMore: boolean
-  /** Actors of the source that are no persons, all of them. */
+  /** Visitors among them who are no persons. */
   readonly missing: number
 }
 
@@ -193,39 +194,22 @@ function checkColumns({ columns, order }: ActorsPlan, actors: QueryActors | null
 function foundRows(plan: ActorsPlan, actors: QueryActors | null, shard: QueryShard): ActorsPart {
   checkColumns(plan, actors)
   const { columns, order, offset, limit } = plan
-  const persons = actors === null ? null : withProfile(actors, shard)
   const test = actorTest(plan, shard)
   const countMax = test === null ? offset + limit + 1 : Number.POSITIVE_INFINITY
   const rows: (readonly unknown[])[] = []
-  let missing = (actors?.persons.length ?? 0) - (persons?.persons.length ?? 0)
+  let missing = 0
   let passed = 0
   let units = 0
-  for (const found of orderedActors(order, persons, countMax, shard)) {
-    if (found === null) missing++
+  for (const found of orderedActors(order, actors, countMax, shard)) {
     if (found === null || (test !== null && !test(found))) continue
     if (passed++ < offset) continue
     if (rows.length === limit) return { rows, hasMore: true, missing }
     units += found.person?.propertyUnits ?? 0
     if (units > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
-    rows.push(columns.map((column) => columnValue(column, found, persons)))
+    if (found.visitorId !== null) missing++
+    rows.push(columns.map((column) => columnValue(column, found, actors)))
   }
   return { rows, hasMore: false, missing }
-}
-
-/** The actors without those who are no persons: there is nothing to show of them. */
-function withProfile(actors: QueryActors, { scanner, context }: QueryShard): QueryActors {
-  const firstPersonless = scanner.firstPersonless(context.projectId)
-  const isKept = actors.persons.map((person) => person < firstPersonless)
-  if (!isKept.includes(false)) return actors
-  const kept = <Item>(list: readonly Item[] | undefined) => list?.filter((_, at) => isKept[at])
-  const { persons, eventCounts, distinctIds, appearances } = actors
-  return {
-    ...actors,
-    persons: kept(persons) ?? [],
-    ...(eventCounts && { eventCounts: kept(eventCounts) ?? [] }),
-    ...(distinctIds && { distinctIds: kept(distinctIds) ?? [] }),
-    ...(appearances && { appearances: kept(appearances) ?? [] }),
-  }
 }
 
 /** What `properties` and `search` ask of an actor; null: nothing. */
@@ -237,9 +221,10 @@ function actorTest(
   const personTest = filter === null ? null : world.personTest(filter)
   const contains = (value: unknown): boolean =>
     value !== undefined && value !== null && propertyText(value).toLowerCase().includes(search)
-  return ({ id, person, properties }) => {
-    if (personTest !== null && (person === null || !personTest(person))) return false
-    if (search === '' || contains(id)) return true
+  return ({ id, person, visitorId, properties }) => {
+    const candidate = visitorId === null ? person : NO_PERSON
+    if (personTest !== null && (candidate === null || !personTest(candidate))) return false
+    if (search === '' || contains(id) || contains(visitorId)) return true
     if (contains(own(properties, 'name'))) return true
     if (person === null) return false
     return (

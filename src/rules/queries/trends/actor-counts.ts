@@ -2,9 +2,7 @@
  * Counts actors by the periods in which each was seen: in each bucket, only in the first one, or in the
  * buckets of a window behind each period.
  */
-import type { PacedLimits } from '../paced-limits.ts'
-import { type SeenPeriods, takePeriods } from './seen-periods.ts'
-import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
+import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
 
 /** Counts the actors of one value after the other. */
@@ -71,23 +69,3 @@ export class ActorCounts {
 }
 
 const NONE = new Uint32Array(0)
-
-/** The tally of actors that were seen; nothing is split. Throws as `EventScanner.checkLimits`. */
-export function tallyOfSeen(
-  seen: SeenPeriods,
-  span: Span,
-  isOnce: boolean,
-  pace: PacedLimits,
-): Tally {
-  const tally = new TallyBuilder(span.bucketCount, 'count')
-  const counts = new ActorCounts(span, isOnce, tally)
-  const periods: number[] = []
-  const actors = seen.words.length / seen.wordsEach
-  for (let actor = 0; actor < actors; actor++) {
-    takePeriods(seen, actor, periods)
-    pace.count(1 + periods.length)
-    if (periods.length > 0) counts.add(periods)
-  }
-  counts.endCell([])
-  return tally.finish()
-}

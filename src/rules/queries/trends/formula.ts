@@ -101,7 +101,7 @@ class FormulaParser {
     const token = this.#tokens[this.#next++] ?? ''
     if (/^[\d.]/.test(token)) {
       const number = Number(token)
-      return () => number
+      return Number.isFinite(number) ? () => number : null
     }
     const series = /^[a-z]$/i.test(token) ? token.toUpperCase().charCodeAt(0) - 65 : -1
     if (series < 0 || series >= this.#seriesCount) return null

@@ -1,12 +1,9 @@
-/**
- * In which periods each actor was seen: a bit for each. Put together by OR, whatever the division, and far
- * cheaper than bringing the events of each actor together first.
- */
+/** In which periods each actor was seen: a bit for each. Far cheaper than bringing the events of each actor together. */
 
 /** Bits of an actor at most: with more periods, the memory of all actors is better spent on sorting. */
 const FEW_PERIODS = 128
 
-/** Plain data, may cross threads. */
+/** By actor. */
 export interface SeenPeriods {
   readonly wordsEach: number
   /** `wordsEach` for each actor, from number 0 on. */
@@ -22,17 +19,6 @@ export function isFewPeriods(count: number): boolean {
 export function noneSeen(periodCount: number, largest: number): SeenPeriods {
   const wordsEach = Math.max(1, Math.ceil(periodCount / 32))
   return { wordsEach, words: new Uint32Array((largest + 1) * wordsEach) }
-}
-
-/** What at least one of the parts has seen; `first` stays as it is. Linear. */
-export function mergedSeen(first: SeenPeriods, others: readonly SeenPeriods[]): SeenPeriods {
-  const length = Math.max(first.words.length, ...others.map(({ words }) => words.length))
-  const words = new Uint32Array(length)
-  words.set(first.words)
-  for (const other of others) {
-    for (const [place, word] of other.words.entries()) words[place] = (words[place] ?? 0) | word
-  }
-  return { wordsEach: first.wordsEach, words }
 }
 
 /** The periods of an actor, ascending, into a list that is emptied before. */

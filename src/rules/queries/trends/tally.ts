@@ -6,7 +6,6 @@
 import { getOrAdd } from '../../../base/maps.ts'
 import { quantileOf } from '../../analytics/person-aggregates.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
-import { mergedSeen, type SeenPeriods } from './seen-periods.ts'
 import type { Reducer } from './trend-measures.ts'
 
 /** A value of the breakdown: a text for each property, null where there is none; empty: nothing is split. */
@@ -27,8 +26,6 @@ export interface Tally {
   readonly rests: Float64Array
   /** For quantiles all numbers, entry by entry; otherwise empty. */
   readonly numbers: Float64Array
-  /** In place of cells: actors that are yet to be counted, in parts of any division. */
-  readonly seen: SeenPeriods | null
 }
 
 /** Fills a tally, cell by cell. */
@@ -42,7 +39,6 @@ export class TallyBuilder {
   /** Buckets of the current cell that have an entry. */
   #touched: number[] = []
   #isKept = false
-  #seen: SeenPeriods | null = null
   readonly #done = {
     cells: [] as CellValue[],
     starts: [0],
@@ -113,11 +109,6 @@ export class TallyBuilder {
     this.#isKept = false
   }
 
-  /** Actors that are counted when all parts are together, in place of cells. */
-  keepSeen(seen: SeenPeriods): void {
-    this.#seen = seen
-  }
-
   finish(): Tally {
     const { cells, starts, buckets, counts, sums, rests, numbers } = this.#done
     return {
@@ -128,7 +119,6 @@ export class TallyBuilder {
       sums: new Float64Array(sums),
       rests: new Float64Array(rests),
       numbers: new Float64Array(numbers),
-      seen: this.#seen,
     }
   }
 }
@@ -158,7 +148,6 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: Qu
       getOrAdd(placesOf, JSON.stringify(value), () => []).push({ part, cell })
     }
   }
-  const [seen, ...more] = parts.map((part) => part.seen).filter((one) => one !== null)
   const numberStarts = new Map(parts.map((part) => [part, startsOf(part)]))
   const builder = new TallyBuilder(bucketCount, reduce)
   for (const places of placesOf.values()) {
@@ -180,7 +169,6 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: Qu
     const [place] = places
     if (place !== undefined) builder.endCell(place.part.cells[place.cell] ?? [])
   }
-  if (seen !== undefined) builder.keepSeen(mergedSeen(seen, more))
   return builder.finish()
 }
 

@@ -6,7 +6,7 @@ import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import { type PersonBits, scanPersonBits } from '../person-bits.ts'
+import { type IdBits, scanIdBits } from '../person-bits.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { ActorCounts } from './actor-counts.ts'
@@ -16,7 +16,7 @@ import { reducerOf } from './trend-measures.ts'
 import { countPieces } from './trend-pieces.ts'
 import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } from './trend-rows.ts'
 import { type Span, spanOf } from './trend-spans.ts'
-import { isCountedBySeen, isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
+import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /** What a series has in a range. Throws as `EventScanner.scan`. */
 export function tallyOf(
@@ -45,17 +45,18 @@ export function tallyOf(
   return tally.finish()
 }
 
-/** Who is in a series in each bucket of a range. Throws as `EventScanner.scan`. */
-export function personBitsOf(
+/** Who is in a series in each period of a range. Throws as `EventScanner.scan`. */
+export function idBitsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,
   range: QueryRange,
   shard: QueryShard,
-): PersonBits {
-  const { fromMs, toMs, periods, bucketCount } = spanOf(measure, range, plan.isTotal)
-  if (!exists || range.fromMs > range.toMs) return Array.from({ length: bucketCount }, () => null)
+): IdBits {
+  const { fromMs, toMs, periods } = spanOf(measure, range, plan.isTotal)
+  if (!exists || range.fromMs > range.toMs)
+    return Array.from({ length: periods?.count ?? 1 }, () => null)
   const scan = { fromMs, toMs, filter: plan.filter, series: [match] }
-  const [bits = []] = scanPersonBits(shard, scan, periods)
+  const [bits = []] = scanIdBits(shard, scan, periods)
   shard.scanner.giveBack()
   return bits
 }
@@ -68,7 +69,6 @@ export function cohortFilter(cohort: number | 'all'): FilterGroup | null {
 
 /** Counts the rows of one scan. */
 class RowCounter {
-  readonly #plan: TrendsPlan
   readonly #series: TrendSeries
   readonly #span: Span
   readonly #rows: TrendRows
@@ -91,7 +91,6 @@ class RowCounter {
     { scanner }: QueryShard,
     tally: TallyBuilder,
   ) {
-    this.#plan = plan
     this.#series = series
     this.#span = span
     this.#rows = rows
@@ -125,10 +124,7 @@ class RowCounter {
         : null
     if (cells === null) {
       const length = order?.length ?? count
-      if (seen !== null && actorOf !== null && isCountedBySeen(this.#plan, measure)) {
-        this.#see(order, 0, length, actorOf, seen)
-        this.#tally.keepSeen(seen)
-      } else this.#countCell({ order, start: 0, end: length, actorOf, seen }, value)
+      this.#countCell({ order, start: 0, end: length, actorOf, seen }, value)
       return
     }
     const { keys, starts, rows } = rowsByActor(cells, count, order)

@@ -5,11 +5,10 @@
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
 import type { QueryRange } from '../query-range.ts'
-import { tallyOfSeen } from './actor-counts.ts'
 import { type CellValue, entryReader, forEachEntry, type Tally } from './tally.ts'
 import { type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import { isCountedOnce, type TrendsPlan } from './trends-plan.ts'
+import type { TrendsPlan } from './trends-plan.ts'
 
 /** A value of a breakdown as the answer shows it, and its place among others. */
 export interface LineValue {
@@ -43,13 +42,9 @@ export function linesOf(
   limits: QueryLimits,
 ): Lines {
   const { breakdown } = plan
-  const span = spanOf(measure, range, plan.isTotal)
-  const { bucketCount } = span
-  const { seen } = tally
+  const { bucketCount } = spanOf(measure, range, plan.isTotal)
   const pace = new PacedLimits(limits)
-  const isOnce = isCountedOnce(plan, measure)
-  const settled = seen === null ? tally : tallyOfSeen(seen, span, isOnce, pace)
-  const reader = new CellReader(plan, measure, settled, bucketCount)
+  const reader = new CellReader(plan, measure, tally, bucketCount)
   if (breakdown === null) {
     const value = { texts: [], rank: 'value' } as const
     const lines = [{ value, data: reader.dataOf(0).slice() }].map(plainLine)

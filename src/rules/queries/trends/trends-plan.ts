@@ -16,7 +16,6 @@ import type { QueryContext } from '../query-kind.ts'
 import { type QueryRange, readComparedRange, readInterval, readRange } from '../query-range.ts'
 import { type QuerySeries, readSeriesList } from '../query-series.ts'
 import { parseFormula } from './formula.ts'
-import { isFewPeriods } from './seen-periods.ts'
 import { type Measure, readMeasure } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
 
@@ -68,15 +67,6 @@ export function isCountedOnce(
 ): boolean {
   if (measure.of !== 'actors' || measure.activeDays !== null) return false
   return isCumulative && measure.actor?.kind !== 'event_property'
-}
-
-/** Whether a measure can be put together of any parts: by the periods in which each person was seen. */
-export function isCountedBySeen(
-  { breakdown, ranges, isTotal }: Pick<TrendsPlan, 'breakdown' | 'ranges' | 'isTotal'>,
-  measure: Measure,
-): boolean {
-  if (breakdown !== null || measure.of !== 'actors' || measure.actor !== null) return false
-  return ranges.every((range) => isFewPeriods(spanOf(measure, range, isTotal).periods?.count ?? 1))
 }
 
 /** Reads a query. Throws 400, see `invalidQuery`. */

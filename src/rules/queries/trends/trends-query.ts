@@ -1,31 +1,35 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { checkDatedNumbers } from '../answer.ts'
 import {
+  activeCounts,
   areBitsSmall,
+  type IdBits,
   isOfBits,
-  mergePersonBits,
-  type PersonBits,
+  mergeBits,
+  ownedBits,
   personCounts,
 } from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind } from '../query-kind.ts'
+import type { QueryRange } from '../query-range.ts'
+import { isFewPeriods } from './seen-periods.ts'
 import { mergedTally, type Tally, tallyOfCounts } from './tally.ts'
 import { trendActors } from './trend-actors.ts'
-import { personBitsOf, tallyOf } from './trend-counts.ts'
+import { idBitsOf, tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
 import { ItemMaker } from './trend-items.ts'
 import { linesOf, sumOf } from './trend-lines.ts'
-import { actorKindOf, reducerOf } from './trend-measures.ts'
+import { actorKindOf, type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import { isCountedBySeen, readTrends, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
+import { readTrends, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /** For each range, of each series; persons who came, by bucket, where any rows are computed apart. */
-export type TrendsPart = readonly (readonly (Tally | PersonBits)[])[]
+export type TrendsPart = readonly (readonly (Tally | IdBits)[])[]
 
 /** The kind. */
 export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
-  dividedBy(plan, lastPerson) {
+  dividedBy(plan, lastDistinctId) {
     const { series, breakdown, ranges } = plan
     const kinds = series.map(({ measure }) => actorKindOf(measure))
     const hasBins = breakdown?.properties.some(({ binCount }) => binCount !== null) ?? false
@@ -36,10 +40,12 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
       all.map(({ measure }) => spanOf(measure, range, plan.isTotal).periods?.count ?? 1),
     )
     const areBits =
-      all.every((one) => isByBits(plan, one) || isCountedBySeen(plan, one.measure)) &&
-      areBitsSmall(sumOf(lists), lastPerson)
+      all.every((one) => isByBits(plan, one)) && areBitsSmall(sumOf(lists), lastDistinctId)
     return areBits ? 'segments' : 'persons'
   },
+
+  // Who owns what.
+  isOfOneState: (plan) => plan.series.some((series) => isByBits(plan, series)),
 
   plan: readTrends,
 
@@ -65,7 +71,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     plan.ranges.map((range) =>
       plan.series.map((series) =>
         isOfBits(shard.part) && isByBits(plan, series)
-          ? personBitsOf(plan, series, range, shard)
+          ? idBitsOf(plan, series, range, shard)
           : tallyOf(plan, series, range, shard),
       ),
     ),
@@ -75,7 +81,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
       series.map(({ measure }, index) => {
         const own = parts.map((part) => part[range]?.[index]).filter((one) => one !== undefined)
         const bits = own.filter(isBits)
-        if (bits.length > 0) return mergePersonBits(bits)
+        if (bits.length > 0) return mergeBits(bits)
         const tallies = own.filter((one): one is Tally => !isBits(one))
         return mergedTally(tallies, reducerOf(measure), limits)
       }),
@@ -83,13 +89,19 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
 
   page(plan, whole, { context, scanner }) {
     checkNumbers(plan, whole)
+    const tallyOfBits = (ids: IdBits, measure: Measure, range: QueryRange): Tally => {
+      const bits = ownedBits(ids, scanner.owners(context.projectId), scanner)
+      const { window } = spanOf(measure, range, plan.isTotal)
+      const isOnce = plan.isCumulative && !plan.isTotal
+      return tallyOfCounts(
+        window === null ? personCounts(bits, isOnce) : activeCounts(bits, window, scanner),
+      )
+    }
     const found = plan.ranges.map((range, rangeIndex) =>
       plan.series.map(({ measure }, index) => {
         const found = whole[rangeIndex]?.[index]
         if (found === undefined) return { lines: [], hasOther: false, hasNullText: false }
-        const tally = isBits(found)
-          ? tallyOfCounts(personCounts(found, plan.isCumulative && !plan.isTotal))
-          : found
+        const tally = isBits(found) ? tallyOfBits(found, measure, range) : found
         return linesOf(plan, measure, range, tally, scanner)
       }),
     )
@@ -140,16 +152,19 @@ function checkNumbers(
   checkDatedNumbers(numbers)
 }
 
-/** Different persons in each bucket, not split by anything. */
-function isByBits({ breakdown }: TrendsPlan, { measure }: TrendSeries): boolean {
-  if (breakdown !== null || measure.of !== 'actors') return false
-  return measure.actor === null && measure.activeDays === null
+/** Different persons in each bucket, or in few periods up to it, not split by anything. */
+function isByBits(plan: TrendsPlan, { measure }: TrendSeries): boolean {
+  if (plan.breakdown !== null || measure.of !== 'actors' || measure.actor !== null) return false
+  if (measure.activeDays === null) return true
+  return plan.ranges.every((range) => {
+    return isFewPeriods(spanOf(measure, range, plan.isTotal).periods?.count ?? 1)
+  })
 }
 
-function isBits(found: Tally | PersonBits): found is PersonBits {
+function isBits(found: Tally | IdBits): found is IdBits {
   return Array.isArray(found)
 }
 
-function cellsOf(found: Tally | PersonBits | undefined): number {
+function cellsOf(found: Tally | IdBits | undefined): number {
   return found === undefined || isBits(found) ? 0 : found.cells.length
 }

@@ -3,9 +3,9 @@
  * again who got a distinct_id or lost one: nobody else is new, gone, or as old as somebody who was merged
  * into them.
  */
-import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
+import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
-import { OWNER_BITS, type OwnerTable } from '../../identity/owner-table.ts'
+import type { OwnerTable } from '../../identity/owner-table.ts'
 import { createdAtOf, loadWhole, NUMBER_BYTES } from '../../identity/person-records.ts'
 import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'

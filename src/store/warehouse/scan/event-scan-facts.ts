@@ -6,7 +6,7 @@
 
 import { parseUuid } from '../../../base/ids.ts'
 import { getOrAdd, keepNewest } from '../../../base/maps.ts'
-import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
+import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import {
   NO_PERSON,
@@ -120,25 +120,30 @@ export class ProjectFacts implements ScanFacts {
 
   /** As text; '' for nobody. */
   uuidOf(number: number): string {
-    const { firstPersonless, personless } = this.owners
-    const distinctId = personless[number - firstPersonless]
-    if (distinctId !== undefined) return personUuid(this.projectId, this.textOf(distinctId))
+    const { firstPersonless, lastDistinctId } = this.owners
+    const distinctId = number - firstPersonless
+    if (distinctId > 0 && distinctId <= lastDistinctId)
+      return personUuid(this.projectId, this.textOf(distinctId))
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
   /** The number of the visitor without a person whose uuid that is, or null. */
   personlessOf(uuid: string): number | null {
-    const { firstPersonless, personless } = this.owners
-    for (const [place, distinctId] of personless.entries()) {
+    const { words, firstPersonless, lastDistinctId } = this.owners
+    for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
+      const number = (words[distinctId] ?? 0) & OWNER_BITS
+      if (number < firstPersonless) continue
       this.#noteRead()
       const text = loadDistinctText(this.#tables, this.projectId, distinctId)
-      if (personUuid(this.projectId, text) === uuid) return firstPersonless + place
+      if (personUuid(this.projectId, text) === uuid) return number
     }
     return null
   }
 
   /** The first 48 bits of the uuid of P as a number; 0 for nobody. */
   uuidPrefix(person: number): number {
+    // These numbers move: nothing is kept by them.
+    if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
     this.#look(person)
@@ -213,8 +218,7 @@ export class ProjectFacts implements ScanFacts {
     if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
     const record = loadPerson(this.#tables, this.projectId, person)
     if (record === null) return
-    const bytes = parseUuid(record.uuid)
-    if (bytes !== null) this.#uuids.set(person, prefixOf(bytes, 0))
+    this.#uuids.set(person, prefixOfText(record.uuid))
   }
 
   #lookAtAll(): void {
@@ -288,6 +292,11 @@ export class FactCache {
     keepNewest(this.#facts, projectId, facts, SCAN_PROJECTS_MAX)
     return facts
   }
+}
+
+function prefixOfText(uuid: string): number {
+  const bytes = parseUuid(uuid)
+  return bytes === null ? 0 : prefixOf(bytes, 0)
 }
 
 function prefixOf(bytes: Uint8Array, offset: number): number {

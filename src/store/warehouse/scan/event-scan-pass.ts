@@ -4,12 +4,13 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
-import type {
-  EventColumns,
-  EventScanRequest,
-  LookedAt,
+import {
+  type EventColumns,
+  type EventScanRequest,
+  type LookedAt,
+  OWNER_BITS,
 } from '../../../rules/analytics/event-columns.ts'
-import { OWNER_BITS, OWNER_HAS_SINCE } from '../../identity/owner-table.ts'
+import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
@@ -19,18 +20,22 @@ import { NamePicker } from './event-scan-names.ts'
 import { filterOf, firstDistinctId, isWhollyIn, wantedPersons } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import { addStretch, type Stretch } from './event-scan-stretch.ts'
+import { addStretch, type Stretch, takeStretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 
 /** One scan on its way through the segments. */
 export class Scan {
   readonly #request: EventScanRequest
   readonly #facts: ProjectFacts
+  /** Whose the events are, or were. */
+  readonly #owners: OwnerTable
   readonly #rowsMax: number
   /** Rows have to come in order of time. */
   readonly #isOrdered: boolean
   readonly #hasSequences: boolean
   readonly #keepsOwnerless: boolean
+  /** D in place of owners. */
+  readonly #areIds: boolean
   readonly #series: ScanSeries
   readonly #filter: RowFilter | null
   readonly #readers: readonly ValueReader[]
@@ -48,20 +53,27 @@ export class Scan {
   #looksAt: LookedAt
   #candidates: Candidates | null = null
 
-  constructor(request: EventScanRequest, facts: ProjectFacts, rows: ScanRows, rowsMax: number) {
+  constructor(
+    request: EventScanRequest,
+    { facts, owners }: { readonly facts: ProjectFacts; readonly owners: OwnerTable },
+    rows: ScanRows,
+    rowsMax: number,
+  ) {
     this.#request = request
     this.#facts = facts
+    this.#owners = owners
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
     this.#keepsOwnerless = request.keepsOwnerless === true
+    this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
     this.#filter = filterOf(request, facts)
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
     this.#picker = new NamePicker(this.#isOrdered)
-    this.#wanted = wantedPersons(request, facts.owners)
-    this.#firstDistinctId = firstDistinctId(facts.owners.words, this.#wanted)
+    this.#wanted = wantedPersons(request, owners)
+    this.#firstDistinctId = firstDistinctId(owners.words, this.#wanted)
     const { sessions } = request
     this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
@@ -127,7 +139,10 @@ export class Scan {
   /** Names and time alone decide: one pass over the rows of each name. */
   #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): void {
     const { starts } = segment.nameRows
-    const isCounted = isInRange(segment.summary, this.#request) && this.#isAllOwned(segment)
+    const isCounted =
+      this.#looksAt === 'count' &&
+      isInRange(segment.summary, this.#request) &&
+      this.#isAllOwned(segment)
     const stretch = isCounted ? null : this.#stretchOf(segment)
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
@@ -135,6 +150,7 @@ export class Scan {
       const start = this.#rows.count
       const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
       if (stretch === null) this.#rows.count += end - first
+      else if (stretch.isTaken) takeStretch(stretch, first, end, this.#rows)
       else addStretch(stretch, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue
       this.#rows.masks.fill(mask, start, this.#rows.count)
@@ -143,24 +159,28 @@ export class Scan {
 
   /** Whether whose events they are neither has to be known nor leaves any of them out. */
   #isAllOwned(segment: ScanSegment): boolean {
-    const isLookedAt = this.#looksAt !== 'count' || this.#needsOwners
-    return !isLookedAt && this.#facts.owners.since.size === 0 && !segment.hasDeletedRows
+    const isLookedAt = (this.#looksAt !== 'count' && !this.#areIds) || this.#needsOwners
+    return !isLookedAt && this.#owners.since.size === 0 && !segment.hasDeletedRows
   }
 
   #stretchOf(segment: ScanSegment): Stretch {
     const { fromMs, toMs } = this.#request
     const { firstSequence, rows } = segment.summary
     const isWithin = isInRange(segment.summary, this.#request)
+    const hasTimes = !isWithin || this.#looksAt === 'all'
+    const areAll = this.#owners.since.size === 0 && this.#wanted === null
     this.#rows.reserve(rows)
     return {
+      areIds: this.#areIds,
+      isTaken: this.#areIds && areAll && !hasTimes && !this.#hasSequences,
       firstSequence,
-      owners: this.#facts.owners,
+      owners: this.#owners,
       wanted: this.#wanted,
       fromMs,
       toMs,
       distinctIds: segment.distinctIds,
       rows: segment.nameRows.rows,
-      times: isWithin && this.#looksAt !== 'all' ? null : segment.times,
+      times: hasTimes ? segment.times : null,
       isWithin,
       hasSequences: this.#hasSequences,
     }
@@ -213,7 +233,7 @@ export class Scan {
   /** Drops candidates that belong to nobody, or to nobody who is asked for. */
   #keepOwned(segment: ScanSegment, candidates: Candidates): void {
     const { distinctIds, nameRows, summary } = segment
-    const { words, since } = this.#facts.owners
+    const { words, since } = this.#owners
     const wanted = this.#wanted
     const { places, owners, masks } = candidates
     let count = 0
@@ -256,7 +276,11 @@ export class Scan {
     }
     target.count = start + count
     if (this.#looksAt === 'count') return
-    target.persons.set(owners.subarray(0, count), start)
+    if (this.#areIds) {
+      for (let index = 0; index < count; index++) {
+        target.persons[start + index] = segment.distinctIds[places[index] ?? 0] ?? 0
+      }
+    } else target.persons.set(owners.subarray(0, count), start)
     if (this.#looksAt === 'persons') return
     const { base, offsets } = segment.times
     target.masks.set(masks.subarray(0, count), start)

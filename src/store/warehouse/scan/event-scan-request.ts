@@ -1,7 +1,11 @@
 /** What a request for a scan asks for: which segments, whose events, and filters. */
-import type { EventPart, EventScanRequest } from '../../../rules/analytics/event-columns.ts'
+import {
+  type EventPart,
+  type EventScanRequest,
+  OWNER_BITS,
+} from '../../../rules/analytics/event-columns.ts'
 import { filtersOf } from '../../../rules/filters/filter-group.ts'
-import { OWNER_BITS, type OwnerTable } from '../../identity/owner-table.ts'
+import type { OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import {
@@ -13,6 +17,7 @@ import {
 } from './event-scan-filter.ts'
 
 const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
+const EVERYBODY = { index: 0, count: 1 }
 
 /** Properties of persons and groups, and cohorts, change without any event of the past. */
 export function needsPersons({ filter, series, values, persons }: EventScanRequest): boolean {
@@ -52,17 +57,19 @@ export function isWhollyIn(
 /** 1 for each P that is asked for, in its part of the persons; null: everybody. */
 export function wantedPersons(
   { persons, part, hasProfile = false }: EventScanRequest,
-  { lastPerson, firstPersonless, personless }: OwnerTable,
+  { lastPerson, firstPersonless, hasPersonless }: OwnerTable,
 ): Uint8Array | null {
   let marks = persons?.marks ?? null
-  if (hasProfile && personless.length > 0) {
+  if (hasProfile && hasPersonless) {
     marks = marks?.slice(0, firstPersonless) ?? new Uint8Array(firstPersonless).fill(1)
     marks[0] = 0
   }
-  if (part?.by !== 'persons') return marks
+  const among = part?.among
+  if (part?.by !== 'persons' && among === undefined) return marks
+  const { index, count } = part?.by === 'persons' ? part : EVERYBODY
   const wanted = new Uint8Array(lastPerson + 1)
-  for (let person = part.index; person <= lastPerson; person += part.count) {
-    const isAmong = part.among === undefined || part.among[person] === 1
+  for (let person = index; person <= lastPerson; person += count) {
+    const isAmong = among === undefined || among[person] === 1
     if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
   wanted[0] = 0

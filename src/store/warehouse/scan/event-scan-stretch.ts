@@ -3,7 +3,8 @@
  * decides. Most questions spend most of their time here.
  */
 
-import { OWNER_BITS, OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
+import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
+import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
@@ -25,6 +26,21 @@ export interface Stretch {
   /** 1 for each P that is asked for; null: everybody. */
   readonly wanted: Uint8Array | null
   readonly hasSequences: boolean
+  /** The D of a row stands in the place of its owner. */
+  readonly areIds: boolean
+  /** And nothing else is looked at or decides. */
+  readonly isTaken: boolean
+}
+
+/** Adds the D of rows as they are; there must be room for all of them. */
+export function takeStretch(
+  { distinctIds }: Stretch,
+  start: number,
+  end: number,
+  target: ScanRows,
+): void {
+  target.persons.set(distinctIds.subarray(start, end), target.count)
+  target.count += end - start
 }
 
 /**
@@ -32,14 +48,15 @@ export interface Stretch {
  * there must be room for all of them.
  */
 export function addStretch(stretch: Stretch, start: number, end: number, target: ScanRows): void {
-  const { distinctIds, isWithin, fromMs, toMs, times, wanted } = stretch
+  const { distinctIds, isWithin, fromMs, toMs, times, wanted, areIds } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
   const base = times?.base ?? 0
   const offsets = times?.offsets ?? null
   let { count } = target
   for (let place = start; place < end; place++) {
-    let owner = words[distinctIds[place] ?? 0] ?? 0
+    const distinctId = distinctIds[place] ?? 0
+    let owner = words[distinctId] ?? 0
     if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
     if (wanted !== null && wanted[owner] !== 1) continue
     if (offsets !== null) {
@@ -50,7 +67,7 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
     if (stretch.hasSequences) {
       sequences[count] = stretch.firstSequence + (stretch.rows[place] ?? 0)
     }
-    persons[count] = owner
+    persons[count] = areIds ? distinctId : owner
     // Deleted rows have no distinct_id, and so no owner.
     count += owner === 0 ? 0 : 1
   }

@@ -9,6 +9,7 @@ import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type {
   CreatedPersons,
+  DistinctIdOwners,
   EventColumns,
   EventExtent,
   EventScanner,
@@ -111,7 +112,12 @@ class SegmentScanner implements EventScanner {
     const { rows, generation, bytes } = loadCounters(tables.projects, projectId) ?? emptyCounters()
     const { position, owners } = this.#factsOf(projectId)
     const state = [position, rows, generation, bytes].join(' ')
-    return { state, lastPerson: owners.lastPerson }
+    const { lastPerson, lastDistinctId } = owners
+    return { state, lastPerson, lastDistinctId }
+  }
+
+  owners(projectId: number): DistinctIdOwners {
+    return this.#factsOf(projectId).owners
   }
 
   eventsWithin(projectId: number, { fromMs, toMs }: DateRange): number {
@@ -125,6 +131,10 @@ class SegmentScanner implements EventScanner {
 
   known(projectId: number): KnownEvents {
     return this.#store.known.of(projectId, this.#factsOf(projectId).owners)
+  }
+
+  movedBehind(projectId: number, moves: number): Uint32Array {
+    return this.#store.known.movedBehind(projectId, moves)
   }
 
   valuesAt(
@@ -175,6 +185,11 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).owners.firstPersonless
   }
 
+  personlessId(projectId: number, number: number): string {
+    const facts = this.#factsOf(projectId)
+    return facts.textOf(number - facts.owners.firstPersonless)
+  }
+
   uuidPrefix(projectId: number, person: number): number {
     return this.#factsOf(projectId).uuidPrefix(person)
   }
@@ -193,10 +208,16 @@ class SegmentScanner implements EventScanner {
   }
 
   #begin(request: EventScanRequest): Scan {
-    const facts = this.#factsOf(request.projectId)
+    const { projectId, part } = request
+    const facts = this.#factsOf(projectId)
     this.looksAtPersons ||= needsPersons(request)
-    const target = this.#store.rows.lend(request.values.length)
-    return new Scan(request, facts, target, this.#limits.rowsMax ?? SCAN_ROWS_MAX)
+    const { known, rows } = this.#store
+    const owners =
+      part?.ownersAt === undefined
+        ? facts.owners
+        : known.ownersAt(projectId, facts.owners, part.ownersAt)
+    const target = rows.lend(request.values.length)
+    return new Scan(request, { facts, owners }, target, this.#limits.rowsMax ?? SCAN_ROWS_MAX)
   }
 
   /** `onSegment` is called behind each segment of which rows may have been added. */

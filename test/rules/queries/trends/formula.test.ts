@@ -48,6 +48,7 @@ t.test('anything else is no formula', async (t) => {
     '()',
     'A//B',
     'A^2',
+    'A + 1e400',
     'sum(A)',
     'A,B',
     'é',

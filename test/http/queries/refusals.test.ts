@@ -1,0 +1,35 @@
+/** What queries refuse, and what lies below their route. */
+import t from 'tap'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+
+const ID = '018f38bf-1d00-7a0e-8000-000000000001'
+
+t.test('there is nothing below the route', async (t) => {
+  const daemon = await startDecisions(t, 1)
+  const statusOf = async (method: string, path: string) =>
+    (await daemon.api(method, path, 1, method === 'POST' ? {} : undefined)).status
+  t.equal(await statusOf('GET', `query/${ID}/`), 404)
+  t.equal(await statusOf('DELETE', `query/${ID}/`), 204)
+  for (const name of ['check_auth_for_async', 'draft_sql', 'upgrade']) {
+    t.equal(await statusOf('POST', `query/${name}/`), 404, name)
+    t.equal(await statusOf('GET', `query/${name}/`), 404, name)
+  }
+  t.equal(await statusOf('GET', `query/${ID}/log/`), 404)
+
+  const refusalOf = async (more: object): Promise<unknown> => {
+    const series = [{ kind: 'EventsNode', event: 'a' }]
+    const query = { kind: 'TrendsQuery', series, ...more }
+    const { status, body } = await daemon.api('POST', 'query/', 1, { query })
+    return status === 200 ? 200 : [status, body['code'], body['attr']]
+  }
+  const dated = (value: unknown) => ({
+    properties: [{ key: 'k', operator: 'is_date_after', value }],
+  })
+  const unreadable = [400, 'invalid_query', 'properties.0.value']
+  t.strictSame(await refusalOf(dated('someday')), unreadable, 'a date that cannot be read')
+  for (const date of ['-7d', '2026-01-31', '2026-01-31T10:00:00Z', 'mStart']) {
+    t.equal(await refusalOf(dated(date)), 200, date)
+  }
+  const formula = { trendsFilter: { formula: 'A * 1e400' } }
+  t.strictSame(await refusalOf(formula), [400, 'invalid_query', 'trendsFilter.formula'])
+})
