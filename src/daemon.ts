@@ -205,7 +205,7 @@ class RunningDaemon implements Daemon {
       hasFailed: () => this.#failure !== undefined,
     })
     this.#commands = new LoggedPersonCommands({
-      ...{ groupCommit: this.#groupCommit, clock },
+      ...{ groupCommit: this.#groupCommit, clock, eraseCopies: this.#copy?.erase },
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: () => this.#loop.hurry(),
     })

@@ -4,8 +4,9 @@ import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/log.ts'
 import type { MetricPage } from '../base/metrics.ts'
 import type { Settings } from '../config/settings.ts'
+import type { ErasedJob } from '../ports/warehouse.ts'
 import { RETRY_MS_MAX } from './limits.ts'
-import type { SinkNews, SinkThreadData } from './sink.ts'
+import type { SinkNews, SinkOrder, SinkThreadData } from './sink.ts'
 import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.ts'
 
 const SINK_THREAD = new URL('./sink.js', import.meta.url)
@@ -17,14 +18,23 @@ export interface EventCopyOptions extends SinkThreadData {
   readonly page: MetricPage
 }
 
+/** Somebody waits until the copies of what a job means are erased. */
+interface Erasing {
+  readonly job: ErasedJob
+  readonly done: Promise<void>
+  readonly resolve: () => void
+}
+
 /** The copy that the settings of a daemon want; null: none. */
 export function openCopy(
-  { dataDir, warehouse: address }: Settings,
+  { dataDir, warehouse: address, cluster }: Settings,
   clock: Clock,
   log: Logger,
   page: MetricPage,
 ): EventCopy | null {
-  return address === null ? null : new EventCopy({ dataDir, address, clock, log, page })
+  return address === null
+    ? null
+    : new EventCopy({ dataDir, address, isAlone: cluster.length === 0, clock, log, page })
 }
 
 /** The copy of stored events in ClickHouse. */
@@ -37,6 +47,8 @@ export class EventCopy {
   #trouble: string | null = null
   #failures = 0
   #isClosing = false
+  /** Erasures that are not carried out there. */
+  readonly #erasures = new Map<string, Erasing>()
 
   constructor(options: EventCopyOptions) {
     this.#options = options
@@ -45,13 +57,11 @@ export class EventCopy {
 
   /** Begins to copy, whether ClickHouse answers or not. */
   start(): void {
-    const { dataDir, address, waitMs, log } = this.#options
-    const workerData: SinkThreadData = {
-      ...{ dataDir, address },
-      ...(waitMs === undefined ? {} : { waitMs }),
-    }
+    const { dataDir, address, isAlone, log } = this.#options
+    const workerData: SinkThreadData = { dataDir, address, isAlone }
     const thread = new Worker(SINK_THREAD, { workerData })
     this.#thread = thread
+    for (const { job } of this.#erasures.values()) this.#order(job)
     thread.on('message', (news: SinkNews) => this.#heard(news))
     thread.on('error', (err) => {
       log.error({ err }, 'the thread that fills the warehouse ended and is replaced')
@@ -64,6 +74,22 @@ export class EventCopy {
         this.#restart = setTimeout(() => this.start(), RETRY_MS_MAX)
       })
     })
+  }
+
+  /** Resolves when ClickHouse has nothing any more of what a job means, which the store has erased. */
+  readonly erase = (job: ErasedJob): Promise<void> => {
+    const name = `${job.projectId} ${job.number}`
+    let erasing = this.#erasures.get(name)
+    if (erasing === undefined) {
+      let resolve = (): void => undefined
+      const done = new Promise<void>((settle) => {
+        resolve = settle
+      })
+      erasing = { job, done, resolve }
+      this.#erasures.set(name, erasing)
+      this.#order(job)
+    }
+    return erasing.done
   }
 
   /** What somebody should know: sentences. */
@@ -82,13 +108,22 @@ export class EventCopy {
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#restart)
-    this.#thread?.postMessage('stop')
+    this.#thread?.postMessage('stop' satisfies SinkOrder)
     await this.#ended
+  }
+
+  #order(job: ErasedJob): void {
+    this.#thread?.postMessage(job satisfies SinkOrder)
   }
 
   #heard(news: SinkNews): void {
     const { log } = this.#options
     this.#news = news
+    if (news.erased !== null) {
+      const name = `${news.erased.projectId} ${news.erased.number}`
+      this.#erasures.get(name)?.resolve()
+      this.#erasures.delete(name)
+    }
     if (news.trouble !== null) this.#hadTrouble(news.trouble)
     else if (this.#trouble !== null) {
       this.#trouble = null
@@ -113,6 +148,7 @@ export class EventCopy {
     return {
       isAway: this.#trouble !== null,
       waitingEvents: state?.waitingEvents ?? 0,
+      waitingErasures: this.#erasures.size,
       lagSeconds: sinceMs === null ? 0 : Math.max(0, this.#options.clock.now() - sinceMs) / 1000,
       rows: state?.rows ?? 0,
       bytes: state?.bytes ?? 0,

@@ -16,3 +16,5 @@ export const BATCH_WAIT_MS_MAX = 5000
 export const RETRY_MS_MAX = 10_000
 /** Months, before the one of arrival, that get a partition of their own. Older events share one. */
 export const PARTITION_MONTHS_MAX = 24
+/** Numbers of distinct_ids in one order to delete. Further ones go into the next. */
+export const ERASURE_IDS_MAX = 10_000

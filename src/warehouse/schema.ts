@@ -68,3 +68,33 @@ function monthNumber(timeMs: number): number {
   const date = new Date(timeMs)
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }
+
+/** The number of rows that a condition means, as u64. */
+export function countQuery(condition: string): string {
+  return `SELECT count() FROM ${TABLE} WHERE ${condition} FORMAT RowBinary`
+}
+
+/** Partitions that hold rows of a condition: month u32, all rows u64, rows that it means u64. */
+export function monthsQuery(condition: string): string {
+  return `SELECT month, count(), countIf(${condition}) AS meant FROM ${TABLE} GROUP BY month HAVING meant > 0 FORMAT RowBinary`
+}
+
+/** Deletes the rows of a condition, some time later. */
+export function deletion(condition: string): string {
+  return `ALTER TABLE ${TABLE} DELETE WHERE ${condition}`
+}
+
+/** Deletes a month, at once. */
+export function dropOfMonth(month: number): string {
+  return `ALTER TABLE ${TABLE} DROP PARTITION ${month}`
+}
+
+/** How many deletions are not carried out, as u64. */
+export function unfinishedQuery(database: string): string {
+  return `SELECT count() FROM system.mutations WHERE database = ${literal(database)} AND table = ${literal(TABLE)} AND NOT is_done FORMAT RowBinary`
+}
+
+/** A text as a literal of SQL. */
+export function literal(text: string): string {
+  return `'${text.replace(/[\\']/g, '\\$&').replaceAll('\0', '\\0')}'`
+}

@@ -5,6 +5,7 @@ import type { MetricPage } from '../base/metrics.ts'
 export interface WarehouseFigures {
   readonly isAway: boolean
   readonly waitingEvents: number
+  readonly waitingErasures: number
   readonly lagSeconds: number
   readonly rows: number
   readonly bytes: number
@@ -17,6 +18,9 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
   const away = page.gauges('warehouse_away', 'Whether ClickHouse takes nothing.', []).with()
   const waiting = page
     .gauges('warehouse_waiting_events', 'Stored events that ClickHouse does not have.', [])
+    .with()
+  const erasures = page
+    .gauges('warehouse_waiting_erasures', 'Erasures that ClickHouse has not carried out.', [])
     .with()
   const lag = page
     .gauges('warehouse_lag_seconds', 'How long ago the oldest of them arrived.', [])
@@ -41,6 +45,7 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
     const now = figures()
     away.value = now.isAway ? 1 : 0
     waiting.value = now.waitingEvents
+    erasures.value = now.waitingErasures
     lag.value = now.lagSeconds
     rows.value = now.rows
     bytes.value = now.bytes

@@ -1,19 +1,11 @@
 /** Copying stored events: what ClickHouse has is what the store has, each event once, whatever goes wrong. */
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import { parseWarehouse } from '../../src/config/warehouse-address.ts'
-import { StoredSegments } from '../../src/store/warehouse/read/segment-texts.ts'
-import { ClickHouse, WarehouseError } from '../../src/warehouse/clickhouse.ts'
-import { EventSink } from '../../src/warehouse/event-sink.ts'
+import { WarehouseError } from '../../src/warehouse/clickhouse.ts'
 import { BATCH_ROWS_MAX } from '../../src/warehouse/limits.ts'
-import {
-  type EventSketch,
-  eventInput,
-  openReader,
-  openWriter,
-  uuidOf,
-} from '../fixtures/stored-events.ts'
+import { type EventSketch, eventInput, openWriter, uuidOf } from '../fixtures/stored-events.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
+import { expected, openSink, rowsOf, seen, sendAll } from '../fixtures/warehouse/copies.ts'
 
 t.setTimeout(120_000)
 
@@ -49,71 +41,6 @@ function store(t: Test, folder: string, sketches: readonly EventSketch[], begin 
   const writer = openWriter(t, folder)
   for (const sketch of sketches) writer.add(eventInput(sketch))
   writer.commit(begin + 1)
-}
-
-interface Copying {
-  readonly sink: EventSink
-  readonly clickhouse: ClickHouse
-}
-
-function openSink(t: Test, folder: string, server: ClickHouseServer): Copying {
-  const address = parseWarehouse(server.address)
-  if (address === null) throw new Error('no address')
-  const clickhouse = new ClickHouse(address)
-  const segments = new StoredSegments(folder)
-  t.teardown(() => segments.close())
-  return { clickhouse, sink: new EventSink({ clickhouse, database: 'events', store: segments }) }
-}
-
-async function sendAll({ sink }: Copying): Promise<void> {
-  while (await sink.step());
-}
-
-/** What ClickHouse has, once it has merged. */
-async function rowsOf(server: ClickHouseServer): Promise<readonly Record<string, unknown>[]> {
-  await server.ask('OPTIMIZE TABLE events.tenrec_events FINAL')
-  const months = await server.ask('SELECT DISTINCT month FROM events.tenrec_events FORMAT TSV')
-  for (const month of months.split('\n').filter(Boolean)) {
-    await server.ask(`OPTIMIZE TABLE events.tenrec_events PARTITION ${month} FINAL`)
-  }
-  const answer = await server.ask(
-    'SELECT * FROM events.tenrec_events ORDER BY project, sequence FORMAT JSONEachRow',
-  )
-  return answer
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Record<string, unknown>)
-}
-
-/** The rows that a store must have led to. */
-function expected(t: Test, folder: string, projectId = 1): readonly Record<string, unknown>[] {
-  const reader = openReader(t, folder)
-  const rows: Record<string, unknown>[] = []
-  const query = { projectId, afterId: 0, rowsMax: 100_000 }
-  for (const segment of reader.exportEvents(query)) {
-    for (const event of segment.events) {
-      const properties = JSON.parse(event.propertiesJson) as Record<string, unknown>
-      rows.push({
-        sequence: String(event.id),
-        uuid: event.uuid,
-        event: event.event,
-        distinct_id: event.distinctId,
-        time_ms: String(event.timestampMs),
-        arrived_ms: String(event.arrivedAtMs),
-        elements_chain: event.elementsChain,
-        properties,
-      })
-    }
-  }
-  return rows
-}
-
-function seen(row: Record<string, unknown>): Record<string, unknown> {
-  const keys = row['keys'] as readonly string[]
-  const texts = row['texts'] as readonly string[]
-  const properties = Object.fromEntries(keys.map((key, at) => [key, JSON.parse(texts[at] ?? '')]))
-  const { sequence, uuid, event, distinct_id, time_ms, arrived_ms, elements_chain } = row
-  return { sequence, uuid, event, distinct_id, time_ms, arrived_ms, elements_chain, properties }
 }
 
 t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {

@@ -89,6 +89,24 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   await daemon.kill()
   daemon = await spawnDaemon(options)
   t.ok(await eventually(() => countIs(server, 9500)), 'both were killed: each event is there once')
+  await server.kill()
+  const headers = { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' }
+  const erasures = `${daemon.url}/api/projects/1/erasures/`
+  const body = JSON.stringify({ distinct_id: 'user-3' })
+  t.equal((await fetch(erasures, { method: 'POST', headers, body })).status, 202)
+  const status = async () => {
+    const { status } = JSON.parse(await textOf(daemon, '/api/projects/1/erasures/1/')) as Record<
+      string,
+      unknown
+    >
+    return status
+  }
+  t.ok(await eventually(async () => (await metric(daemon, 'warehouse_waiting_erasures')) === 1))
+  t.equal(await status(), 'running', 'a receipt waits for the copies')
+  server.begin()
+  t.ok(await eventually(async () => (await status()) === 'done'))
+  const left = "SELECT count(), countIf(distinct_id = 'user-3') > 0 FROM events.tenrec_events FINAL"
+  t.match(await server.ask(left), /^85\d\d\t0$/)
   const lines = daemon.lastLines()
   t.same((await daemon.stop()).code, 0)
   const said = [lines, daemon.lastLines()].join('\n')

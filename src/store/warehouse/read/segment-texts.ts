@@ -3,7 +3,9 @@
  * different value of a segment written once. For copies elsewhere; nothing is parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
+import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
+import { loadJob } from '../../identity/erasure-records.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import {
   EVENTS_ENVIRONMENT,
@@ -230,6 +232,12 @@ export class StoredSegments {
   segmentOf(projectId: number, sequence: number): SegmentTexts {
     const view = this.#segments.segmentOf(projectId, sequence)
     return new SegmentTexts(view, (id) => loadDistinctText(this.#tables, projectId, id))
+  }
+
+  /** What an erasure means, also after it was carried out; null: there is none. Throws `DamagedRecordError`. */
+  erasure(projectId: number, number: number): ErasureTarget | null {
+    this.#environment.refresh()
+    return loadJob(this.#tables.deletion_jobs, projectId, number)
   }
 
   close(): Promise<void> {
