@@ -43,6 +43,7 @@ import type { HttpServer } from './http/server/server.ts'
 import { TrustedProxies } from './http/server/url.ts'
 import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
+import type { EventCopy } from './warehouse/event-copy.ts'
 
 /** How often changes of projects and keys made by other processes are looked for. */
 const DIRECTORY_REFRESH_MS = 200
@@ -110,6 +111,7 @@ export async function startDaemon(
     ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs, threads },
     consoleFolder,
     cluster: settings.cluster.length === 0 ? null : await import('./cluster/cluster-node.ts'),
+    warehouse: settings.warehouse === null ? null : await import('./warehouse/event-copy.ts'),
   })
   try {
     await running.start()
@@ -127,6 +129,7 @@ interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir'
   readonly threads: URL | undefined
   readonly consoleFolder: URL | undefined
   readonly cluster: typeof import('./cluster/cluster-node.ts') | null
+  readonly warehouse: typeof import('./warehouse/event-copy.ts') | null
 }
 
 class RunningDaemon implements Daemon {
@@ -140,6 +143,7 @@ class RunningDaemon implements Daemon {
   readonly #pool: WorkerPool
   readonly #budget: BodyBudget
   readonly #cluster: ClusterNode | null
+  readonly #copy: EventCopy | null
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
   readonly #live: LiveEvents
@@ -188,6 +192,7 @@ class RunningDaemon implements Daemon {
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
+    this.#copy = parts.warehouse?.openCopy(settings, clock, log, this.#metrics.page) ?? null
     this.#cluster = this.#joinCluster(shared.sharedLogChannel ?? '')
     this.#groupCommit = new GroupCommit({
       ...{ pool: this.#cluster ?? this.#pool, clock, log },
@@ -200,7 +205,7 @@ class RunningDaemon implements Daemon {
       hasFailed: () => this.#failure !== undefined,
     })
     this.#commands = new LoggedPersonCommands({
-      ...{ groupCommit: this.#groupCommit, clock },
+      ...{ groupCommit: this.#groupCommit, clock, eraseCopies: this.#copy?.erase },
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: () => this.#loop.hurry(),
     })
@@ -243,6 +248,7 @@ class RunningDaemon implements Daemon {
     // Opens the log before anybody waits for it.
     await (this.#cluster?.start() ?? this.#pool.append({ blocks: [], trimThrough: 0 }))
     this.#loop.start()
+    this.#copy?.start()
     // Who gets an answer finds what was accepted before.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
     this.#parts.onListening(await this.#server.listen(settings.host, settings.port))
@@ -252,11 +258,12 @@ class RunningDaemon implements Daemon {
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => {
-      if (this.#parts.dataDir.isInPlace()) return
-      this.#fail('the data directory was moved or removed', undefined)
+      if (!this.#parts.dataDir.isInPlace()) this.#fail('the data directory was moved or removed')
     })
     this.#metrics.page.onCollect(() => collectGauges(this.#metrics, this.#gaugeSources()))
-    serviceManager.startWatchdog(() => this.#isAlive())
+    serviceManager.startWatchdog(
+      () => this.#failure === undefined && this.#groupCommit.commitAgeMs < COMMIT_STALLED_MS,
+    )
     serviceManager.status(`serving on ${this.url}`)
     serviceManager.ready()
     log.info({ url: this.url, pid: process.pid, version: VERSION }, 'ready')
@@ -282,7 +289,7 @@ class RunningDaemon implements Daemon {
       await this.#groupCommit.drained()
     }
     for (const timer of this.#timers) clearInterval(timer)
-    await this.#cluster?.close()
+    await Promise.all([this.#cluster?.close(), this.#copy?.close()])
     this.#lag.stop()
     serviceManager.close()
     await this.#flags.usage.stop(this.#failure === undefined)
@@ -316,12 +323,10 @@ class RunningDaemon implements Daemon {
       onRefused: (error, request) => this.#refused.note(error, request),
     })
     const flags = publicFlagRoutes({
-      clock,
+      ...{ clock, settings, budget: this.#budget },
       directory: this.#limits.directory(this.#directory, false),
-      budget: this.#budget,
       flags: this.#flags,
       projects: this.#directory,
-      settings,
     })
     this.#server.publicRoutes([...capture, ...flags])
     this.#server.routes([
@@ -377,7 +382,8 @@ class RunningDaemon implements Daemon {
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#admission.reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    const troubles = [...this.#damage.troubles, ...(this.#cluster?.troubles ?? [])]
+    const parts = [this.#damage, this.#cluster, this.#copy]
+    const troubles = parts.flatMap((part) => part?.troubles ?? [])
     return { isReady: reasons.length === 0, isServing, reasons, troubles }
   }
 
@@ -390,10 +396,6 @@ class RunningDaemon implements Daemon {
       onBlock: (...block) => this.#loop.committed(...block),
       onStored: (through) => this.#groupCommit.trim(through),
     })
-  }
-
-  #isAlive(): boolean {
-    return this.#failure === undefined && this.#groupCommit.commitAgeMs < COMMIT_STALLED_MS
   }
 
   #committed(result: AppendResult, bytes: number, events: number, requests: number): void {
@@ -433,7 +435,7 @@ class RunningDaemon implements Daemon {
    * A write whose outcome is unknown, or a thread that is gone: nothing may be written by this process
    * any more. Waiting requests have got 503; the service manager starts a new process.
    */
-  #fail(message: string, cause: unknown): void {
+  #fail(message: string, cause?: unknown): void {
     if (this.#failure !== undefined) return
     this.#failure = cause ?? message
     this.#parts.log.fatal({ err: cause }, message)

@@ -59,8 +59,10 @@ export class JsonBytes {
 
   /** Appends one byte. */
   writeByte(byte: number): void {
-    this.bytes[this.reserve(1)] = byte
-    this.length++
+    // In this order: making room may put other memory in the place of `bytes`.
+    const to = this.reserve(1)
+    this.bytes[to] = byte
+    this.length = to + 1
   }
 
   /** Appends bytes of another writer. */

@@ -17,6 +17,7 @@ import {
   text,
   type ValueKind,
 } from './value-kinds.ts'
+import { parseWarehouse } from './warehouse-address.ts'
 
 /** When a request is answered: after the flush to the disk, or after the commit in memory. */
 const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
@@ -39,6 +40,8 @@ interface SettingRow<Value> {
   readonly sentence: string
   /** Never printed; may also come from a file in `$CREDENTIALS_DIRECTORY`. */
   readonly isSecret?: boolean
+  /** Of a secret: it need not hold one, so that it has a flag all the same. */
+  readonly isFlagAllowed?: boolean
 }
 
 /** One setting, whose values are `Value`. */
@@ -69,8 +72,8 @@ function isConsolePath(path: string): boolean {
 
 /** A row with what follows from its key: `body_limit`, `--body-limit`, `TENREC_BODY_LIMIT`. */
 function setting<const Value>(row: SettingRow<Value>): SettingDefinition<Value> {
-  const { fileKey, isSecret = false } = row
-  const flag = isSecret ? null : fileKey.replaceAll('_', '-')
+  const { fileKey, isSecret = false, isFlagAllowed = !isSecret } = row
+  const flag = isFlagAllowed ? fileKey.replaceAll('_', '-') : null
   return { ...row, flag, variable: `TENREC_${fileKey.toUpperCase()}`, isSecret }
 }
 
@@ -191,6 +194,21 @@ const TABLE = {
     default: () => 2,
     sentence:
       'Machines of a cluster that must have stored an event before the one that accepted it forgets it.',
+  }),
+  warehouse: setting({
+    fileKey: 'warehouse',
+    kind: optional(
+      text(
+        'an address such as http://user:password@host:8123/database',
+        (value) => parseWarehouse(value) !== null,
+      ),
+    ),
+    default: () => null,
+    defaultText: 'none',
+    sentence:
+      'ClickHouse that gets a copy of all events; with a password in it better not as a flag, which others can read in the process list.',
+    isSecret: true,
+    isFlagAllowed: true,
   }),
   logLevel: setting({
     fileKey: 'log_level',

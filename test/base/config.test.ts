@@ -13,6 +13,7 @@ import {
 } from '../../src/config/settings-table.ts'
 import { closestWord } from '../../src/config/suggestion.ts'
 import { formatBytes, isBaseUrl, parseBytes, parseDuration } from '../../src/config/value-kinds.ts'
+import { parseWarehouse } from '../../src/config/warehouse-address.ts'
 
 interface Sources {
   readonly flags?: Readonly<Record<string, string>>
@@ -60,6 +61,7 @@ t.test('without any source every setting has its default', async (t) => {
     durability: 'fsync',
     cluster: [],
     clusterCopies: 2,
+    warehouse: null,
     logLevel: 'info',
     logFormat: 'json',
     publicUrl: null,
@@ -287,7 +289,9 @@ t.test('flags, variables and keys follow one pattern and are unique', async (t) 
   const rows = SETTING_NAMES.map((name) => SETTINGS[name])
   for (const { flag, variable, fileKey, isSecret, sentence } of rows) {
     t.equal(variable, `TENREC_${fileKey.toUpperCase()}`)
-    t.equal(flag, isSecret ? null : fileKey.replaceAll('_', '-'))
+    // The address of a warehouse need not have a password in it.
+    const hasFlag = !isSecret || fileKey === 'warehouse'
+    t.equal(flag, hasFlag ? fileKey.replaceAll('_', '-') : null)
     t.match(sentence, /^[A-Z].*\.$/)
   }
   t.equal(new Set(rows.map(({ fileKey }) => fileKey)).size, rows.length)
@@ -332,4 +336,28 @@ t.test('docs/CONFIGURATION.md holds exactly the table of settings', async (t) =>
     ]
   })
   t.strictSame(documentedRows(), expected)
+})
+
+t.test('the address of a warehouse', async (t) => {
+  const authorization = `Basic ${Buffer.from('me:p@ss %').toString('base64')}`
+  t.strictSame(parseWarehouse('http://me:p%40ss%20%25@ch.example:8123/events'), {
+    origin: 'http://ch.example:8123',
+    database: 'events',
+    authorization,
+  })
+  t.strictSame(parseWarehouse('https://[::1]/'), {
+    origin: 'https://[::1]',
+    database: 'default',
+    authorization: null,
+  })
+  for (const text of [
+    ...['', 'ch:8123', 'tcp://ch:9000', 'http://ch/a/b', 'http://ch/1a', 'http://ch/a-b'],
+    ...['http://ch/a?x=1', 'http://ch/a#b', 'http://u:%zz@ch/a', `http://ch/${'a'.repeat(65)}`],
+  ]) {
+    t.equal(parseWarehouse(text), null, text)
+  }
+  t.throws(
+    () => load({ flags: { warehouse: 'http://me:hush@ch/a-b' } }),
+    /\(hidden\) from --warehouse/,
+  )
 })

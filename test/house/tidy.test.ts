@@ -17,10 +17,11 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   ports: ['base', 'rules'],
   store: ['base', 'rules', 'config', 'ports'],
   engine: ['base', 'rules', 'config', 'ports', 'store'],
+  warehouse: ['base', 'rules', 'config', 'ports', 'store'],
   cluster: ['base', 'rules', 'config', 'ports', 'store', 'engine'],
   'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'cluster'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
-  'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http'],
+  'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'warehouse'],
   cli: ['base', 'rules', 'config', 'store', 'engine', 'http', 'daemon.ts'],
   'main.ts': ['base', 'http', 'cli'],
   // A program of its own, for browsers.

@@ -42,6 +42,8 @@ export interface PersonCommandOptions {
   readonly refusal: (isErasing: boolean) => ServiceError | null
   /** A command is durable in the log: the processing thread shall not wait for more. */
   readonly onLogged: () => void
+  /** Resolves when what a job means is erased outside of the store, too. Absent: there is nothing. */
+  readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
 }
 
 interface Waiting {
@@ -120,6 +122,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
    */
   async #sayErased(job: ErasedJob): Promise<void> {
     try {
+      await this.#options.eraseCopies?.(job)
       const command = { kind: 'finish_erasure', job: job.number } as const
       await this.run(job.projectId, DAEMON_ACTOR, command)
     } catch {

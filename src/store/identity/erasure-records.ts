@@ -64,6 +64,11 @@ export class DoneJobs {
   }
 }
 
+/** One job, done or not; null: there is none. Throws `DamagedRecordError`. */
+export function loadJob(table: Table, projectId: number, number: number): DeletionJob | null {
+  return getJson<DeletionJob>(table, pairKey(projectId, number))
+}
+
 /** The jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
 export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
   const start = pairKey(projectId, NUMBER_MAX)

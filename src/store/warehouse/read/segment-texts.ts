@@ -1,0 +1,246 @@
+/**
+ * The events of a segment as they leave the store: what is fixed as numbers, and each property as its JSON text, each
+ * different value of a segment written once. For copies elsewhere; nothing is parsed.
+ */
+import type { JsonBytes } from '../../../base/json-bytes.ts'
+import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
+import { loadDistinctText } from '../../identity/distinct-ids.ts'
+import { loadJob } from '../../identity/erasure-records.ts'
+import { Environment } from '../../lmdb/environment.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventsTable,
+  type EventTables,
+} from '../../lmdb/keys.ts'
+import { loadAllCounters } from '../format/event-projects.ts'
+import {
+  type ColumnEntry,
+  MODE_MIRROR,
+  ROLE_ELEMENTS,
+  ROLE_PROPERTY,
+  ROLE_REST,
+} from '../format/segment-format.ts'
+import { SegmentTables } from '../format/segment-tables.ts'
+import { VALUES_UUID } from '../format/segment-values.ts'
+import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
+
+/** How a text is written: in front of it stands its length, as RowBinary and Native of ClickHouse have it. */
+function writeLength(target: JsonBytes, bytes: number): void {
+  let rest = bytes
+  while (rest > 127) {
+    target.writeByte((rest & 127) | 128)
+    rest >>>= 7
+  }
+  target.writeByte(rest)
+}
+
+/** Writes a text with its length in front of it. */
+function writeSized(target: JsonBytes, text: string): void {
+  writeLength(target, Buffer.byteLength(text))
+  target.writeText(text)
+}
+
+/** The properties of the rows: those of row `i` are at `ends[i]` up to `ends[i + 1]`. */
+export interface TextRows {
+  /** Where the piece of each name begins in the arena, and of its JSON text; both with their lengths. */
+  readonly keys: Uint32Array
+  readonly texts: Uint32Array
+  readonly ends: Uint32Array
+  readonly arena: JsonBytes
+}
+
+/** One segment, open to be copied. Valid until the next segment is asked for. */
+export class SegmentTexts {
+  readonly view: SegmentView
+  readonly #textOf: (distinctId: number) => string
+  readonly #distinct = new Map<number, number>()
+
+  constructor(view: SegmentView, textOf: (distinctId: number) => string) {
+    this.view = view
+    this.#textOf = textOf
+  }
+
+  /** Where the piece of a distinct_id begins in `arena`: its text, with its length. */
+  distinctPiece(arena: JsonBytes, distinctId: number): number {
+    let piece = this.#distinct.get(distinctId)
+    if (piece === undefined) {
+      piece = arena.beginPiece()
+      writeSized(arena, this.#textOf(distinctId))
+      arena.endPiece(piece)
+      this.#distinct.set(distinctId, piece)
+    }
+    return piece
+  }
+
+  /** The names of events as pieces, by the number in `view.names.ids`. */
+  namePieces(arena: JsonBytes): readonly number[] {
+    return this.view.names.values.map((name) => sizedPiece(arena, String(name)))
+  }
+
+  /** The chains of elements by row; the rows that are missing have none. */
+  elementPieces(arena: JsonBytes): ReadonlyMap<number, number> {
+    const pieces = new Map<number, number>()
+    const entry = this.view.special(ROLE_ELEMENTS)
+    if (entry === undefined) return pieces
+    const { present, ids, values } = this.view.column(entry)
+    const known = values.map((value) => sizedPiece(arena, String(value)))
+    for (const [index, row] of present.entries()) pieces.set(row, known[ids[index] ?? 0] ?? 0)
+    return pieces
+  }
+
+  /** The properties of all rows. Throws `DamagedRecordError`. Cost: some 20 ns a value that a row has. */
+  properties(arena: JsonBytes): TextRows {
+    const { view } = this
+    const { rows } = view.summary
+    const columns = view.directory.columns
+      .filter(({ role }) => role === ROLE_PROPERTY)
+      .map((entry) => ({ entry, index: view.indexOf(entry) }))
+    const shared = sharedProperties(view)
+    const ends = new Uint32Array(rows + 1)
+    for (const { index } of columns) countRows(index.present, ends)
+    for (const { row } of shared) ends[row + 1] = (ends[row + 1] ?? 0) + 1
+    for (let row = 0; row < rows; row++) ends[row + 1] = (ends[row + 1] ?? 0) + (ends[row] ?? 0)
+    const next = ends.slice()
+    const found = {
+      ...{ arena, ends },
+      keys: new Uint32Array(ends[rows] ?? 0),
+      texts: new Uint32Array(ends[rows] ?? 0),
+    }
+    for (const { entry, index } of columns) this.#addColumn(found, entry, index, next)
+    for (const { row, key, value } of shared) {
+      const position = next[row] ?? 0
+      found.keys[position] = sizedPiece(arena, key)
+      found.texts[position] = sizedPiece(arena, JSON.stringify(value))
+      next[row] = position + 1
+    }
+    return found
+  }
+
+  #addColumn(found: TextRows, entry: ColumnEntry, index: ColumnIndex, next: Uint32Array): void {
+    const { arena, keys, texts } = found
+    const { view } = this
+    const key = sizedPiece(arena, entry.key)
+    const isMirror = entry.mode === MODE_MIRROR
+    const stored = isMirror ? null : view.storedValues(entry)
+    // A piece never begins at 0. Of a mirror the values are distinct_ids.
+    const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
+    const { present, ids } = index
+    for (let at = 0; at < present.length; at++) {
+      const row = present[at] ?? 0
+      let start: number
+      if (starts instanceof Map) {
+        const number = view.distinctIds[row] ?? 0
+        start = starts.get(number) ?? 0
+        if (start === 0) {
+          start = sizedPiece(arena, JSON.stringify(this.#textOf(number)))
+          starts.set(number, start)
+        }
+      } else {
+        const id = ids[at] ?? 0
+        start = starts[id] ?? 0
+        if (start === 0 && stored !== null) {
+          start = valuePiece(arena, entry, stored, id)
+          starts[id] = start
+        }
+      }
+      const position = next[row] ?? 0
+      keys[position] = key
+      texts[position] = start
+      next[row] = position + 1
+    }
+  }
+}
+
+function countRows(present: Uint16Array, ends: Uint32Array): void {
+  for (let index = 0; index < present.length; index++) {
+    const row = present[index] ?? 0
+    ends[row + 1] = (ends[row + 1] ?? 0) + 1
+  }
+}
+
+/** The properties that have no column of their own. */
+function sharedProperties(view: SegmentView) {
+  const entry = view.special(ROLE_REST)
+  if (entry === undefined) return []
+  const { present, ids, values } = view.column(entry)
+  return [...present].flatMap((row, index) => {
+    // The column of shared properties holds objects only.
+    const properties = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
+    return Object.entries(properties).map(([key, value]) => ({ row, key, value }))
+  })
+}
+
+function sizedPiece(arena: JsonBytes, text: string): number {
+  const piece = arena.beginPiece()
+  writeSized(arena, text)
+  arena.endPiece(piece)
+  return piece
+}
+
+function valuePiece(
+  arena: JsonBytes,
+  entry: ColumnEntry,
+  { bytes, places, numbers }: StoredValues,
+  id: number,
+): number {
+  const piece = arena.beginPiece()
+  if (places !== null) {
+    const start = places[id] ?? 0
+    // In front of the comma behind it, or the bracket.
+    const end = (places[id + 1] ?? 0) - 1
+    writeLength(arena, end - start)
+    arena.writeBytes(bytes, start, end)
+  } else if (numbers !== null) {
+    writeSized(arena, JSON.stringify(numbers[id] ?? 0))
+  } else {
+    const width = entry.width / 2
+    if (entry.encoding === VALUES_UUID) {
+      writeLength(arena, 38)
+      arena.writeUuid(bytes, id * width)
+    } else {
+      writeLength(arena, entry.width + 2)
+      arena.writeHex(bytes, id * width, width)
+    }
+  }
+  arena.endPiece(piece)
+  return piece
+}
+
+/** The segments of a store, for whoever copies them: reads only, beside the daemon's own threads. */
+export class StoredSegments {
+  readonly #environment: Environment<EventsTable>
+  readonly #tables: EventTables
+  readonly #segments: SegmentTables
+
+  constructor(dataDir: string) {
+    this.#environment = new Environment({
+      ...{ dataDir, name: EVENTS_ENVIRONMENT, tables: EVENTS_TABLES, isReadOnly: false },
+    })
+    this.#tables = this.#environment.tables
+    this.#segments = new SegmentTables(this.#tables)
+  }
+
+  /** The S of the newest event of each project, as of now. Throws `DamagedRecordError`. */
+  projects(): ReadonlyMap<number, number> {
+    this.#environment.refresh()
+    const counters = [...loadAllCounters(this.#tables.projects)]
+    return new Map(counters.map(([projectId, { rows }]) => [projectId, rows]))
+  }
+
+  /** The segment that holds S, as of the last call of `projects`. Throws `DamagedRecordError`. */
+  segmentOf(projectId: number, sequence: number): SegmentTexts {
+    const view = this.#segments.segmentOf(projectId, sequence)
+    return new SegmentTexts(view, (id) => loadDistinctText(this.#tables, projectId, id))
+  }
+
+  /** What an erasure means, also after it was carried out; null: there is none. Throws `DamagedRecordError`. */
+  erasure(projectId: number, number: number): ErasureTarget | null {
+    this.#environment.refresh()
+    return loadJob(this.#tables.deletion_jobs, projectId, number)
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * The door to ClickHouse: its HTTP interface, by Node's own client, which keeps connections. Whatever is sent may be
+ * sent again: inserts replace equal rows, orders to delete name what they mean.
+ */
+import type { WarehouseAddress } from '../config/warehouse-address.ts'
+import { ANSWER_BYTES_MAX, INSERT_MS_MAX, QUERY_MS_MAX } from './limits.ts'
+
+/** What ClickHouse did not do. Its message never holds the password. */
+export class WarehouseError extends Error {
+  override readonly name = 'WarehouseError'
+  /** It answered, and refused: trying again changes nothing by itself. */
+  readonly isRefusal: boolean
+
+  constructor(message: string, isRefusal: boolean, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.isRefusal = isRefusal
+  }
+}
+
+const EXPLANATION_CHARACTERS = 300
+
+/** Asks ClickHouse. */
+export class ClickHouse {
+  readonly #address: WarehouseAddress
+  readonly #stopping: AbortSignal | null
+
+  /** `stopping`: gives up whatever is on its way. */
+  constructor(address: WarehouseAddress, stopping: AbortSignal | null = null) {
+    this.#address = address
+    this.#stopping = stopping
+  }
+
+  /** Without user and password. */
+  get place(): string {
+    return `${this.#address.origin}/${this.#address.database}`
+  }
+
+  /**
+   * The whole answer to a statement, in memory of its own. `isAnywhere`: outside of the database, which may not be
+   * there. Throws `WarehouseError`.
+   */
+  ask(sql: string, { msMax = QUERY_MS_MAX, isAnywhere = false } = {}): Promise<Buffer> {
+    // The answer begins when it is complete: a failure in its middle would look like its end.
+    const query = { wait_end_of_query: '1', ...this.#databaseOf(isAnywhere) }
+    return this.#send(query, sql, msMax)
+  }
+
+  /** Inserts rows as `insert` says. Throws `WarehouseError`: whether they are there is then not known. */
+  async insert(insert: string, rows: Uint8Array): Promise<void> {
+    await this.#send({ query: insert, ...this.#databaseOf(false) }, rows, INSERT_MS_MAX)
+  }
+
+  #databaseOf(isAnywhere: boolean): Readonly<Record<string, string>> {
+    return isAnywhere ? {} : { database: this.#address.database }
+  }
+
+  async #send(
+    query: Readonly<Record<string, string>>,
+    body: string | Uint8Array,
+    msMax: number,
+  ): Promise<Buffer> {
+    try {
+      return await this.#sendOnce(query, body, msMax)
+    } catch (cause) {
+      if (cause instanceof WarehouseError) throw cause
+      // A connection that was kept may have been closed by the other side in the same moment.
+      if (isTimeout(cause)) throw this.#silent(cause, msMax)
+      return await this.#sendOnce(query, body, msMax).catch((again: unknown) => {
+        throw again instanceof WarehouseError ? again : this.#silent(again, msMax)
+      })
+    }
+  }
+
+  async #sendOnce(
+    query: Readonly<Record<string, string>>,
+    body: string | Uint8Array,
+    msMax: number,
+  ): Promise<Buffer> {
+    const { origin, authorization } = this.#address
+    const timeout = AbortSignal.timeout(msMax)
+    const stopping = this.#stopping
+    const response = await fetch(`${origin}/?${new URLSearchParams(query).toString()}`, {
+      method: 'POST',
+      ...(authorization === null ? {} : { headers: { authorization } }),
+      body,
+      signal: stopping === null ? timeout : AbortSignal.any([timeout, stopping]),
+    })
+    const answer = await bytesOf(response)
+    if (response.ok) return answer
+    const text = answer.toString('utf8', 0, EXPLANATION_CHARACTERS).replace(/\s+/g, ' ').trim()
+    throw new WarehouseError(`ClickHouse at ${this.place} refuses: ${text}`, true)
+  }
+
+  #silent(cause: unknown, msMax: number): WarehouseError {
+    const why = isTimeout(cause) ? `within ${msMax} ms` : reasonOf(cause)
+    return new WarehouseError(`ClickHouse at ${this.place} does not answer: ${why}`, false, cause)
+  }
+}
+
+async function bytesOf(response: Response): Promise<Buffer> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of response.body ?? []) {
+    // What a body gives.
+    const chunk = part as Uint8Array
+    bytes += chunk.length
+    if (bytes > ANSWER_BYTES_MAX) {
+      throw new WarehouseError(
+        `an answer of ClickHouse has more than ${ANSWER_BYTES_MAX} bytes`,
+        true,
+      )
+    }
+    parts.push(chunk)
+  }
+  const whole = Buffer.allocUnsafeSlow(bytes)
+  let end = 0
+  for (const part of parts) {
+    whole.set(part, end)
+    end += part.length
+  }
+  return whole
+}
+
+function isTimeout(cause: unknown): boolean {
+  return cause instanceof DOMException && cause.name === 'TimeoutError'
+}
+
+/** fetch says "fetch failed", and what happened is behind it. */
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause)
+  if (!(cause.cause instanceof Error)) return cause.message
+  const { code } = cause.cause as NodeJS.ErrnoException
+  return code ?? cause.cause.message
+}

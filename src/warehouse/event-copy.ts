@@ -1,0 +1,159 @@
+/** The daemon's side of the copy in ClickHouse: runs the thread that makes it, and says how it stands. */
+import { Worker } from 'node:worker_threads'
+import type { Clock } from '../base/clock.ts'
+import type { Logger } from '../base/log.ts'
+import type { MetricPage } from '../base/metrics.ts'
+import type { Settings } from '../config/settings.ts'
+import type { ErasedJob } from '../ports/warehouse.ts'
+import { RETRY_MS_MAX } from './limits.ts'
+import type { SinkNews, SinkOrder, SinkThreadData } from './sink.ts'
+import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.ts'
+
+const SINK_THREAD = new URL('./sink.js', import.meta.url)
+
+/** What it works with. */
+export interface EventCopyOptions extends SinkThreadData {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly page: MetricPage
+}
+
+/** Somebody waits until the copies of what a job means are erased. */
+interface Erasing {
+  readonly job: ErasedJob
+  readonly done: Promise<void>
+  readonly resolve: () => void
+}
+
+/** The copy that the settings of a daemon want; null: none. */
+export function openCopy(
+  { dataDir, warehouse: address, cluster }: Settings,
+  clock: Clock,
+  log: Logger,
+  page: MetricPage,
+): EventCopy | null {
+  return address === null
+    ? null
+    : new EventCopy({ dataDir, address, isAlone: cluster.length === 0, clock, log, page })
+}
+
+/** The copy of stored events in ClickHouse. */
+export class EventCopy {
+  readonly #options: EventCopyOptions
+  #thread: Worker | null = null
+  #ended: Promise<unknown> = Promise.resolve()
+  #restart: NodeJS.Timeout | undefined
+  #news: SinkNews | null = null
+  #trouble: string | null = null
+  #failures = 0
+  #isClosing = false
+  /** Erasures that are not carried out there. */
+  readonly #erasures = new Map<string, Erasing>()
+
+  constructor(options: EventCopyOptions) {
+    this.#options = options
+    addWarehouseMetrics(options.page, () => this.#figures)
+  }
+
+  /** Begins to copy, whether ClickHouse answers or not. */
+  start(): void {
+    const { dataDir, address, isAlone, log } = this.#options
+    const workerData: SinkThreadData = { dataDir, address, isAlone }
+    const thread = new Worker(SINK_THREAD, { workerData })
+    this.#thread = thread
+    for (const { job } of this.#erasures.values()) this.#order(job)
+    thread.on('message', (news: SinkNews) => this.#heard(news))
+    thread.on('error', (err) => {
+      log.error({ err }, 'the thread that fills the warehouse ended and is replaced')
+    })
+    this.#ended = new Promise((resolve) => {
+      thread.once('exit', () => {
+        resolve(null)
+        if (this.#isClosing) return
+        this.#hadTrouble('The thread that fills the warehouse has ended.')
+        this.#restart = setTimeout(() => this.start(), RETRY_MS_MAX)
+      })
+    })
+  }
+
+  /** Resolves when ClickHouse has nothing any more of what a job means, which the store has erased. */
+  readonly erase = (job: ErasedJob): Promise<void> => {
+    const name = `${job.projectId} ${job.number}`
+    let erasing = this.#erasures.get(name)
+    if (erasing === undefined) {
+      let resolve = (): void => undefined
+      const done = new Promise<void>((settle) => {
+        resolve = settle
+      })
+      erasing = { job, done, resolve }
+      this.#erasures.set(name, erasing)
+      this.#order(job)
+    }
+    return erasing.done
+  }
+
+  /** What somebody should know: sentences. */
+  get troubles(): readonly string[] {
+    const strangers = this.#news?.state.strangers ?? []
+    return [
+      ...(this.#trouble === null ? [] : [`Nothing is copied to the warehouse: ${this.#trouble}`]),
+      ...strangers.map(
+        (project) =>
+          `The warehouse has other events of project ${project} than this store: none are copied. See docs/WAREHOUSE.md.`,
+      ),
+    ]
+  }
+
+  /** Lets the thread close its store; what is on its way to ClickHouse is given up. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    clearTimeout(this.#restart)
+    this.#thread?.postMessage('stop' satisfies SinkOrder)
+    await this.#ended
+  }
+
+  #order(job: ErasedJob): void {
+    this.#thread?.postMessage(job satisfies SinkOrder)
+  }
+
+  #heard(news: SinkNews): void {
+    const { log } = this.#options
+    this.#news = news
+    if (news.erased !== null) {
+      const name = `${news.erased.projectId} ${news.erased.number}`
+      this.#erasures.get(name)?.resolve()
+      this.#erasures.delete(name)
+    }
+    if (news.trouble !== null) this.#hadTrouble(news.trouble)
+    else if (this.#trouble !== null) {
+      this.#trouble = null
+      log.info({ waiting: news.state.waitingEvents }, 'events are copied to the warehouse again')
+    }
+  }
+
+  #hadTrouble(trouble: string): void {
+    this.#failures++
+    if (this.#trouble === null && !this.#isClosing) {
+      this.#options.log.warn(
+        { trouble },
+        'nothing is copied to the warehouse, which is tried again',
+      )
+    }
+    this.#trouble = trouble
+  }
+
+  get #figures(): WarehouseFigures {
+    const state = this.#news?.state
+    const sinceMs = state?.waitingSinceMs ?? null
+    return {
+      isAway: this.#trouble !== null,
+      waitingEvents: state?.waitingEvents ?? 0,
+      waitingErasures: this.#erasures.size,
+      lagSeconds: sinceMs === null ? 0 : Math.max(0, this.#options.clock.now() - sinceMs) / 1000,
+      rows: state?.rows ?? 0,
+      bytes: state?.bytes ?? 0,
+      inserts: state?.inserts ?? 0,
+      failures: this.#failures,
+    }
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * Sends stored events to ClickHouse, in order of S for each project, each once in effect. Where to go on is said by
+ * ClickHouse: behind the largest S that it has. An insert that was cut short may have left some partitions of months
+ * without its rows, so that the last S before are sent again, as many as one insert may span; equal rows become one.
+ */
+
+import type { StoredSegments } from '../store/warehouse/read/segment-texts.ts'
+import type { ClickHouse } from './clickhouse.ts'
+import { BATCH_ROWS_MAX } from './limits.ts'
+import { RowEncoder } from './row-encoder.ts'
+import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './schema.ts'
+
+/** Rows by which a copy is recognised as that of this store. */
+const WITNESS_ROWS = 64
+const WITNESS_BYTES = 24
+
+/** What the sink works with. */
+export interface EventSinkOptions {
+  readonly clickhouse: ClickHouse
+  readonly database: string
+  readonly store: StoredSegments
+}
+
+/** How far the copy has come. */
+export interface SinkState {
+  /** Events that ClickHouse has not confirmed. */
+  readonly waitingEvents: number
+  /** When the oldest of them arrived, milliseconds; null: there is none. */
+  readonly waitingSinceMs: number | null
+  /** Since the start: rows, bytes and inserts that ClickHouse has confirmed. */
+  readonly rows: number
+  readonly bytes: number
+  readonly inserts: number
+  /** Projects whose events in ClickHouse are not those of this store: nothing is sent for them. */
+  readonly strangers: readonly number[]
+}
+
+/** Copies events; one for a store. */
+export class EventSink {
+  readonly #options: EventSinkOptions
+  readonly #encoder = new RowEncoder()
+  readonly #confirmed = new Map<number, number>()
+  readonly #strangers = new Set<number>()
+  #isOpen = false
+  #rows = 0
+  #bytes = 0
+  #inserts = 0
+
+  constructor(options: EventSinkOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Sends at most one insert; true when there is more to send at once. Throws `WarehouseError`, and what it sent may
+   * be there or not, and `DamagedRecordError`.
+   */
+  async step(): Promise<boolean> {
+    const { clickhouse, store, database } = this.#options
+    if (!this.#isOpen) await createSchema(clickhouse, database)
+    this.#isOpen = true
+    const reached = new Map<number, number>()
+    this.#encoder.reset()
+    for (const [projectId, last] of store.projects()) {
+      if (this.#encoder.isFull) break
+      if (!this.#confirmed.has(projectId)) await this.#open(projectId, last)
+      const confirmed = this.#confirmed.get(projectId)
+      if (confirmed === undefined || confirmed >= last) continue
+      reached.set(projectId, this.#gather(projectId, confirmed, last))
+    }
+    if (this.#encoder.rows > 0) await this.#send()
+    for (const [projectId, through] of reached) this.#confirmed.set(projectId, through)
+    return reached.size > 0 && this.state().waitingEvents > 0
+  }
+
+  /** As of now. Throws `DamagedRecordError`. */
+  state(): SinkState {
+    let waitingEvents = 0
+    let waitingSinceMs: number | null = null
+    for (const [projectId, last] of this.#options.store.projects()) {
+      const confirmed = this.#confirmed.get(projectId) ?? 0
+      if (this.#strangers.has(projectId) || confirmed >= last) continue
+      waitingEvents += last - confirmed
+      const { view } = this.#options.store.segmentOf(projectId, confirmed + 1)
+      const arrival = view.arrivals[confirmed + 1 - view.summary.firstSequence] ?? 0
+      waitingSinceMs = Math.min(waitingSinceMs ?? arrival, arrival)
+    }
+    const counts = { rows: this.#rows, bytes: this.#bytes, inserts: this.#inserts }
+    return { waitingEvents, waitingSinceMs, ...counts, strangers: [...this.#strangers] }
+  }
+
+  /** Adds what one insert may hold of a project; answers the S up to which it does. */
+  #gather(projectId: number, confirmed: number, last: number): number {
+    // Whoever goes on after a cut insert sends as many S again as this may span.
+    const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
+    let through = confirmed
+    while (through < end && !this.#encoder.isFull) {
+      const segment = this.#options.store.segmentOf(projectId, through + 1)
+      through = this.#encoder.add(segment, through, end)
+    }
+    return through
+  }
+
+  async #send(): Promise<void> {
+    const { rows, bytes } = this.#encoder
+    await this.#options.clickhouse.insert(INSERT_ROWS, this.#encoder.view())
+    this.#rows += rows
+    this.#bytes += bytes
+    this.#inserts++
+  }
+
+  /** Finds out where to go on with a project. */
+  async #open(projectId: number, last: number): Promise<void> {
+    if (this.#strangers.has(projectId)) return
+    const answer = await this.#options.clickhouse.ask(lastSequenceQuery(projectId))
+    const there = Number(answer.readBigUInt64LE())
+    if (there > last || !(await this.#isOurs(projectId, there))) this.#strangers.add(projectId)
+    else this.#confirmed.set(projectId, Math.max(0, there - BATCH_ROWS_MAX))
+  }
+
+  /** Whether the newest rows there are those of this store: another one may have written them, or this one later. */
+  async #isOurs(projectId: number, there: number): Promise<boolean> {
+    const after = Math.max(0, there - WITNESS_ROWS)
+    const answer = await this.#options.clickhouse.ask(uuidsQuery(projectId, after))
+    const stored = Buffer.alloc(16)
+    for (let at = 0; at < answer.length; at += WITNESS_BYTES) {
+      const sequence = Number(answer.readBigUInt64LE(at))
+      const { view } = this.#options.store.segmentOf(projectId, sequence)
+      const row = sequence - view.summary.firstSequence
+      if (view.distinctIds[row] === 0) continue
+      view.copyUuid(row, stored, 0)
+      const isSame =
+        answer.readBigUInt64LE(at + 8) === stored.readBigUInt64BE() &&
+        answer.readBigUInt64LE(at + 16) === stored.readBigUInt64BE(8)
+      if (!isSame) return false
+    }
+    return true
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Events of segments as rows for ClickHouse, in the format RowBinary: numbers little-endian, texts and arrays behind
+ * their lengths. Columns stand in the order of schema.ts.
+ */
+import { JsonBytes } from '../base/json-bytes.ts'
+import type { SegmentTexts, TextRows } from '../store/warehouse/read/segment-texts.ts'
+import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
+import { monthOf } from './schema.ts'
+
+const EMPTY = 0
+
+/** The rows of an insert. */
+export class RowEncoder {
+  readonly #target = new JsonBytes()
+  readonly #uuid = new Uint8Array(16)
+  /** Rows so far. */
+  rows = 0
+
+  /** Of these rows. */
+  get bytes(): number {
+    return this.#target.length
+  }
+
+  /** Whether one insert takes no more. */
+  get isFull(): boolean {
+    return this.rows >= BATCH_ROWS_MAX || this.bytes >= BATCH_BYTES_MAX
+  }
+
+  /** The rows so far, valid until `reset`. */
+  view(): Buffer {
+    return this.#target.bytes.subarray(0, this.#target.length)
+  }
+
+  /** Forgets them. */
+  reset(): void {
+    this.#target.length = 0
+    this.rows = 0
+  }
+
+  /**
+   * Adds the events of a segment behind S `after` up to `through`, until there are as many as one insert takes, and
+   * answers the S of the last that was looked at. Those that were erased are left out. Throws `DamagedRecordError`. Cost: some
+   * 4 us an event of 25 properties.
+   */
+  add(segment: SegmentTexts, after: number, through: number): number {
+    const { view } = segment
+    const { firstSequence, rows, projectId } = view.summary
+    const { distinctIds, timestamps, arrivals, names } = view
+    const arena = new JsonBytes()
+    const namePieces = segment.namePieces(arena)
+    const elements = segment.elementPieces(arena)
+    const properties = segment.properties(arena)
+    const first = Math.max(0, after - firstSequence + 1)
+    const end = Math.min(rows, through - firstSequence + 1)
+    for (let row = first; row < end; row++) {
+      const distinctId = distinctIds[row] ?? 0
+      if (distinctId === 0) continue
+      if (this.isFull) return firstSequence + row - 1
+      const timeMs = Math.trunc(timestamps[row] ?? 0)
+      const arrivedMs = Math.trunc(arrivals[row] ?? 0)
+      this.#writeNumber(projectId)
+      this.#writeLong(firstSequence + row)
+      this.#writeNumber(monthOf(timeMs, arrivedMs))
+      this.#writeNumber(distinctId)
+      this.#target.copyPiece(arena, segment.distinctPiece(arena, distinctId))
+      this.#writeLong(timeMs)
+      this.#writeLong(arrivedMs)
+      this.#target.writeByte(view.modeOf(row))
+      this.#target.copyPiece(arena, namePieces[names.ids[row] ?? 0] ?? 0)
+      view.copyUuid(row, this.#uuid, 0)
+      this.#writeUuid()
+      const chain = elements.get(row)
+      if (chain === undefined) this.#target.writeByte(EMPTY)
+      else this.#target.copyPiece(arena, chain)
+      this.#writeProperties(properties, row)
+      this.rows++
+    }
+    return firstSequence + end - 1
+  }
+
+  #writeProperties({ keys, texts, ends, arena }: TextRows, row: number): void {
+    const start = ends[row] ?? 0
+    const end = ends[row + 1] ?? 0
+    for (const pieces of [keys, texts]) {
+      this.#writeCount(end - start)
+      for (let index = start; index < end; index++)
+        this.#target.copyPiece(arena, pieces[index] ?? 0)
+    }
+  }
+
+  #writeCount(count: number): void {
+    let rest = count
+    for (; rest > 127; rest >>>= 7) this.#target.writeByte((rest & 127) | 128)
+    this.#target.writeByte(rest)
+  }
+
+  #writeNumber(value: number): void {
+    const to = this.#target.reserve(4)
+    this.#target.bytes.writeUInt32LE(value, to)
+    this.#target.length = to + 4
+  }
+
+  /** A whole number of 64 bits. */
+  #writeLong(value: number): void {
+    const to = this.#target.reserve(8)
+    const high = Math.floor(value / 2 ** 32)
+    this.#target.bytes.writeUInt32LE(value - high * 2 ** 32, to)
+    this.#target.bytes.writeInt32LE(high, to + 4)
+    this.#target.length = to + 8
+  }
+
+  /** Two numbers of 64 bits, each from its lowest byte. */
+  #writeUuid(): void {
+    const to = this.#target.reserve(16)
+    for (let index = 0; index < 8; index++) {
+      this.#target.bytes[to + index] = this.#uuid[7 - index] ?? 0
+      this.#target.bytes[to + 8 + index] = this.#uuid[15 - index] ?? 0
+    }
+    this.#target.length = to + 16
+  }
+}

@@ -1,0 +1,55 @@
+/** What a daemon with a warehouse tells at `/metrics`. */
+import type { MetricPage } from '../base/metrics.ts'
+
+/** Figures of the copy, now. */
+export interface WarehouseFigures {
+  readonly isAway: boolean
+  readonly waitingEvents: number
+  readonly waitingErasures: number
+  readonly lagSeconds: number
+  readonly rows: number
+  readonly bytes: number
+  readonly inserts: number
+  readonly failures: number
+}
+
+/** Adds the metrics of a warehouse to the page. */
+export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFigures): void {
+  const away = page.gauges('warehouse_away', 'Whether ClickHouse takes nothing.', []).with()
+  const waiting = page
+    .gauges('warehouse_waiting_events', 'Stored events that ClickHouse does not have.', [])
+    .with()
+  const erasures = page
+    .gauges('warehouse_waiting_erasures', 'Erasures that ClickHouse has not carried out.', [])
+    .with()
+  const lag = page
+    .gauges('warehouse_lag_seconds', 'How long ago the oldest of them arrived.', [])
+    .with()
+  const rows = page
+    .counters('warehouse_rows_total', 'Events that ClickHouse has taken; some come twice.', [])
+    .with()
+  const bytes = page
+    .counters('warehouse_bytes_total', 'Bytes of these events as they were sent.', [])
+    .with()
+  const inserts = page
+    .counters('warehouse_inserts_total', 'Inserts that ClickHouse has confirmed.', [])
+    .with()
+  const failures = page
+    .counters(
+      'warehouse_failures_total',
+      'Tries after which ClickHouse was left alone for a while.',
+      [],
+    )
+    .with()
+  page.onCollect(() => {
+    const now = figures()
+    away.value = now.isAway ? 1 : 0
+    waiting.value = now.waitingEvents
+    erasures.value = now.waitingErasures
+    lag.value = now.lagSeconds
+    rows.value = now.rows
+    bytes.value = now.bytes
+    inserts.value = now.inserts
+    failures.value = now.failures
+  })
+}
