@@ -5,14 +5,25 @@ import type { Logger } from '../base/log.ts'
 import type { MetricPage } from '../base/metrics.ts'
 import type { Settings } from '../config/settings.ts'
 import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
+import type { CatalogueCopy, ChangeLog } from '../ports/change-log.ts'
+import { SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
 import { outboxFolder, readProcessedPosition } from '../store/directory/data-dir.ts'
 import { LogReader } from '../store/log/event-log.ts'
 import { readOrigin } from '../store/open-store.ts'
 import { addMetrics, type ClusterFigures } from './cluster-metrics.ts'
+import { ControlState } from './control-state.ts'
 import { EdgeOutbox } from './edge-outbox.ts'
-import { NatsLog } from './nats.ts'
+import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 import { ReplicaFeed } from './replica-feed.ts'
+import { noteBrokers } from './shared-change.ts'
+import type { SharedStream } from './shared-log.ts'
+
+/** Who starts waits that long for changes of the catalogue that were made meanwhile, with or without brokers. */
+const CATCH_UP_MS = 1000
+const ANNOUNCE_MS = 250
+/** What did not change is told so often: whoever starts hears of it. */
+const ANNOUNCE_AGAIN_MS = 2000
 
 /** What a node works with. */
 export interface ClusterNodeOptions {
@@ -26,18 +37,26 @@ export interface ClusterNodeOptions {
   readonly append: (task: AppendTask) => Promise<AppendResult>
   /** A block of the shared log can be processed. */
   readonly onBlock: (number: number, bytes: number, events: number) => void
+  /** The catalogue of this machine. */
+  readonly catalogue: CatalogueCopy
+  /** It has changed. */
+  readonly onCatalogue: () => void
   /** The outbox may forget blocks up to that number. */
   readonly onStored: (through: number) => void
 }
 
 /** A node of a cluster. */
 export class ClusterNode {
-  readonly #shared: NatsLog
+  readonly #brokers: NatsBrokers
+  readonly #stream: SharedStream
   readonly #outbox: EdgeOutbox
   readonly #log: LogReader
   readonly #options: ClusterNodeOptions
   readonly #name: string
   #feed: ReplicaFeed | null = null
+  readonly #control: ControlState
+  #announcedAtMs = 0
+  readonly #timer: NodeJS.Timeout
 
   constructor(options: ClusterNodeOptions) {
     this.#options = options
@@ -45,14 +64,22 @@ export class ClusterNode {
     const folder = outboxFolder(settings.dataDir)
     const identity = new OutboxIdentity(folder)
     this.#name = identity.name
+    noteBrokers(settings.dataDir, settings.cluster)
     this.#log = new LogReader({ dataDir: folder })
-    this.#shared = new NatsLog(settings.cluster, logger)
+    this.#brokers = new NatsBrokers(settings.cluster, logger)
+    this.#stream = this.#brokers.stream(EVENT_STREAM)
     this.#outbox = new EdgeOutbox({
       ...{ append, identity, clock, logger, onStored },
-      ...{ log: this.#log, shared: this.#shared },
+      ...{ log: this.#log, shared: this.#stream, others: this.#brokers },
       isMajorityNeeded: settings.durability === 'replicated',
       copies: settings.clusterCopies,
     })
+    this.#control = new ControlState({
+      ...{ stream: this.#brokers.stream(CONTROL_STREAM), copy: options.catalogue, logger },
+      place: SHARED_CATALOGUE.place(settings.dataDir),
+      onChange: options.onCatalogue,
+    })
+    this.#timer = setInterval(() => this.#announce(), ANNOUNCE_MS)
     addMetrics(options.page, () => this.#figures)
   }
 
@@ -61,6 +88,7 @@ export class ClusterNode {
     const { settings, channel, logger, append, onBlock } = this.#options
     const { last } = await append({ blocks: [], trimThrough: 0 })
     this.#outbox.start(last)
+    await this.#control.caughtUp(CATCH_UP_MS)
     const { dataDir } = settings
     const origin = readOrigin(dataDir)
     const position = readProcessedPosition(dataDir)
@@ -70,7 +98,7 @@ export class ClusterNode {
       )
     }
     this.#feed = new ReplicaFeed({
-      ...{ shared: this.#shared, channel, name: this.#name, logger, onBlock },
+      ...{ shared: this.#stream, channel, logger, onBlock },
       ...{ origin, position },
     })
   }
@@ -78,6 +106,11 @@ export class ClusterNode {
   /** As `WorkerPool.append`. */
   append(task: AppendTask): Promise<AppendResult> {
     return this.#outbox.append(task)
+  }
+
+  /** Who orders changes of the catalogue. */
+  get changes(): ChangeLog {
+    return this.#control
   }
 
   /** Everything up to this block of the shared log is stored here. */
@@ -92,20 +125,34 @@ export class ClusterNode {
       aloneSinceMs === null
         ? []
         : [`No majority of brokers answers: ${unsentBlocks} blocks are on this disk alone.`]
-    const trouble = this.#feed?.trouble ?? null
-    return trouble === null ? alone : [...alone, trouble]
+    const troubles = [this.#feed?.trouble ?? null, this.#control.trouble]
+    return [...alone, ...troubles.filter((trouble) => trouble !== null)]
   }
 
   get #figures(): ClusterFigures {
     const { counts, aloneSinceMs, unsentBlocks } = this.#outbox
     const waiting = this.#feed?.waitingCount ?? 0
-    return { ...counts, isAlone: aloneSinceMs !== null, unsentBlocks, waiting }
+    const { counts: control, place } = this.#control
+    return {
+      ...{ ...counts, isAlone: aloneSinceMs !== null, unsentBlocks, waiting },
+      ...{ control, controlNumber: place?.number ?? 0 },
+    }
+  }
+
+  #announce(): void {
+    const now = performance.now()
+    const isNews = this.#feed?.takeNews() === true
+    if (!isNews && now - this.#announcedAtMs < ANNOUNCE_AGAIN_MS) return
+    this.#announcedAtMs = now
+    this.#brokers.announce({ replica: this.#name, places: this.#feed?.places ?? {} })
   }
 
   async close(): Promise<void> {
     this.#outbox.close()
     this.#feed?.close()
-    await this.#shared.close()
+    this.#control.close()
+    clearInterval(this.#timer)
+    await this.#brokers.close()
     await this.#log.close()
   }
 }
