@@ -1,4 +1,5 @@
 /** One node of a cluster: its edge, which accepts, and its copy, which follows. Loaded by those alone who have one. */
+import { hostname } from 'node:os'
 import type { Clock } from '../base/clock.ts'
 import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -13,6 +14,7 @@ import { readOrigin } from '../store/open-store.ts'
 import { addMetrics, type ClusterFigures } from './cluster-metrics.ts'
 import { ControlState } from './control-state.ts'
 import { EdgeOutbox } from './edge-outbox.ts'
+import { MESSAGE_HEADS_BYTES_MAX } from './limits.ts'
 import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 import { ReplicaFeed } from './replica-feed.ts'
@@ -125,8 +127,17 @@ export class ClusterNode {
       aloneSinceMs === null
         ? []
         : [`No majority of brokers answers: ${unsentBlocks} blocks are on this disk alone.`]
-    const troubles = [this.#feed?.trouble ?? null, this.#control.trouble]
+    const troubles = [this.#feed?.trouble ?? null, this.#control.trouble, this.#smallMessages()]
     return [...alone, ...troubles.filter((trouble) => trouble !== null)]
+  }
+
+  /** A body that no message can hold would stay in the outbox for ever, and all behind it. */
+  #smallMessages(): string | null {
+    const { bodyBytesMax } = this.#options.settings
+    const bytesMax = this.#brokers.messageBytesMax
+    if (bytesMax === null || bytesMax >= bodyBytesMax + MESSAGE_HEADS_BYTES_MAX) return null
+    const wanted = `set it to ${bodyBytesMax + MESSAGE_HEADS_BYTES_MAX} or more, or lower body_limit`
+    return `max_payload of the brokers is ${bytesMax} and a body may have ${bodyBytesMax} bytes: ${wanted}.`
   }
 
   get #figures(): ClusterFigures {
@@ -144,7 +155,13 @@ export class ClusterNode {
     const isNews = this.#feed?.takeNews() === true
     if (!isNews && now - this.#announcedAtMs < ANNOUNCE_AGAIN_MS) return
     this.#announcedAtMs = now
-    this.#brokers.announce({ replica: this.#name, places: this.#feed?.places ?? {} })
+    const feed = this.#feed
+    this.#brokers.announce({
+      ...{ replica: this.#name, host: hostname(), places: feed?.places ?? {} },
+      position: feed?.position ?? { incarnation: '', sequence: 0 },
+      ...{ waiting: feed?.waitingCount ?? 0, unsent: this.#outbox.unsentBlocks },
+      ...{ control: this.#control.place?.number ?? -1, troubles: this.troubles },
+    })
   }
 
   async close(): Promise<void> {

@@ -22,3 +22,7 @@ export const CONTROL_ALONE_MS_MAX = 1000
 export const CONTROL_MESSAGES_MAX = 1024
 /** How long a machine without a catalogue waits for the brokers, milliseconds. Beyond, it ends, and may be started again. */
 export const JOIN_MS_MAX = 60_000
+/** Bytes that a message may need besides one body: heads, and small requests of the same commit. */
+export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
+/** How long the machines of a cluster are listened to, milliseconds: each tells how it is every two seconds. */
+export const STATUS_LISTENED_MS = 3000

@@ -88,10 +88,19 @@ export class NatsBrokers implements Announcements {
 
   /** A stream; it is there until `close`. */
   stream(options: StreamOptions): SharedStream {
-    const copies = this.#servers.length < COPIES ? 1 : COPIES
-    const stream = new NatsStream(options, copies, () => this.#link, this.#log)
+    const stream = this.#open(options)
     this.#streams.push(stream)
     return stream
+  }
+
+  /** How a stream is; null: there is none, and none is made. Rejects without a majority of brokers. */
+  async look(options: StreamOptions): Promise<StreamState | null> {
+    return await this.#open(options).known()
+  }
+
+  #open(options: StreamOptions): NatsStream {
+    const copies = this.#servers.length < COPIES ? 1 : COPIES
+    return new NatsStream(options, copies, () => this.#link, this.#log)
   }
 
   /** Bytes that a message may have; null: no broker is connected. */
@@ -210,7 +219,16 @@ class NatsStream implements SharedStream {
   }
 
   async state(): Promise<StreamState> {
-    const { created, state, cluster } = await this.#info()
+    return this.#stateOf(await this.#info())
+  }
+
+  /** The same, and null when there is no such stream; it is not made. */
+  async known(): Promise<StreamState | null> {
+    const info = await this.#linkOf()?.manager.streams.info(this.#options.name)
+    return info === undefined ? null : this.#stateOf(info)
+  }
+
+  #stateOf({ created, state, cluster }: StreamInfo): StreamState {
     const { leader, replicas = [] } = cluster ?? {}
     const others = replicas.map(({ name, current, offline }) => ({
       ...{ name, isCurrent: current && offline !== true },

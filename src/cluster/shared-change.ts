@@ -21,6 +21,12 @@ export function noteBrokers(dataDir: string, servers: readonly string[]): void {
   if (readBrokers(dataDir) !== text) writeDurably(join(outboxFolder(dataDir), FILE), text)
 }
 
+/** The brokers that the daemon of a machine had last; none for one box. */
+export function notedBrokers(dataDir: string): readonly string[] {
+  // Written by `noteBrokers`.
+  return JSON.parse(readBrokers(dataDir) ?? '[]') as readonly string[]
+}
+
 /**
  * Runs `action`, which makes one change in stores that it opens, and makes it on all machines. Throws what it
  * throws, and `OperatorError` when no majority of the brokers answers.
@@ -28,8 +34,7 @@ export function noteBrokers(dataDir: string, servers: readonly string[]): void {
 export async function shareChange<T>(dataDir: string, action: () => T | Promise<T>): Promise<T> {
   const copy = SHARED_CATALOGUE.open(dataDir)
   const logger = createLogger({ level: 'silent', format: 'json' })
-  // Written by `noteBrokers`.
-  const servers = JSON.parse(readBrokers(dataDir) ?? '[]') as readonly string[]
+  const servers = notedBrokers(dataDir)
   const brokers = new NatsBrokers(servers, logger)
   const control = new ControlState({
     ...{ stream: brokers.stream(CONTROL_STREAM), copy, place: copy.place(), logger },

@@ -68,7 +68,19 @@ export interface StreamState {
 
 /** What a machine says about itself. */
 export interface NodeReport {
+  /** Its name as an edge and as a replica. */
   readonly replica: string
+  readonly host: string
+  /** Where it reads the stream of events; '' and 0 before it began. */
+  readonly position: StreamPosition
+  /** Messages that it has taken and not processed. */
+  readonly waiting: number
+  /** Blocks that it has accepted and the brokers do not have. */
+  readonly unsent: number
+  /** The newest change of the catalogue that it has made; -1: none. */
+  readonly control: number
+  /** As `/_health` tells them. */
+  readonly troubles: readonly string[]
   /** Of each edge, the place up to which everything is stored durably here. */
   readonly places: Readonly<Record<string, number>>
 }
