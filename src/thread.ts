@@ -25,8 +25,11 @@ const APPENDING: AppendWiring = {
 /** Opens the log that several machines share; null: this is one box. */
 async function sharedLog({ sharedLogChannel: channel }: ThreadSettings) {
   if (channel === undefined) return null
-  const { HandedLog } = await import('./cluster/handed-log.ts')
-  return () => new HandedLog(channel)
+  const [{ HandedLog }, { STREAM_AGE_MS_MAX }] = await Promise.all([
+    import('./cluster/handed-log.ts'),
+    import('./cluster/limits.ts'),
+  ])
+  return { open: () => new HandedLog(channel), secretsKeptMs: STREAM_AGE_MS_MAX }
 }
 
 async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
@@ -45,7 +48,7 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
         (error) => damage.report(error),
         {
           ...{ outbox, enrichment: openEnrichment(settings) },
-          ...(shared === null ? {} : { log: shared() }),
+          ...(shared === null ? {} : { log: shared.open(), secretsKeptMs: shared.secretsKeptMs }),
         },
       ),
     outbox: () => outbox,

@@ -5,6 +5,7 @@ import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { MetricPage } from '../base/metrics.ts'
 import type { Settings } from '../config/settings.ts'
+import { DailySalts } from '../engine/front/daily-salts.ts'
 import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { CatalogueCopy, ChangeLog } from '../ports/change-log.ts'
 import { SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
@@ -15,11 +16,12 @@ import { addMetrics, type ClusterFigures } from './cluster-metrics.ts'
 import { ControlState } from './control-state.ts'
 import { EdgeOutbox } from './edge-outbox.ts'
 import { MESSAGE_HEADS_BYTES_MAX } from './limits.ts'
-import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers } from './nats.ts'
+import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers, SALT_STREAM } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 import { ReplicaFeed } from './replica-feed.ts'
 import { noteBrokers } from './shared-change.ts'
 import type { SharedStream } from './shared-log.ts'
+import { SharedSalts } from './shared-salts.ts'
 
 /** Who starts waits that long for changes of the catalogue that were made meanwhile, with or without brokers. */
 const CATCH_UP_MS = 1000
@@ -57,6 +59,7 @@ export class ClusterNode {
   readonly #name: string
   #feed: ReplicaFeed | null = null
   readonly #control: ControlState
+  readonly #salts: SharedSalts
   #announcedAtMs = 0
   readonly #timer: NodeJS.Timeout
 
@@ -81,6 +84,10 @@ export class ClusterNode {
       place: SHARED_CATALOGUE.place(settings.dataDir),
       onChange: options.onCatalogue,
     })
+    this.#salts = new SharedSalts({
+      ...{ stream: this.#brokers.stream(SALT_STREAM), clock },
+      salts: new DailySalts(settings.dataDir),
+    })
     this.#timer = setInterval(() => this.#announce(), ANNOUNCE_MS)
     addMetrics(options.page, () => this.#figures)
   }
@@ -90,7 +97,9 @@ export class ClusterNode {
     const { settings, channel, logger, append, onBlock } = this.#options
     const { last } = await append({ blocks: [], trimThrough: 0 })
     this.#outbox.start(last)
-    await this.#control.caughtUp(CATCH_UP_MS)
+    await Promise.all([this.#control.caughtUp(CATCH_UP_MS), this.#salts.ready(CATCH_UP_MS)])
+    const tooSmall = this.#smallMessages()
+    if (tooSmall !== null) throw new OperatorError(tooSmall)
     const { dataDir } = settings
     const origin = readOrigin(dataDir)
     const position = readProcessedPosition(dataDir)
@@ -168,6 +177,7 @@ export class ClusterNode {
     this.#outbox.close()
     this.#feed?.close()
     this.#control.close()
+    this.#salts.close()
     clearInterval(this.#timer)
     await this.#brokers.close()
     await this.#log.close()

@@ -26,3 +26,5 @@ export const JOIN_MS_MAX = 60_000
 export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
 /** How long the machines of a cluster are listened to, milliseconds: each tells how it is every two seconds. */
 export const STATUS_LISTENED_MS = 3000
+/** How long before its events the secret of a day is made, and how long after them one may still come, milliseconds. */
+export const SALT_DAYS_MS = 6 * 86_400_000

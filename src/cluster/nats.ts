@@ -17,7 +17,7 @@ import {
 } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from '../base/log.ts'
-import { STREAM_AGE_MS_MAX } from './limits.ts'
+import { SALT_DAYS_MS, STREAM_AGE_MS_MAX } from './limits.ts'
 import {
   type Announcements,
   type NodeReport,
@@ -40,6 +40,13 @@ export const CONTROL_STREAM: StreamOptions = {
   subject: 'tenrec.control',
   what: 'changes of the catalogue',
   ageMsMax: 0,
+}
+/** The stream of the secrets of days: each is needed for as long as events that need it can be processed again. */
+export const SALT_STREAM: StreamOptions = {
+  name: 'TENREC_SALTS',
+  subject: 'tenrec.salts',
+  what: 'secrets of days',
+  ageMsMax: STREAM_AGE_MS_MAX + SALT_DAYS_MS,
 }
 const REPORTS = 'tenrec.reports'
 const COPIES = 3

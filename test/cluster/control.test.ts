@@ -3,6 +3,8 @@
  * time and whatever is killed, and a machine that comes new has all of it.
  */
 import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { catalogueLines } from '../fixtures/catalogue-lines.ts'
@@ -61,6 +63,12 @@ async function command(...args: readonly string[]): Promise<string> {
   return stdout
 }
 
+/** The secrets of days for visitors without cookies. */
+function secretsOf({ dataDir }: Node): readonly string[] {
+  const folder = join(dataDir, 'cookieless')
+  return readdirSync(folder).map((day) => `${day} ${readFileSync(join(folder, day), 'utf8')}`)
+}
+
 async function keysOf(node: Node): Promise<readonly string[]> {
   const { results } = JSON.parse(await node.text(`${FLAGS}?limit=1000`)) as {
     readonly results: readonly { readonly key: string }[]
@@ -101,6 +109,9 @@ t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) =>
   for (const node of [one, two]) {
     t.ok(await eventually(async () => (await names(node)).includes('Shop')), 'commands share, too')
   }
+  const secrets = secretsOf(one)
+  t.ok(secrets.length > 4, 'secrets of days that are open')
+  for (const node of [two, three]) t.strictSame(secretsOf(node), secrets, 'are the same')
   await three.stop()
   t.match(
     await command('project', 'create', '--name', 'Spare', '--data-dir', three.dataDir),
@@ -209,3 +220,10 @@ t.test(
     t.strictSame(await catalogueLines(three.dataDir), lines)
   },
 )
+
+t.test('a body that no message can hold', { skip: areBrokersMissing }, async (t) => {
+  const folder = t.testdir({})
+  const brokers = await Brokers.start(t, folder)
+  const node = new Node(t, folder, 'one', brokers.addresses, ['--body-limit', '32MiB'])
+  await t.rejects(node.start(), /max_payload of the brokers is 33554432/, 'is said at the start')
+})
