@@ -25,11 +25,8 @@ const APPENDING: AppendWiring = {
 /** Opens the log that several machines share; null: this is one box. */
 async function sharedLog({ sharedLogChannel: channel }: ThreadSettings) {
   if (channel === undefined) return null
-  const [{ HandedLog }, { STREAM_AGE_MS_MAX }] = await Promise.all([
-    import('./cluster/handed-log.ts'),
-    import('./cluster/limits.ts'),
-  ])
-  return { open: () => new HandedLog(channel), secretsKeptMs: STREAM_AGE_MS_MAX }
+  const { HandedLog } = await import('./cluster/handed-log.ts')
+  return { open: () => new HandedLog(channel), secretsKeptMs: HandedLog.repeatedMsMax }
 }
 
 async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
