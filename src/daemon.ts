@@ -24,7 +24,7 @@ import { RetentionSchedule } from './engine/front/retention-schedule.ts'
 import { collectGauges, type GaugeSources } from './engine/front/service-gauges.ts'
 import { ServiceMetrics } from './engine/front/service-metrics.ts'
 import { StatusReport } from './engine/front/service-status.ts'
-import { WorkerPool } from './engine/threads/pool.ts'
+import { catalogueOf, WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
 import type { ConsoleSessions } from './http/console/console-sessions.ts'
@@ -178,6 +178,7 @@ class RunningDaemon implements Daemon {
       threads: shared,
       ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
       onDeath: (death) => this.#died(death),
+      changes: () => this.#cluster?.changes ?? null,
     })
     this.#budget = new BodyBudget({
       bytesMax: bodyBudgetBytes(settings.inFlightBytesMax, settings.bodyBytesMax),
@@ -305,11 +306,8 @@ class RunningDaemon implements Daemon {
   #addRoutes(): void {
     const { settings, clock } = this.#parts
     const capture = captureRoutes({
-      clock,
-      pool: this.#pool,
-      groupCommit: this.#groupCommit,
+      ...{ clock, pool: this.#pool, groupCommit: this.#groupCommit, budget: this.#budget },
       directory: this.#limits.directory(this.#directory, true),
-      budget: this.#budget,
       bodyBytesMax: settings.bodyBytesMax,
       decodedBytesMax: settings.bodyBytesMax,
       isForwardedForTrusted: settings.isForwardedForTrusted,
@@ -392,7 +390,8 @@ class RunningDaemon implements Daemon {
     if (cluster === null) return null
     return new cluster.ClusterNode({
       ...{ settings, clock, logger: log, channel, page: this.#metrics.page },
-      append: (task) => this.#pool.append(task),
+      ...{ append: (task) => this.#pool.append(task), catalogue: catalogueOf(this.#pool) },
+      onCatalogue: () => this.#flags.snapshots.refresh(),
       onBlock: (...block) => this.#loop.committed(...block),
       onStored: (through) => this.#groupCommit.trim(through),
     })

@@ -26,7 +26,7 @@ const APPENDING: AppendWiring = {
 async function sharedLog({ sharedLogChannel: channel }: ThreadSettings) {
   if (channel === undefined) return null
   const { HandedLog } = await import('./cluster/handed-log.ts')
-  return () => new HandedLog(channel)
+  return { open: () => new HandedLog(channel), secretsKeptMs: HandedLog.repeatedMsMax }
 }
 
 async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
@@ -45,7 +45,7 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
         (error) => damage.report(error),
         {
           ...{ outbox, enrichment: openEnrichment(settings) },
-          ...(shared === null ? {} : { log: shared() }),
+          ...(shared === null ? {} : { log: shared.open(), secretsKeptMs: shared.secretsKeptMs }),
         },
       ),
     outbox: () => outbox,

@@ -29,6 +29,11 @@ export const REFUSALS = {
     'The events are on no majority of the brokers; send them again with the same uuids.',
     'cluster_alone',
   ),
+  control_not_replicated: busy(
+    5,
+    'No majority of the brokers has taken the change; look whether it was made before you make it again.',
+    'cluster_control_refused_total',
+  ),
   not_stored: busy(
     5,
     'The events could not be written to disk; send them again with the same uuids.',

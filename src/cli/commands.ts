@@ -10,6 +10,7 @@ type CommandFile = () => Promise<{ readonly COMMANDS: Commands }>
 const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, readonly CommandFile[]>([
   ['serve', [() => import('./commands/serve.ts')]],
   ['status', [() => import('./commands/status.ts')]],
+  ['cluster', [() => import('./commands/cluster.ts')]],
   ['init', [() => import('./commands/init.ts')]],
   ['login-link', [() => import('./commands/login-link.ts')]],
   ['project', [() => import('./commands/project.ts')]],

@@ -11,6 +11,10 @@ export interface ClusterFigures {
   readonly messageBytes: number
   /** Messages that were taken from the stream and are not processed. */
   readonly waiting: number
+  /** Changes of the catalogue by this node. */
+  readonly control: { readonly made: number; readonly again: number; readonly refused: number }
+  /** The newest change of the catalogue, by whomever. */
+  readonly controlNumber: number
 }
 
 /** Adds the metrics of a node to the page. */
@@ -31,8 +35,22 @@ export function addMetrics(page: MetricPage, figures: () => ClusterFigures): voi
   const bytes = page
     .counters('cluster_message_bytes_total', 'Bytes of these messages, compressed.', [])
     .with()
+  const counted = (name: string, help: string) => page.counters(name, help, []).with()
+  const made = counted('cluster_control_changes_total', 'Changes of the catalogue made here.')
+  const again = counted(
+    'cluster_control_conflicts_total',
+    'Changes decided again, because others were first.',
+  )
+  const refused = counted('cluster_control_refused_total', 'Changes that no majority has taken.')
+  const number = page
+    .gauges('cluster_control_number', 'The newest change of the catalogue, by whomever.', [])
+    .with()
   page.onCollect(() => {
     const now = figures()
+    made.value = now.control.made
+    again.value = now.control.again
+    refused.value = now.control.refused
+    number.value = now.controlNumber
     alone.value = now.isAlone ? 1 : 0
     unsent.value = now.unsentBlocks
     waiting.value = now.waiting

@@ -21,7 +21,7 @@ import {
   REPLICATION_MS_MAX,
 } from './limits.ts'
 import type { OutboxIdentity } from './outbox-identity.ts'
-import type { SharedLog, StoredPlaces } from './shared-log.ts'
+import type { Announcements, NodeReport, SharedStream } from './shared-log.ts'
 
 const AGAIN_MS = 50
 
@@ -31,7 +31,8 @@ export interface EdgeOutboxOptions {
   readonly append: (task: AppendTask) => Promise<AppendResult>
   /** Reads that log. */
   readonly log: LogReader
-  readonly shared: SharedLog
+  readonly shared: SharedStream
+  readonly others: Announcements
   readonly identity: OutboxIdentity
   readonly clock: Clock
   readonly logger: Logger
@@ -80,7 +81,7 @@ export class EdgeOutbox {
 
   constructor(options: EdgeOutboxOptions) {
     this.#options = options
-    options.shared.onStored((stored) => this.#noteStored(stored))
+    options.others.onReport((report) => this.#noteStored(report))
     options.shared.onIncarnation(() => this.#beginAnew())
   }
 
@@ -298,7 +299,7 @@ export class EdgeOutbox {
   }
 
   /** What enough copies have may be forgotten. */
-  #noteStored({ replica, places }: StoredPlaces): void {
+  #noteStored({ replica, places }: NodeReport): void {
     const { identity, copies, onStored } = this.#options
     const place = places[identity.name]
     if (place === undefined) return

@@ -5,6 +5,7 @@
 import { BroadcastChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { LogExtent, LogOrigin, LogReader } from '../ports/log.ts'
 import { readBlocks, readHead } from './block-message.ts'
+import { STREAM_AGE_MS_MAX } from './limits.ts'
 
 /** A message on its way to the processing thread. */
 export interface HandedMessage {
@@ -35,6 +36,8 @@ interface WaitingBlock {
 
 /** The reading end of a channel. */
 export class HandedLog implements LogReader {
+  /** Events that old may come again, milliseconds. */
+  static readonly repeatedMsMax = STREAM_AGE_MS_MAX
   readonly #channel: BroadcastChannel
   readonly #messages: HandedMessage[] = []
   /** Of the message that is read now, by number. */

@@ -14,3 +14,17 @@ export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
 export const OUTBOX_RUNS_MAX = 8000
 /** How long the stream keeps messages, milliseconds. A copy that is away for longer needs a newer backup. */
 export const STREAM_AGE_MS_MAX = 7 * 86_400_000
+/** How long a change of the catalogue may wait for a majority of brokers, milliseconds. Beyond: 503. */
+export const CONTROL_MS_MAX = 5000
+/** The same while none was there for the change before it. */
+export const CONTROL_ALONE_MS_MAX = 1000
+/** Messages of the stream of the catalogue. Beyond, the whole catalogue is added and what it stands for cut off. */
+export const CONTROL_MESSAGES_MAX = 1024
+/** How long a machine without a catalogue waits for the brokers, milliseconds. Beyond, it ends, and may be started again. */
+export const JOIN_MS_MAX = 60_000
+/** Bytes that a message may need besides one body: heads, and small requests of the same commit. */
+export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
+/** How long the machines of a cluster are listened to, milliseconds: each tells how it is every two seconds. */
+export const STATUS_LISTENED_MS = 3000
+/** How long before its events the secret of a day is made, and how long after them one may still come, milliseconds. */
+export const SALT_DAYS_MS = 6 * 86_400_000

@@ -1,6 +1,7 @@
 /**
- * The shared log on NATS JetStream: the only file that knows the client. One stream, as many copies as there are
- * brokers, three at most. It connects in the background and again and again: nobody waits for a broker to start.
+ * Shared streams on NATS JetStream: the only file that knows the client. Of each stream there are as many copies as
+ * there are brokers, three at most. It connects in the background and again and again: nobody waits for a broker to
+ * start.
  */
 import {
   type ConsumerMessages,
@@ -16,12 +17,38 @@ import {
 } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from '../base/log.ts'
-import { STREAM_AGE_MS_MAX } from './limits.ts'
-import type { SharedLog, StoredPlaces, StreamListener } from './shared-log.ts'
+import { SALT_DAYS_MS, STREAM_AGE_MS_MAX } from './limits.ts'
+import {
+  type Announcements,
+  type NodeReport,
+  OvertakenError,
+  type SharedStream,
+  type StreamListener,
+  type StreamState,
+} from './shared-log.ts'
 
-const STREAM = 'TENREC_EVENTS_0'
-const EVENTS = 'tenrec.events.0'
-const STORED = 'tenrec.stored.0'
+/** The stream of events. */
+export const EVENT_STREAM: StreamOptions = {
+  name: 'TENREC_EVENTS_0',
+  subject: 'tenrec.events.0',
+  what: 'events',
+  ageMsMax: STREAM_AGE_MS_MAX,
+}
+/** The stream of the catalogue. */
+export const CONTROL_STREAM: StreamOptions = {
+  name: 'TENREC_CONTROL',
+  subject: 'tenrec.control',
+  what: 'changes of the catalogue',
+  ageMsMax: 0,
+}
+/** The stream of the secrets of days: each is needed for as long as events that need it can be processed again. */
+export const SALT_STREAM: StreamOptions = {
+  name: 'TENREC_SALTS',
+  subject: 'tenrec.salts',
+  what: 'secrets of days',
+  ageMsMax: STREAM_AGE_MS_MAX + SALT_DAYS_MS,
+}
+const REPORTS = 'tenrec.reports'
 const COPIES = 3
 const AGAIN_MS = 250
 /** How often it is looked whether the stream is still the same one. */
@@ -41,25 +68,24 @@ interface Link {
   readonly manager: JetStreamManager
 }
 
-/** The shared log of a list of brokers, as `nats://host:port,...`. */
-export class NatsLog implements SharedLog {
+/** A stream that the brokers keep, and make when there is none. */
+export interface StreamOptions {
+  readonly name: string
+  readonly subject: string
+  /** For the log. */
+  readonly what: string
+  /** How long messages are kept, milliseconds; 0: until they are cut off. */
+  readonly ageMsMax: number
+}
+
+/** The brokers of a list of addresses such as `nats://host:port`. */
+export class NatsBrokers implements Announcements {
   readonly #servers: readonly string[]
   readonly #log: Logger
+  readonly #streams: NatsStream[] = []
+  readonly #reportListeners: ((report: NodeReport) => void)[] = []
   #link: Link | null = null
   #isClosed = false
-  /** Of followings: what an earlier one still gets does not count. */
-  #generation = 0
-  #incarnation = ''
-  #listener: StreamListener | null = null
-  #messages: ConsumerMessages | null = null
-  #following: Promise<void> = Promise.resolve()
-  /** Ends the following that is on its way. */
-  #breakOff: (() => void) | null = null
-  /** What was taken last, and since when nothing; while something is taken nothing is late. */
-  #taken = { sequence: 0, atMs: 0, isBusy: false }
-  readonly #incarnationListeners: (() => void)[] = []
-  readonly #storedListeners: ((stored: StoredPlaces) => void)[] = []
-  #timer: NodeJS.Timeout | undefined
 
   constructor(servers: readonly string[], log: Logger) {
     this.#servers = servers
@@ -67,44 +93,39 @@ export class NatsLog implements SharedLog {
     void this.#connect()
   }
 
-  get isConnected(): boolean {
-    return this.#link !== null && this.#incarnation !== ''
+  /** A stream; it is there until `close`. */
+  stream(options: StreamOptions): SharedStream {
+    const stream = this.#open(options)
+    this.#streams.push(stream)
+    return stream
   }
 
-  async publish(data: Uint8Array, id: string, timeoutMs: number): Promise<void> {
-    const link = this.#link
-    if (link === null || this.#incarnation === '') throw new Error('no broker is connected')
-    await link.streams.publish(EVENTS, data, { msgID: id, timeout: timeoutMs })
+  /** How a stream is; null: there is none, and none is made. Rejects without a majority of brokers. */
+  async look(options: StreamOptions): Promise<StreamState | null> {
+    return await this.#open(options).known()
   }
 
-  follow(listener: StreamListener): void {
-    this.#listener = listener
-    this.#following = this.#followOn(listener)
+  #open(options: StreamOptions): NatsStream {
+    const copies = this.#servers.length < COPIES ? 1 : COPIES
+    return new NatsStream(options, copies, () => this.#link, this.#log)
   }
 
-  onIncarnation(listener: () => void): void {
-    this.#incarnationListeners.push(listener)
+  /** Bytes that a message may have; null: no broker is connected. */
+  get messageBytesMax(): number | null {
+    return this.#link?.connection.info?.max_payload ?? null
   }
 
-  announce(stored: StoredPlaces): void {
-    this.#link?.connection.publish(STORED, JSON.stringify(stored))
+  announce(report: NodeReport): void {
+    this.#link?.connection.publish(REPORTS, JSON.stringify(report))
   }
 
-  onStored(listener: (stored: StoredPlaces) => void): void {
-    this.#storedListeners.push(listener)
-  }
-
-  /** The sequence of the newest message. Rejects without a majority of brokers. */
-  async newest(): Promise<number> {
-    if (this.#link === null) throw new Error('no broker is connected')
-    return (await this.#streamOf(this.#link)).state.last_seq
+  onReport(listener: (report: NodeReport) => void): void {
+    this.#reportListeners.push(listener)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    clearTimeout(this.#timer)
-    this.#breakOff?.()
-    await this.#following
+    for (const stream of this.#streams) await stream.close()
     // The client may wait for a broker that is gone.
     await Promise.race([this.#link?.connection.close(), sleep(CLOSE_MS)])
     this.#link = null
@@ -124,23 +145,124 @@ export class NatsLog implements SharedLog {
         if (this.#isClosed) return await connection.close()
         // The manager's first question may find no majority: none is asked here.
         const manager = await jetstreamManager(connection, { checkAPI: false })
+        this.#hearReports(connection)
         this.#link = { connection, manager, streams: jetstream(connection) }
-        this.#hearStored(connection)
         this.#log.info({ server: connection.getServer() }, 'connected to a broker')
-        return await this.#look()
+        for (const stream of this.#streams) void stream.look()
+        return
       } catch {
         await sleep(AGAIN_MS)
       }
     }
   }
 
+  #hearReports(connection: NatsConnection): void {
+    connection.subscribe(REPORTS, {
+      callback: (error, message) => {
+        if (error !== null) return
+        // Written by `announce`.
+        const report = message.json<NodeReport>()
+        for (const listener of this.#reportListeners) listener(report)
+      },
+    })
+  }
+}
+
+class NatsStream implements SharedStream {
+  readonly #options: StreamOptions
+  readonly #copies: number
+  readonly #linkOf: () => Link | null
+  readonly #log: Logger
+  #isClosed = false
+  /** Of followings: what an earlier one still gets does not count. */
+  #generation = 0
+  #incarnation = ''
+  #listener: StreamListener | null = null
+  #messages: ConsumerMessages | null = null
+  #following: Promise<void> = Promise.resolve()
+  /** Ends the following that is on its way. */
+  #breakOff: (() => void) | null = null
+  /** What was taken last, and since when nothing; while something is taken nothing is late. */
+  #taken = { sequence: 0, atMs: 0, isBusy: false }
+  readonly #incarnationListeners: (() => void)[] = []
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: StreamOptions, copies: number, linkOf: () => Link | null, log: Logger) {
+    this.#options = options
+    this.#copies = copies
+    this.#linkOf = linkOf
+    this.#log = log
+  }
+
+  get incarnation(): string {
+    return this.#incarnation
+  }
+
+  async publish(
+    data: Uint8Array,
+    id: string,
+    timeoutMs: number,
+    expected?: number,
+  ): Promise<number> {
+    const link = this.#linkOf()
+    if (link === null || this.#incarnation === '') throw new Error('no broker is connected')
+    const expect = expected === undefined ? {} : { expect: { lastSequence: expected } }
+    const options = { msgID: id, timeout: timeoutMs, ...expect }
+    try {
+      return (await link.streams.publish(this.#options.subject, data, options)).seq
+    } catch (cause) {
+      if (!/wrong last sequence/i.test(String(cause))) throw cause
+      throw new OvertakenError('another message was first', { cause })
+    }
+  }
+
+  follow(listener: StreamListener): void {
+    this.#listener = listener
+    this.#following = this.#followOn(listener)
+  }
+
+  onIncarnation(listener: () => void): void {
+    this.#incarnationListeners.push(listener)
+  }
+
+  async state(): Promise<StreamState> {
+    return this.#stateOf(await this.#info())
+  }
+
+  /** The same, and null when there is no such stream; it is not made. */
+  async known(): Promise<StreamState | null> {
+    const info = await this.#linkOf()?.manager.streams.info(this.#options.name)
+    return info === undefined ? null : this.#stateOf(info)
+  }
+
+  #stateOf({ created, state, cluster }: StreamInfo): StreamState {
+    const { leader, replicas = [] } = cluster ?? {}
+    const others = replicas.map(({ name, current, offline }) => ({
+      ...{ name, isCurrent: current && offline !== true },
+    }))
+    return {
+      ...{ incarnation: created, first: state.first_seq, last: state.last_seq, bytes: state.bytes },
+      oldestMs: state.messages === 0 ? null : Date.parse(state.first_ts),
+      brokers: leader === undefined ? others : [{ name: leader, isCurrent: true }, ...others],
+    }
+  }
+
+  async cut(before: number): Promise<void> {
+    await this.#linkOf()?.manager.streams.purge(this.#options.name, { seq: before })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#breakOff?.()
+    await this.#following
+  }
+
   /** Finds out which incarnation there is, makes the stream when there is none; again and again. */
-  async #look(): Promise<void> {
+  async look(): Promise<void> {
     let delayMs = LOOK_MS
     try {
-      const link = this.#link
-      if (link === null) return
-      const { created, state } = await this.#streamOf(link)
+      const { created, state } = await this.#info()
       const { sequence, atMs, isBusy } = this.#taken
       const isLate = !isBusy && performance.now() - atMs > STALLED_MS
       const isStalled = sequence < state.last_seq && isLate
@@ -153,23 +275,24 @@ export class NatsLog implements SharedLog {
       delayMs = AGAIN_MS
     }
     if (this.#isClosed) return
-    this.#timer = setTimeout(() => void this.#look(), delayMs)
+    this.#timer = setTimeout(() => void this.look(), delayMs)
   }
 
-  async #streamOf({ manager }: Link): Promise<StreamInfo> {
+  async #info(): Promise<StreamInfo> {
+    const link = this.#linkOf()
+    if (link === null) throw new Error('no broker is connected')
+    const { name, subject, what, ageMsMax } = this.#options
     try {
-      return await manager.streams.info(STREAM)
+      return await link.manager.streams.info(name)
     } catch (cause) {
       if (!/not found/i.test(String(cause))) throw cause
-      this.#log.warn('the brokers have no stream of events: it is made')
-      return await manager.streams.add({
-        name: STREAM,
-        subjects: [EVENTS],
+      this.#log.warn(`the brokers have no stream of ${what}: it is made`)
+      return await link.manager.streams.add({
+        ...{ name, subjects: [subject], num_replicas: this.#copies },
         storage: StorageType.File,
         retention: RetentionPolicy.Limits,
         discard: DiscardPolicy.Old,
-        num_replicas: this.#servers.length < COPIES ? 1 : COPIES,
-        max_age: STREAM_AGE_MS_MAX * NANOSECONDS,
+        max_age: ageMsMax * NANOSECONDS,
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })
     }
@@ -197,17 +320,17 @@ export class NatsLog implements SharedLog {
   }
 
   async #followOnce(listener: StreamListener): Promise<void> {
-    const link = this.#link
+    const link = this.#linkOf()
     const incarnation = this.#incarnation
     const generation = this.#generation
     if (link === null || incarnation === '') return
-    const { state } = await this.#streamOf(link)
+    const { state } = await this.#info()
     const position = listener.position()
     // Behind the end is a stream that has lost its newest messages: what comes is told by its places.
     const isKnown = position.incarnation === incarnation && position.sequence <= state.last_seq
     const after = isKnown ? position.sequence : 0
     this.#taken = { ...this.#taken, sequence: after }
-    const consumer = await link.streams.consumers.get(STREAM, {
+    const consumer = await link.streams.consumers.get(this.#options.name, {
       deliver_policy: DeliverPolicy.StartSequence,
       opt_start_seq: after + 1,
     })
@@ -225,17 +348,6 @@ export class NatsLog implements SharedLog {
       if (generation !== this.#generation) break
       this.#taken = { sequence, atMs: performance.now(), isBusy: false }
     }
-  }
-
-  #hearStored(connection: NatsConnection): void {
-    connection.subscribe(STORED, {
-      callback: (error, message) => {
-        if (error !== null) return
-        // Written by `announce`.
-        const stored = message.json<StoredPlaces>()
-        for (const listener of this.#storedListeners) listener(stored)
-      },
-    })
   }
 }
 

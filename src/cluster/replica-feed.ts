@@ -1,6 +1,6 @@
 /**
  * Follows the shared log for the copy in this process: takes message after message from the stream, leaves out
- * what is known, hands the rest to the processing thread, and tells everybody what is stored durably.
+ * what is known, hands the rest to the processing thread, and knows what is stored durably.
  */
 import { BroadcastChannel } from 'node:worker_threads'
 import type { Logger } from '../base/log.ts'
@@ -8,18 +8,12 @@ import type { LogOrigin } from '../ports/log.ts'
 import { numberOf, readHead } from './block-message.ts'
 import { BEGIN, type HandedMessage } from './handed-log.ts'
 import { FOLLOWED_BYTES_MAX } from './limits.ts'
-import type { SharedLog, StreamMessage, StreamPosition } from './shared-log.ts'
-
-const ANNOUNCE_MS = 250
-/** What did not change is told so often: whoever starts hears of it. */
-const ANNOUNCE_AGAIN_MS = 2000
+import type { SharedStream, StreamMessage, StreamPosition } from './shared-log.ts'
 
 /** What a feed works with. */
 export interface ReplicaFeedOptions {
-  readonly shared: SharedLog
+  readonly shared: SharedStream
   readonly channel: string
-  /** Of this copy, unique in the cluster. */
-  readonly name: string
   readonly logger: Logger
   /** What the store has. */
   readonly origin: LogOrigin | null
@@ -50,9 +44,7 @@ export class ReplicaFeed {
   readonly #stored: Map<string, number>
   #onRoom: (() => void) | null = null
   #trouble: string | null = null
-  #announcedAtMs = 0
   #isNews = true
-  readonly #timer: NodeJS.Timeout
 
   constructor(options: ReplicaFeedOptions) {
     this.#options = options
@@ -67,7 +59,6 @@ export class ReplicaFeed {
       if (data !== BEGIN) return
       for (const { message } of this.#waiting) this.#channel.postMessage(message)
     }
-    this.#timer = setInterval(() => this.#announce(), ANNOUNCE_MS)
     shared.follow({
       position: () => this.#read,
       take: (message, incarnation) => this.#take(message, incarnation),
@@ -82,6 +73,23 @@ export class ReplicaFeed {
   /** Messages that wait to be processed. */
   get waitingCount(): number {
     return this.#waiting.length
+  }
+
+  /** Of each edge, the place up to which everything is stored durably here. */
+  get places(): Readonly<Record<string, number>> {
+    return Object.fromEntries(this.#stored)
+  }
+
+  /** Where it reads the stream. */
+  get position(): StreamPosition {
+    return this.#read
+  }
+
+  /** Whether something was stored since it was asked last. */
+  takeNews(): boolean {
+    const isNews = this.#isNews
+    this.#isNews = false
+    return isNews
   }
 
   /** Everything up to this block is stored durably. */
@@ -102,7 +110,6 @@ export class ReplicaFeed {
   }
 
   close(): void {
-    clearInterval(this.#timer)
     this.#channel.close()
     this.#onRoom?.()
   }
@@ -145,14 +152,5 @@ export class ReplicaFeed {
       { edge, has, comes },
       'this copy lacks what the stream does not have any more: restore a newer backup of another one',
     )
-  }
-
-  #announce(): void {
-    const now = performance.now()
-    if (!this.#isNews && now - this.#announcedAtMs < ANNOUNCE_AGAIN_MS) return
-    this.#isNews = false
-    this.#announcedAtMs = now
-    const { shared, name: replica } = this.#options
-    shared.announce({ replica, places: Object.fromEntries(this.#stored) })
   }
 }

@@ -1,27 +1,21 @@
 /**
- * The log that several machines share: a stream of messages, kept by a majority of brokers. What is in it, and in
+ * What several machines share: streams of messages, kept by a majority of brokers. What is in a stream, and in
  * which order, is the same for everybody. It may be forgotten as a whole: then there is another incarnation of it,
- * and edges send again what their outboxes hold.
+ * and whoever has something sends it again.
  */
 
-/** A message in the stream. */
+/** A message in a stream. */
 export interface StreamMessage {
-  /** From 1, without a gap, within an incarnation. */
+  /** From 1, within an incarnation; without a gap but where the stream was cut. */
   readonly sequence: number
   readonly data: Buffer
 }
 
-/** A place in the stream. */
+/** A place in a stream. */
 export interface StreamPosition {
   /** '': none yet. */
   readonly incarnation: string
   readonly sequence: number
-}
-
-/** What a copy says about itself: of each edge, the place up to which everything is stored durably. */
-export interface StoredPlaces {
-  readonly replica: string
-  readonly places: Readonly<Record<string, number>>
 }
 
 /** Told of what comes. */
@@ -32,20 +26,67 @@ export interface StreamListener {
   take(message: StreamMessage, incarnation: string): Promise<void> | void
 }
 
-/** The shared log, as one process sees it. It is there from the start, with or without brokers. */
-export interface SharedLog {
-  readonly isConnected: boolean
+/** The message is not in the stream: another one has the place behind the one that was expected. */
+export class OvertakenError extends Error {}
+
+/** A stream, as one process sees it. It is there from the start, with or without brokers. */
+export interface SharedStream {
+  /** '' while it is not known. */
+  readonly incarnation: string
   /**
-   * Resolves when a majority of brokers has the message. A message with an `id` that came some moments before is
-   * not added again. Rejects after `timeoutMs`, or when there is no majority; the outcome is unknown then.
+   * Resolves with its sequence when a majority of brokers has the message. A message with an `id` that came some
+   * moments before is not added again. Rejects with `OvertakenError` when `expected` is not the newest sequence; and
+   * after `timeoutMs`, or when there is no majority: the outcome is unknown then.
    */
-  publish(data: Uint8Array, id: string, timeoutMs: number): Promise<void>
-  /** Follows the stream until `close`. */
+  publish(data: Uint8Array, id: string, timeoutMs: number, expected?: number): Promise<number>
+  /** Follows the stream until the end; once. */
   follow(listener: StreamListener): void
   /** Calls when there is another incarnation, and for the first one. */
   onIncarnation(listener: () => void): void
-  /** Tells everybody, at most once and without promise. */
-  announce(stored: StoredPlaces): void
-  onStored(listener: (stored: StoredPlaces) => void): void
-  close(): Promise<void>
+  /** How the stream is now. Rejects without a majority of brokers. */
+  state(): Promise<StreamState>
+  /** Lets the brokers forget the messages before that one. */
+  cut(before: number): Promise<void>
+}
+
+/** A stream, now. */
+export interface StreamState {
+  readonly incarnation: string
+  readonly first: number
+  /** The newest; 0 before there was one. */
+  readonly last: number
+  readonly bytes: number
+  /** When the oldest message came, milliseconds; null: there is none. */
+  readonly oldestMs: number | null
+  /** The brokers that keep it, the one that leads it first. */
+  readonly brokers: readonly {
+    readonly name: string
+    /** It has what the others have. */
+    readonly isCurrent: boolean
+  }[]
+}
+
+/** What a machine says about itself. */
+export interface NodeReport {
+  /** Its name as an edge and as a replica. */
+  readonly replica: string
+  readonly host: string
+  /** Where it reads the stream of events; '' and 0 before it began. */
+  readonly position: StreamPosition
+  /** Messages that it has taken and not processed. */
+  readonly waiting: number
+  /** Blocks that it has accepted and the brokers do not have. */
+  readonly unsent: number
+  /** The newest change of the catalogue that it has made; -1: none. */
+  readonly control: number
+  /** As `/_health` tells them. */
+  readonly troubles: readonly string[]
+  /** Of each edge, the place up to which everything is stored durably here. */
+  readonly places: Readonly<Record<string, number>>
+}
+
+/** What machines tell each other besides: at most once and without promise. */
+export interface Announcements {
+  announce(report: NodeReport): void
+  onReport(listener: (report: NodeReport) => void): void
 }

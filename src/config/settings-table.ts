@@ -186,7 +186,8 @@ const TABLE = {
     ),
     default: () => [],
     defaultText: 'none: one box',
-    sentence: 'NATS servers with JetStream by which several machines share one log.',
+    sentence:
+      'NATS servers with JetStream by which several machines share one log and one catalogue.',
   }),
   clusterCopies: setting({
     fileKey: 'cluster_copies',

@@ -1,7 +1,8 @@
 /**
  * The catalogue (organization, projects, keys, roles, flags, audit) as a sequence of write sets, so that several
  * copies can be the same. A write set is what one transaction of the store wrote: every key with its value. The
- * copies that take the same sets in the same order hold the same bytes.
+ * copies that take the same sets in the same order hold the same bytes. Whoever orders them knows neither tables
+ * nor keys: a set is bytes to them.
  */
 
 /** One write. */
@@ -15,26 +16,62 @@ export interface Write {
 /** What one transaction wrote, in order. */
 export type WriteSet = readonly Write[]
 
-/** Told of each write set that follows, in order, with its number. */
-export type ChangeListener = (number: number, changes: WriteSet) => void
-
-/** Ends a following. */
-export interface Following {
-  close(): void
+/** Where a copy stands. */
+export interface ChangePlace {
+  /** Of the sequence; '' before the first. It may be forgotten as a whole, and then there is another. */
+  readonly incarnation: string
+  /** In this incarnation; from 1, growing, with gaps. */
+  readonly sequence: number
+  /** Write sets that led to the copy, over all incarnations. */
+  readonly number: number
 }
 
-/** The sequence, as one copy sees it. */
+/** What a transaction has decided and not written. */
+export interface Proposal {
+  /** What it was decided by. */
+  readonly place: ChangePlace
+  /** A write set for all copies. */
+  readonly changes: Uint8Array
+  /** What it would write besides, on this machine alone. */
+  readonly local: Uint8Array
+}
+
+/** A write set that has its place. */
+export interface PlacedChanges {
+  readonly place: ChangePlace
+  readonly changes: Uint8Array
+  /** Of who proposed it. */
+  readonly local: Uint8Array | null
+}
+
+/** All that a copy holds, in write sets of bounded size. */
+export interface WholeCopy {
+  readonly place: ChangePlace
+  readonly parts: readonly Uint8Array[]
+}
+
+/** One copy. */
+export interface CatalogueCopy {
+  /** Takes a write set durably; one that it has is left out. Throws when a set before it is missing. */
+  apply(set: PlacedChanges): void | Promise<void>
+  /** Holds what the parts say, and nothing else, durably. */
+  replace(whole: WholeCopy): void | Promise<void>
+  /** The state of one moment. */
+  whole(): WholeCopy | Promise<WholeCopy>
+}
+
+/** Orders what copies propose. */
 export interface ChangeLog {
-  /** Number of the newest write set; 0 before the first. */
-  newest(): number
   /**
-   * Adds a write set durably and answers its number, or null when `expected` is not the newest: somebody else
-   * was first, so take their changes and decide again.
+   * Gives a proposal its place, and answers what was decided when this copy has applied it. Where others were
+   * first, `again` decides on what is there now. Rejects with what `again` does, and with the `ServiceError`
+   * `control_not_replicated`; the change may be made nevertheless then.
    */
-  commit(expected: number, changes: WriteSet): Promise<number | null>
-  /**
-   * Tells of every write set behind number `after`: those that are there at once, later ones when they come. Null
-   * when some of them are not kept any more: the copy has to be made anew.
-   */
-  follow(after: number, listener: ChangeListener): Following | null
+  commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T>
+}
+
+/** What a transaction answered, and what it would write; null: nothing that others must know. */
+export interface Decided<T> {
+  readonly result: T
+  readonly proposal: Proposal | null
 }

@@ -6,8 +6,8 @@
  * writes the keys to `credentials.json` for the operator. The store keeps only a hash of the
  * personal key, so the file is on the disk before the key is valid.
  */
-import { readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { readFileSync, rmSync } from 'node:fs'
+import { join as joinPath, resolve } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { publishDraft, writeDraft, writeDurably } from '../base/durable-file.ts'
 import { isObject } from '../base/json.ts'
@@ -44,6 +44,12 @@ export interface FilledDataDir {
 }
 
 /**
+ * In a cluster: finds out whether there is a catalogue already and takes it over, or calls `fill`, which tells
+ * whether it made one. Answers whether what it made is the one of the cluster.
+ */
+export type JoinCatalogue = (fill: () => boolean, path: string) => Promise<boolean>
+
+/**
  * Opens the data directory, and creates it and what belongs into it; a start that was cut short is
  * completed. Throws `OperatorError` when the directory is in use, damaged or on a network file
  * system, and `ServiceError` for preset keys that are no keys.
@@ -51,12 +57,23 @@ export interface FilledDataDir {
 export async function openFilled(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
+  join: JoinCatalogue = async (fill) => {
+    fill()
+    return true
+  },
 ): Promise<FilledDataDir> {
   const dataDir = await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed)
   try {
     const store = new ProjectStore(dataDir.path, clock)
     try {
-      return { dataDir, first: fill(store, dataDir.path, settings) }
+      let first: FirstStart | null = null
+      const isKept = await join(() => {
+        first = fill(store, dataDir.path, settings)
+        return first !== null
+      }, dataDir.path)
+      if (isKept || first === null) return { dataDir, first }
+      rmSync(joinPath(dataDir.path, CREDENTIALS_NAME), { force: true })
+      return { dataDir, first: null }
     } finally {
       await store.close()
     }
@@ -88,7 +105,7 @@ export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
 }
 
 function fill(store: ProjectStore, path: string, settings: Settings): FirstStart | null {
-  const credentialsPath = join(path, CREDENTIALS_NAME)
+  const credentialsPath = joinPath(path, CREDENTIALS_NAME)
   if (store.organization() !== null) {
     publishDraft(credentialsPath)
     return null
@@ -112,7 +129,7 @@ export function readCredentials(
 ): { readonly baseUrl: string; readonly personalKey: string } | null {
   let content: unknown
   try {
-    content = JSON.parse(readFileSync(join(dataDir, CREDENTIALS_NAME), 'utf8'))
+    content = JSON.parse(readFileSync(joinPath(dataDir, CREDENTIALS_NAME), 'utf8'))
   } catch {
     return null
   }

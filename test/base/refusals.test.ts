@@ -54,7 +54,8 @@ t.test('every reason is used, and nobody answers 503 or 429 past the table', asy
 t.test('the metrics that it names are exposed', async (t) => {
   const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
   const counts = { unsentBlocks: 0, alone: 0, messages: 0, messageBytes: 0, waiting: 0 }
-  addMetrics(page, () => ({ ...counts, isAlone: false }))
+  const control = { made: 0, again: 0, refused: 0 }
+  addMetrics(page, () => ({ ...counts, isAlone: false, control, controlNumber: 0 }))
   const text = page.render()
   for (const [reason, { metric }] of REASONS) {
     if (metric !== null) t.match(text, `# HELP ${metric} `, reason)

@@ -2,6 +2,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { addMetrics } from '../../src/cluster/cluster-metrics.ts'
+import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { BusyTime } from '../../src/engine/threads/busy-time.ts'
 import { closeConnections, postJson, send } from '../fixtures/exact-client.ts'
 import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
@@ -18,7 +21,19 @@ const NO_PROMTOOL =
     ? false
     : 'promtool is not installed (apt-get install prometheus)'
 /** Words of the query language, and labels, in expressions. */
-const NO_METRICS = /^(?:sum|by|on|rate|changes|increase|predict_linear|histogram_quantile)$/
+const NO_METRICS =
+  /^(?:sum|max|group_right|by|on|rate|changes|increase|predict_linear|histogram_quantile)$/
+
+/** What machines of a cluster show besides. */
+const CLUSTER = clusterPage()
+
+function clusterPage(): string {
+  const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
+  const counts = { unsentBlocks: 0, alone: 0, messages: 0, messageBytes: 0, waiting: 0 }
+  const control = { made: 0, again: 0, refused: 0 }
+  addMetrics(page, () => ({ ...counts, isAlone: false, control, controlNumber: 0 }))
+  return page.render()
+}
 
 /** Expressions of the dashboard. */
 function panelExpressions(): readonly string[] {
@@ -72,7 +87,10 @@ t.test('a daemon that has worked shows every family, well-formed for promtool', 
     const used = [...panelExpressions(), ...alertExpressions()].flatMap(metricsIn)
     t.ok(used.length > 40)
     const known = (name: string): boolean =>
-      name === 'up' || families.has(name) || families.has(name.replace(/_bucket$/, ''))
+      name === 'up' ||
+      CLUSTER.includes(`# TYPE ${name} `) ||
+      families.has(name) ||
+      families.has(name.replace(/_bucket$/, ''))
     t.same(
       used.filter((name) => !known(name)),
       [],

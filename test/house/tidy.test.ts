@@ -22,7 +22,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'cluster'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
   'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'warehouse'],
-  cli: ['base', 'rules', 'config', 'store', 'engine', 'http', 'daemon.ts'],
+  cli: ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'daemon.ts'],
   'main.ts': ['base', 'http', 'cli'],
   // A program of its own, for browsers.
   console: [],

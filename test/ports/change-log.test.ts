@@ -1,59 +1,133 @@
-/** The change log of one box: held to src/ports/change-log.ts, and copies that take its sets are the same. */
-import t from 'tap'
-import type { WriteSet } from '../../src/ports/change-log.ts'
-import { CatalogueChanges } from '../../src/store/catalog/change-log.ts'
+/** Copies of the catalogue: held to src/ports/change-log.ts, and those that take the same sets are the same. */
+import t, { type Test } from 'tap'
+import type { Proposal } from '../../src/ports/change-log.ts'
+import type { AuditEntry } from '../../src/rules/access/audit-entry.ts'
+import {
+  proposeWrites,
+  StoredCatalogue,
+  takeProposal,
+} from '../../src/store/catalog/catalogue-copy.ts'
 import { FlagStore } from '../../src/store/catalog/flag-store.ts'
-import { ProjectStore } from '../../src/store/catalog/project-store.ts'
-import { Environment } from '../../src/store/lmdb/environment.ts'
-import { changeLogContract, KEPT } from './change-log-contract.ts'
+import { OrganizationStore } from '../../src/store/catalog/organization-store.ts'
+import { catalogueLines } from '../fixtures/catalogue-lines.ts'
 
-function openLog(t: { teardown(action: () => Promise<void>): void }, dataDir: string) {
-  const log = new CatalogueChanges(dataDir, KEPT)
-  t.teardown(() => log.close())
-  return log
+const ENTRY: AuditEntry = {
+  atMs: 1,
+  source: 'command_line',
+  ...{ userId: null, keyId: null, account: 'ann', address: '', projectId: null },
+  ...{ method: '', route: 'tenrec test', objectId: null, status: 0 },
 }
 
-changeLogContract(t, 'embedded', (t) => openLog(t, t.testdir()))
-
-/** Everything in an environment. */
-async function contentOf(dataDir: string): Promise<readonly string[]> {
-  const environment = new Environment({ dataDir, name: 'flags', tables: [] })
-  const lines = environment
-    .openAll()
-    .flatMap((table) =>
-      [...environment.table(table).getRange({})].map(
-        ({ key, value }) => `${table} ${Buffer.from(key).toString('hex')} ${value.toString('hex')}`,
-      ),
-    )
-  await environment.close()
-  return lines
+interface Copies {
+  readonly dirs: Readonly<Record<'first' | 'second' | 'third', string>>
+  readonly first: StoredCatalogue
+  readonly second: StoredCatalogue
 }
 
-t.test('copies that take the write sets of stores hold the same bytes', async (t) => {
-  const dirs = t.testdir({ first: {}, second: {}, third: {} })
-  const first = openLog(t, `${dirs}/first`)
-  const sets: WriteSet[] = []
-  first.follow(0, (_, changes) => sets.push(changes))
-  const projects = new ProjectStore(`${dirs}/first`)
-  projects.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
-  for (const name of ['one', 'two']) projects.createProject({ name })
-  projects.setProject(2, { name: 'renamed' })
-  const flags = new FlagStore(`${dirs}/first`)
+/** Two copies that began with the same whole catalogue, and a folder for a third. */
+async function startCopies(t: Test): Promise<Copies> {
+  const folder = t.testdir({ first: {}, second: {}, third: {} })
+  const dirs = {
+    first: `${folder}/first`,
+    second: `${folder}/second`,
+    third: `${folder}/third`,
+  }
+  const stores = new OrganizationStore(dirs.first)
+  stores.projects.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
+  await stores.close()
+  const first = new StoredCatalogue(dirs.first)
+  const second = new StoredCatalogue(dirs.second)
+  t.teardown(async () => {
+    await first.close()
+    await second.close()
+  })
+  const { parts } = first.whole()
+  const place = { incarnation: 'a', sequence: 3, number: 0 }
+  first.replace({ place, parts })
+  second.replace({ place, parts })
+  return { dirs, first, second }
+}
+
+function proposalOf(t: Test, action: () => void): Proposal {
+  action()
+  const proposal = takeProposal()
+  if (proposal === null) throw new Error('nothing was proposed')
+  t.equal(takeProposal(), null, 'it is answered once')
+  return proposal
+}
+
+t.test('what stores write is proposed, and the same on all copies that take it', async (t) => {
+  const { dirs, first, second } = await startCopies(t)
+  const before = await catalogueLines(dirs.first)
+  t.teardown(proposeWrites(dirs.first))
+  const { projects, console, audit, close } = bound(new OrganizationStore(dirs.first))
+  const flags = new FlagStore(dirs.first)
   const actor = { userId: 1, firstName: 'Ann', email: 'ann@x.example' }
   const context = { projectId: 1, actor, nowMs: 1.7e12, cohort: () => null }
-  const { id } = flags.create(context, { key: 'beta' })
-  flags.update(context, id, { active: false }, false)
-  t.throws(() => flags.create(context, { key: 'beta' }), 'a refused change')
-  await projects.close()
-  await flags.close()
-  await first.close()
-  t.ok(sets.length >= 5, `${sets.length} transactions`)
-  const content = await contentOf(`${dirs}/first`)
-  for (const name of ['second', 'third']) {
-    const copy = new CatalogueChanges(`${dirs}/${name}`)
-    for (const changes of sets) t.ok(await copy.commit(copy.newest(), changes))
-    t.equal(copy.newest(), sets.length)
-    await copy.close()
-    t.strictSame(await contentOf(`${dirs}/${name}`), content, name)
+  const actions = [
+    () => projects.createProject({ name: 'one' }),
+    () => projects.setProject(2, { name: 'renamed' }),
+    () => flags.create(context, { key: 'beta' }),
+    () => flags.update(context, 1, { active: false }, false),
+    () => audit.append([ENTRY]),
+  ]
+  for (const [index, action] of actions.entries()) {
+    const { place, changes, local } = proposalOf(t, action)
+    t.equal(place.number, index)
+    const shared = await catalogueLines(dirs.first)
+    if (index === 0) t.strictSame(shared, before, 'nothing is written before it has its place')
+    const next = { incarnation: 'a', sequence: 10 + 2 * index, number: index + 1 }
+    first.apply({ place: next, changes, local })
+    second.apply({ place: next, changes, local: null })
+    second.apply({ place: next, changes, local: null })
   }
+  t.throws(() => flags.create(context, { key: 'beta' }), 'a refused change')
+  t.equal(takeProposal(), null)
+  const code = console.createCode(1)
+  t.equal(takeProposal(), null, 'what is local is written')
+  t.type(code, 'string')
+  t.throws(
+    () => second.apply({ place: { incarnation: 'a', sequence: 99, number: 99 }, ...NOTHING }),
+    /does not follow/,
+  )
+  await close()
+  await flags.close()
+  const lines = await catalogueLines(dirs.first)
+  t.ok(lines.length > before.length)
+  t.strictSame(await catalogueLines(dirs.second), lines)
+  const third = new StoredCatalogue(dirs.third)
+  third.replace(first.whole())
+  t.strictSame(third.place(), first.place())
+  await third.close()
+  t.strictSame(await catalogueLines(dirs.third), lines, 'a copy of the whole')
 })
+
+t.test('a catalogue of another organization is not replaced', async (t) => {
+  const { dirs, first } = await startCopies(t)
+  const store = new OrganizationStore(dirs.third)
+  store.projects.bootstrap({ projectKey: 'phc_b', personalKey: 'phx_b' })
+  await store.close()
+  const before = await catalogueLines(dirs.third)
+  const third = new StoredCatalogue(dirs.third)
+  t.throws(() => third.replace(first.whole()), /another organization/)
+  t.strictSame(await catalogueLines(dirs.third), before, 'nothing is lost')
+  third.isNew = true
+  third.replace(first.whole())
+  await third.close()
+  t.strictSame(await catalogueLines(dirs.third), await catalogueLines(dirs.first))
+})
+
+t.test('a machine that has not joined proposes nothing', async (t) => {
+  const dataDir = t.testdir()
+  t.teardown(proposeWrites(dataDir))
+  const store = new OrganizationStore(dataDir)
+  t.throws(() => store.audit.append([ENTRY]), { code: 'server_error' })
+  await store.close()
+})
+
+const NOTHING = { changes: new Uint8Array([0x90]), local: null }
+
+function bound(store: OrganizationStore) {
+  const { projects, console, audit } = store
+  return { projects, console, audit, close: () => store.close() }
+}

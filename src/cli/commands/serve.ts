@@ -1,9 +1,10 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
+import { createLogger } from '../../base/log.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import { correctBaseUrl, openFilled } from '../../store/open-store.ts'
+import { correctBaseUrl, type JoinCatalogue, openFilled } from '../../store/open-store.ts'
 import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 import { loginLink } from '../lib/login-link.ts'
@@ -23,7 +24,7 @@ export const COMMANDS: Commands = [
 
 async function serve(settings: Settings, io: CommandIo): Promise<number> {
   const stop = watchSignals(io)
-  const filled = await openFilled(settings, io.clock)
+  const filled = await openFilled(settings, io.clock, await joining(settings))
   let { first } = filled
   const code = first !== null && settings.isConsoleOn ? await ownersCode(settings, io) : null
   // Loaded late, so that no other command loads the HTTP server.
@@ -46,6 +47,15 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
   await daemon.stop()
   stop.forget()
   return 0
+}
+
+/** In a cluster: how a data directory gets the catalogue. */
+async function joining(settings: Settings): Promise<JoinCatalogue | undefined> {
+  if (settings.cluster.length === 0) return undefined
+  const { joinCatalogue } = await import('../../cluster/join-catalogue.ts')
+  const { logLevel: level, logFormat: format, cluster: servers } = settings
+  const logger = createLogger({ level, format })
+  return (fill, dataDir) => joinCatalogue({ dataDir, servers, logger, fill })
 }
 
 /** A code with which the owner logs into the console. The store must be this process's. */

@@ -9,6 +9,7 @@ import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { type CommandInput, type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { addressOf } from '../lib/daemon-client.ts'
 import { print, printable } from '../lib/output.ts'
+import { checkCluster } from './doctor-cluster.ts'
 import { checkGeoIp, checkSettings } from './doctor-configuration.ts'
 import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
@@ -50,6 +51,9 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   const pid = known === null ? null : await examineDataDir(io, known, findings)
   await findings.add('limits', () => checkLimits(pid))
   await findings.add('memory_limit', () => checkMemory(pid, known))
+  if (known !== null && known.cluster.length > 0) {
+    await findings.add('cluster', () => checkCluster(known, io.clock.now()))
+  }
   await findings.add('daemon', () => {
     const url = input.text('base-url')
     if (url === undefined) {

@@ -8,7 +8,7 @@ import { requireFreeDisk } from '../../base/disk-space.ts'
 import { OperatorError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Project } from '../../rules/access/organization.ts'
-import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
+import { type OrganizationStore, SHARED_CATALOGUE } from '../../store/catalog/organization-store.ts'
 import type { PartName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'
 import { OBJECT_ID_CHARACTERS_MAX } from '../limits.ts'
@@ -27,8 +27,11 @@ export function withStore<T>(
 ): Promise<T> {
   const { clock } = input.io
   return openStore({ dataDir: input.dataDir, environments, isWriting, clock }, async (store) => {
-    if (isWriting) await requireFreeDisk(store.path)
-    return action(store)
+    if (!isWriting) return await action(store)
+    await requireFreeDisk(store.path)
+    if (SHARED_CATALOGUE.place(store.path) === null) return await action(store)
+    const { shareChange } = await import('../../cluster/shared-change.ts')
+    return await shareChange(store.path, () => action(store))
   })
 }
 
@@ -70,9 +73,11 @@ export function changeOrganization<T>(
 export function noteInStore(input: CommandInput, objectId: string | null): Promise<void> {
   const { dataDir, io } = input
   const request = { dataDir, environments: ['flags'], isWriting: true, clock: io.clock } as const
-  return openStore(request, ({ organization }) =>
-    organization.audit.append([{ ...commandEntry(input, null), objectId }]),
-  )
+  return openStore(request, ({ organization, path }) => {
+    // The catalogue of a cluster is not this command's: it is there without the store, too.
+    if (SHARED_CATALOGUE.place(path) !== null) return
+    organization.audit.append([{ ...commandEntry(input, null), objectId }])
+  })
 }
 
 /** The entry of a command that has changed something; `projectId` where it is about one project. */

@@ -26,10 +26,13 @@ const FORGET_EVERY_MS = 600_000
 /** The salts of a data directory. Several threads may have one each: the first to need a day makes it. */
 export class DailySalts {
   readonly #folder: string
+  readonly #keptMs: number
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  constructor(dataDir: string) {
+  /** `keptMs`: salts are kept for that much longer than their days are open. */
+  constructor(dataDir: string, keptMs = 0) {
+    this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)
   }
 
@@ -48,14 +51,26 @@ export class DailySalts {
     return salt
   }
 
+  /** The salt of a day if there is one. */
+  find(day: string): Uint8Array | null {
+    return this.#known.get(day) ?? this.#read(day)
+  }
+
+  /** Makes a salt from elsewhere that of a day, unless it has one. Throws what the file system throws. */
+  adopt(day: string, salt: Uint8Array): void {
+    if (!DAY.test(day)) throw new RangeError(`${JSON.stringify(day)} is no day`)
+    if (this.#read(day) === null) this.#make(day, salt)
+  }
+
   /** Removes the salts of days that are over, every ten minutes at most. Nothing can make them again. */
   forget(nowMs: number): void {
     if (nowMs < this.#forgetAtMs && nowMs > this.#forgetAtMs - FORGET_EVERY_MS) return
     this.#forgetAtMs = nowMs + FORGET_EVERY_MS
-    for (const day of this.#known.keys()) if (!isDayOpen(day, nowMs)) this.#known.delete(day)
+    const throughMs = nowMs - this.#keptMs
+    for (const day of this.#known.keys()) if (!isDayOpen(day, throughMs)) this.#known.delete(day)
     for (const name of this.#names()) {
       const day = name.slice(0, 'yyyy-mm-dd'.length)
-      if (DAY.test(day) && isPast(day, nowMs)) rmSync(join(this.#folder, name), { force: true })
+      if (DAY.test(day) && isPast(day, throughMs)) rmSync(join(this.#folder, name), { force: true })
     }
   }
 
@@ -76,12 +91,11 @@ export class DailySalts {
     }
   }
 
-  #make(day: string): Uint8Array {
+  #make(day: string, made: Uint8Array = randomBytes(SALT_BYTES)): Uint8Array {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     const path = join(this.#folder, day)
     const draft = join(this.#folder, `${day}.${randomBytes(6).toString('hex')}`)
-    const made = randomBytes(SALT_BYTES)
-    writeFileSync(draft, made.toString('hex'), { mode: 0o600, flag: 'wx' })
+    writeFileSync(draft, Buffer.from(made).toString('hex'), { mode: 0o600, flag: 'wx' })
     flush(draft)
     const salt = this.#publish(draft, path, day) ?? made
     flush(this.#folder)

@@ -77,6 +77,8 @@ export interface LogProcessorOptions {
   readonly onDamage: DamageListener
   /** Events gathered for one transaction, and somewhat more to fill a segment. Default 49,152. */
   readonly commitEvents?: number | undefined
+  /** How long secrets of days are kept for events that are processed again, milliseconds. Default 0. */
+  readonly secretsKeptMs?: number | undefined
   /** What is added to events; null, the default: nothing. */
   readonly enrichment?: EventEnrichment | null | undefined
   /** False: every event is parsed, for tests that compare. */
@@ -129,7 +131,7 @@ export class LogProcessor {
     this.#propertiesBytesMax = settings.propertiesBytesMax
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
     this.#flags = new FlagsVersion(settings.dataDir)
-    this.#salts = new DailySalts(settings.dataDir)
+    this.#salts = new DailySalts(settings.dataDir, options.secretsKeptMs)
     this.#position = this.#store.readPosition()
     this.#isFlushDeferred = settings.isFlushDeferred
     this.#extentAtStart = this.#log.extent()

@@ -7,7 +7,8 @@ import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
 /** What may be chosen besides. */
-export interface ProcessorChoices extends Pick<LogProcessorOptions, 'commitEvents' | 'enrichment'> {
+export interface ProcessorChoices
+  extends Pick<LogProcessorOptions, 'commitEvents' | 'enrichment' | 'secretsKeptMs'> {
   /** Told of what is stored. */
   readonly outbox?: OutboxWriter
   /** Default: that of the data directory. */

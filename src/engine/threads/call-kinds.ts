@@ -6,10 +6,18 @@
 import type { ErrorBody } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
+import type { Proposal } from '../../ports/change-log.ts'
 import type { ThreadKind } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** What a thread answers to a call that is refused; else `{ result }`. */
+/** What a thread answers to a call. */
+export interface Answered {
+  readonly result: unknown
+  /** In a cluster: what the call would change of the catalogue. */
+  readonly proposal?: Proposal
+}
+
+/** What a thread answers to a call that is refused. */
 export interface Refused {
   readonly refusal: ErrorBody
   readonly retryAfterSeconds: number | null

@@ -4,6 +4,7 @@
  * answer it as well (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
+import type { PlacedChanges, WholeCopy } from '../../ports/change-log.ts'
 import type { EventValueQuery, Offered } from '../../rules/events/event-values.ts'
 import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
 import { runAnalytics } from './analytics.ts'
@@ -47,6 +48,13 @@ export const FLAG_CALLS = {
   ),
 }
 
+/** The copy of the catalogue that a machine of a cluster has. */
+const CATALOGUE_CALLS = {
+  applyChanges: short(({ catalogue }, set: PlacedChanges) => catalogue.apply(set)),
+  replaceCatalogue: short(({ catalogue }, whole: WholeCopy) => catalogue.replace(whole)),
+  wholeCatalogue: short(({ catalogue }) => catalogue.whole()),
+}
+
 /** Counts of persons or groups; the pool asks for one piece after the other. */
 const COUNT_CALLS = {
   /** Whom the condition in a body would reach. */
@@ -79,6 +87,7 @@ export const QUERIES = {
 export const CALLS = {
   ...QUERIES,
   ...TABLE_CALLS,
+  ...CATALOGUE_CALLS,
   ...COUNT_CALLS,
   ...VALUE_CALLS,
   organization: short(({ organization }, task: OrganizationTask<OrganizationOperation>) =>

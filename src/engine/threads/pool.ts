@@ -11,6 +11,7 @@ import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { transferable } from '../../base/slabs.ts'
+import type { CatalogueCopy, ChangeLog } from '../../ports/change-log.ts'
 import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
@@ -47,7 +48,7 @@ import type {
   ThreadKind,
   ThreadSettings,
 } from './tasks.ts'
-import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
+import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
@@ -72,6 +73,8 @@ export interface PoolOptions {
   readonly cacheBytesMax?: number
   /** A thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
+  /** In a cluster: who orders changes of the catalogue. */
+  readonly changes?: () => ChangeLog | null
 }
 
 /** What can be asked of the threads. */
@@ -89,12 +92,14 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
+  readonly #changes: () => ChangeLog | null
   readonly #append: (task: AppendTask) => Promise<AppendResult>
   /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
   constructor(options: PoolOptions) {
     const { threads, entry, onDeath, workerThreads, analyticsThreads } = options
+    this.#changes = options.changes ?? (() => null)
     const laneThreads = longThreads(workerThreads)
     const checkerThreads = threadsOf(laneThreads)
     this.#groups = threadGroups(options, checkerThreads)
@@ -222,8 +227,16 @@ export class WorkerPool implements TaskRunner<Calls> {
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
     // Those who write have to know whether it was done.
     const isWriting = threads === 'writer' || threads === 'processor'
-    const work = isWriting ? group.run(task, transferList) : group.ask(task, transferList)
-    return await this.busy[threads].during(work)
+    const ask = (): Promise<unknown> =>
+      this.busy[threads].during(
+        isWriting ? group.run(task, transferList) : group.ask(task, transferList),
+      )
+    const given = await ask()
+    if (!(given instanceof Proposed)) return given
+    return await this.#changes()?.commit<unknown>(given, async () => {
+      const again = await ask()
+      return again instanceof Proposed ? again : { result: again, proposal: null }
+    })
   }
 
   /** A page: a short read when it asks for few rows and turns out to be one, else a long one. */
@@ -309,5 +322,14 @@ function queriesOf(pool: WorkerPool): Queries {
         pool.run('eventExportPiece', [rest], options)
       return openPieces(task, LONG_WEIGHT, make, onLeave)
     },
+  }
+}
+
+/** In a cluster: the copy of the catalogue, as the threads have it. */
+export function catalogueOf(pool: WorkerPool): CatalogueCopy {
+  return {
+    apply: (set) => pool.run('applyChanges', [set]),
+    replace: (whole) => pool.run('replaceCatalogue', [whole]),
+    whole: () => pool.run('wholeCatalogue', []),
   }
 }

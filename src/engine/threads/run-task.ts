@@ -9,7 +9,7 @@ import type { LogAppender } from '../../ports/log.ts'
 import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
-import { type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
+import { type Answered, type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
 import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
@@ -19,7 +19,7 @@ const piscina = loadPackage('piscina') as typeof import('piscina')
 /** What a thread can be asked, by name, and what it works with. */
 interface Tools {
   readonly calls: Readonly<Record<string, unknown>>
-  readonly stores: Pick<ThreadStores, 'close'>
+  readonly stores: Pick<ThreadStores, 'close'> & Partial<Pick<ThreadStores, 'takeProposal'>>
 }
 
 /** The function that Piscina calls on a thread with each task. Call it once for each thread. */
@@ -42,6 +42,8 @@ export async function taskRunner(
     if (task.call === 'close') return { result: await stores.close() }
     // Names and values come from the caller's side of the same table, and go to the threads that it names.
     const call = calls[task.call] as Call
+    // What a call that was refused has left.
+    stores.takeProposal?.()
     try {
       return await answer(call, task, stores as ThreadStores)
     } catch (error) {
@@ -104,8 +106,10 @@ async function openTools(
 /** Lets the memory in an answer change hands instead of being copied. */
 async function answer(call: Call, task: Task, stores: ThreadStores): Promise<unknown> {
   const { result, memory } = await carryOut(call, task, stores)
-  if (memory.length === 0) return { result }
-  return piscina.move({ [piscina.transferableSymbol]: memory, [piscina.valueSymbol]: { result } })
+  const proposal = stores.takeProposal?.()
+  const answered: Answered = proposal ? { result, proposal } : { result }
+  if (memory.length === 0) return answered
+  return piscina.move({ [piscina.transferableSymbol]: memory, [piscina.valueSymbol]: answered })
 }
 
 async function carryOut(call: Call, task: Task, stores: ThreadStores) {

@@ -10,7 +10,8 @@
 import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Refused, Task } from './call-kinds.ts'
+import type { Decided, Proposal } from '../../ports/change-log.ts'
+import type { Answered, Refused, Task } from './call-kinds.ts'
 import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
@@ -55,6 +56,17 @@ export interface ThreadGroupOptions {
   readonly threadsMin: number
   readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
   readonly onDeath: (death: ThreadDeath) => void
+}
+
+/** What a call has decided and not written (ports/change-log.ts). */
+export class Proposed implements Decided<unknown> {
+  readonly result: unknown
+  readonly proposal: Proposal
+
+  constructor(result: unknown, proposal: Proposal) {
+    this.result = result
+    this.proposal = proposal
+  }
 }
 
 /** Threads that run one task each at a time. */
@@ -102,7 +114,7 @@ export class ThreadGroup {
   }
 
   /**
-   * Runs a task. Rejects with the `ServiceError` that it was refused with, with `ThreadEndedError` when its
+   * Runs a task; what it would change of a shared catalogue comes as `Proposed`. Rejects with the `ServiceError` that it was refused with, with `ThreadEndedError` when its
    * thread has ended, and with what it threw.
    */
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
@@ -116,11 +128,12 @@ export class ThreadGroup {
       throw new ThreadEndedError(this.#isWriting, cause)
     }
     // As run-task.ts gives it: a failure that is the client's to know comes as a value.
-    const given = answer as { readonly result: unknown } | Refused
+    const given = answer as Answered | Refused
     if ('refusal' in given) {
       throw ServiceError.fromBody(given.refusal, given.retryAfterSeconds)
     }
-    return given.result
+    const { result, proposal } = given
+    return proposal === undefined ? result : new Proposed(result, proposal)
   }
 
   /** As `run`, for somebody who waits for an answer: the end of the thread is a refusal with 503. */

@@ -2,10 +2,11 @@
  * What one thread has open. Stores are opened at the first call that needs them and stay open; the pool
  * sends each call always to the same threads.
  */
+import type { Proposal } from '../../ports/change-log.ts'
 import type { LogAppender, LogReader } from '../../ports/log.ts'
 import type { Outbox } from '../../ports/outbox.ts'
 import type { Warehouse } from '../../ports/warehouse.ts'
-import { ProjectDirectory } from '../../store/catalog/organization-store.ts'
+import { ProjectDirectory, SHARED_CATALOGUE } from '../../store/catalog/organization-store.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
@@ -56,6 +57,17 @@ export class ThreadStores {
     this.settings = settings
     this.#wiring = wiring
     this.#damage = damage
+    if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
+  }
+
+  /** In a cluster: what a call has decided and not written; once. */
+  takeProposal(): Proposal | null {
+    return SHARED_CATALOGUE.takeProposal()
+  }
+
+  /** In a cluster. */
+  get catalogue(): ReturnType<typeof SHARED_CATALOGUE.open> {
+    return this.#once('catalogue', () => SHARED_CATALOGUE.open(this.settings.dataDir))
   }
 
   get log(): LogReader {

@@ -2,8 +2,8 @@
 
 /** Entries that are kept, some 30 MB; the oldest make room. */
 export const AUDIT_ENTRIES_MAX = 100_000
-/** Newest write sets that are kept for followers. */
-export const KEPT_MAX = 1024
+/** Bytes of keys and values in one part of a whole catalogue, unless a single value is larger. More: another part. */
+export const CATALOGUE_PART_BYTES_MAX = 512 * 1024
 /** Flags that may change at once for lists to be changed; with more, they are made anew. */
 export const FLAG_CHANGES_READ_MAX = 128
 /** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */

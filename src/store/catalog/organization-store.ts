@@ -26,6 +26,7 @@ import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, keysOf } from '../lmdb/keys.ts'
 import { readCount, recordsOf } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
+import { proposeWrites, readChangePlace, StoredCatalogue, takeProposal } from './catalogue-copy.ts'
 import { ConsoleStore } from './console-store.ts'
 import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
@@ -36,6 +37,16 @@ import { RoleStore } from './role-store.ts'
 import { SavedStore } from './saved-store.ts'
 import { UsageStore } from './usage-store.ts'
 import { UserStore } from './user-store.ts'
+
+/** The catalogue of a directory as one of several that are the same (catalogue-copy.ts). */
+export const SHARED_CATALOGUE = {
+  /** The copy in a data directory; close it before the thread ends. */
+  open: (dataDir: string) => new StoredCatalogue(dataDir),
+  /** Where the copy stands; null: the catalogue is not shared. */
+  place: readChangePlace,
+  propose: proposeWrites,
+  takeProposal,
+}
 
 /** The stores of one environment; close it before the thread ends. */
 export class OrganizationStore {

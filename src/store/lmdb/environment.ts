@@ -7,7 +7,14 @@
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Database, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import {
+  ABORT,
+  type Database,
+  open,
+  type RangeOptions,
+  type RootDatabase,
+  type Transaction,
+} from 'lmdb'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
@@ -28,15 +35,13 @@ const META_PAGES = 2
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
-/** Whose writes are captured, and who is told of them. */
+/** Whose writes are captured, and who decides about them. */
 export interface WriteCapture {
   /** The folder of all environments. */
   readonly path: string
   readonly name: string
-  /** At the end of each transaction; what it writes there is not captured. A throw takes everything back. */
-  readonly within: (environment: Environment) => void
-  /** When the transaction is durable. */
-  readonly after: (writes: WriteSet) => void
+  /** At the end of each transaction that wrote; false: it is taken back, as if it had written nothing. */
+  readonly mayCommit: (environment: Environment, writes: WriteSet) => boolean
 }
 
 let capture: WriteCapture | null = null
@@ -78,6 +83,8 @@ export interface EnvironmentOptions<Name extends string = string> {
   readonly isReadOnly?: boolean
   /** True: a transaction returns once it is visible, and reaches the disk a moment later. */
   readonly isFlushDeferred?: boolean
+  /** True: what is written is not captured, whoever wants to. */
+  readonly isUncaptured?: boolean
 }
 
 /** An open environment. One per thread and folder; close it before the thread ends. */
@@ -96,7 +103,7 @@ export class Environment<Name extends string = string> {
 
   constructor(options: EnvironmentOptions<Name>) {
     const isCaptured = capture?.path === options.dataDir && capture.name === options.name
-    this.#capture = isCaptured ? capture : null
+    this.#capture = isCaptured && options.isUncaptured !== true ? capture : null
     this.#path = join(options.dataDir, options.name)
     if (options.isReadOnly !== true) mkdirSync(this.#path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
@@ -183,21 +190,22 @@ export class Environment<Name extends string = string> {
 
   /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
   write<T>(action: () => T): T {
-    if (this.#capture === null || this.#writes !== null) return this.#write(action)
+    const capturing = this.#capture
+    if (capturing === null || this.#writes !== null) return this.#write(action)
     const writes: Write[] = []
+    const given: T[] = []
     this.#writes = writes
     try {
-      const result = this.#write(() => {
-        const given = action()
+      this.#write(() => {
+        given.push(action())
         this.#writes = null
-        if (writes.length > 0) this.#capture?.within(this)
-        return given
+        return writes.length === 0 || capturing.mayCommit(this, writes) ? undefined : ABORT
       })
-      if (writes.length > 0) this.#capture?.after(writes)
-      return result
     } finally {
       this.#writes = null
     }
+    // The transaction has run.
+    return given[0] as T
   }
 
   #write<T>(action: () => T): T {

@@ -1,0 +1,68 @@
+/** `tenrec cluster status`: how the machines and brokers of a cluster are. Asks the brokers, and no daemon. */
+import { OperatorError } from '../../base/errors.ts'
+import { bytesText } from '../doctor/doctor-finding.ts'
+import { type Commands, JSON_OPTION } from '../lib/command.ts'
+import { print } from '../lib/output.ts'
+
+const AT_RISK = 3
+
+/** `tenrec cluster`. */
+export const COMMANDS: Commands = [
+  {
+    name: 'cluster status',
+    sentence:
+      'Tell how far each machine of a cluster is, and what would be lost with one more. Exit code 0: nothing, 3: something.',
+    options: JSON_OPTION,
+    settings: ['dataDir', 'cluster', 'clusterCopies'],
+    async run(input) {
+      const { io, isJson } = input
+      const { cluster, clusterCopies, dataDir } = input.settings()
+      // Loaded late, so that no other command loads the client of the brokers.
+      const { lookAtCluster, clusterStatus } = await import('../../cluster/cluster-status.ts')
+      const { notedBrokers } = await import('../../cluster/shared-change.ts')
+      const servers = cluster.length > 0 ? cluster : notedBrokers(dataDir)
+      if (servers.length === 0) {
+        throw new OperatorError('no cluster is known: name its brokers with --cluster')
+      }
+      const view = await lookAtCluster(servers)
+      const { streamSeconds, streamBytes, brokers, nodes, risks } = clusterStatus(
+        view,
+        clusterCopies,
+        io.clock.now(),
+      )
+      const row = {
+        stream_seconds: streamSeconds,
+        stream_bytes: streamBytes,
+        brokers,
+        nodes,
+        risks,
+      }
+      print(io, isJson ? row : readable(row), isJson)
+      return risks.length === 0 ? 0 : AT_RISK
+    },
+  },
+]
+
+interface Row {
+  readonly stream_seconds: number | null
+  readonly stream_bytes: number | null
+  readonly brokers: readonly string[]
+  readonly nodes: readonly object[]
+  readonly risks: readonly string[]
+}
+
+/** One line for each fact. */
+function readable({ nodes, risks, brokers, ...row }: Row): object {
+  const { stream_bytes: bytes, stream_seconds: seconds } = row
+  const lines = nodes.map((node) =>
+    Object.entries(node)
+      .map(([name, value]) => `${name} ${value ?? 'unknown'}`)
+      .join(', '),
+  )
+  return {
+    brokers: brokers.join(', ') || 'no majority',
+    stream: bytes === null ? 'unknown' : `${bytesText(bytes)}, ${seconds ?? 0} s`,
+    ...Object.fromEntries(lines.map((line, index) => [`machine_${index + 1}`, line])),
+    risks: risks.join(' ') || 'none',
+  }
+}

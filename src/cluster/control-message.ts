@@ -1,0 +1,81 @@
+/**
+ * A message of the stream of the catalogue: a write set, a part of a whole catalogue, or the note that all parts of
+ * one are there. Pure. All numbers are little-endian.
+ *
+ *   magic u32 "TNC1" | kind u32 | id, 16 bytes | number f64 | through f64 | parts u32 | 0 u32 | content
+ *
+ *   kind  1 write set      id: of who waits for it; number: of the set; content: the set
+ *         2 part           id: of the whole; number: place among its parts, from 0; content: a set
+ *         3 whole          id; number: of the newest set in it; through: the sequence of that one in this
+ *                          incarnation of the stream, 0 for one that was written under another; parts: how many
+ */
+import { randomBytes } from 'node:crypto'
+
+const MAGIC = 0x31434e54
+const HEAD_BYTES = 48
+const KINDS = ['set', 'part', 'whole'] as const
+
+/** A message of the stream. */
+export interface ControlMessage {
+  readonly kind: (typeof KINDS)[number]
+  /** 32 hex digits. */
+  readonly id: string
+  readonly number: number
+  readonly through: number
+  readonly parts: number
+  readonly content: Uint8Array
+}
+
+const EMPTY = new Uint8Array()
+
+/** An id that no other message has. */
+export function newId(): string {
+  return randomBytes(16).toString('hex')
+}
+
+/** Makes a message; what is not given is 0. */
+export function encodeControl(
+  message: Pick<ControlMessage, 'kind' | 'id' | 'number'> & Partial<ControlMessage>,
+): Buffer {
+  const { kind, id, number, through = 0, parts = 0, content = EMPTY } = message
+  const head = Buffer.alloc(HEAD_BYTES)
+  head.writeUInt32LE(MAGIC, 0)
+  head.writeUInt32LE(KINDS.indexOf(kind) + 1, 4)
+  head.write(id, 8, 'hex')
+  head.writeDoubleLE(number, 24)
+  head.writeDoubleLE(through, 32)
+  head.writeUInt32LE(parts, 40)
+  return Buffer.concat([head, content])
+}
+
+/** Reads one. Throws RangeError when it is none. */
+export function readControl(data: Buffer): ControlMessage {
+  const isControl = data.length >= HEAD_BYTES && data.readUInt32LE(0) === MAGIC
+  const kind = isControl ? KINDS[data.readUInt32LE(4) - 1] : undefined
+  if (kind === undefined) throw new RangeError('a message of the catalogue lacks its mark')
+  return {
+    ...{ kind, id: data.toString('hex', 8, 24), content: data.subarray(HEAD_BYTES) },
+    ...{ number: data.readDoubleLE(24), through: data.readDoubleLE(32) },
+    parts: data.readUInt32LE(40),
+  }
+}
+
+/** Parts of whole catalogues as they come. */
+export class GatheredParts {
+  readonly #parts = new Map<string, Uint8Array[]>()
+
+  /** Keeps a part. */
+  add({ id, number, content }: ControlMessage): void {
+    const parts = this.#parts.get(id) ?? []
+    parts[number] = content
+    this.#parts.set(id, parts)
+  }
+
+  /** The parts of a whole, or null when some have not come; forgets what came before. */
+  take({ id, parts: count }: ControlMessage): readonly Uint8Array[] | null {
+    const parts = this.#parts.get(id) ?? []
+    this.#parts.clear()
+    const isComplete = parts.length === count && !parts.includes(undefined as never)
+    return isComplete ? parts : null
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * A change of the catalogue by a command, on a machine of a cluster, beside its daemon or without it: it is given its
+ * place by the brokers that the daemon had last, and applied here by whoever is first.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeDurably } from '../base/durable-file.ts'
+import { OperatorError } from '../base/errors.ts'
+import { createLogger } from '../base/log.ts'
+import { SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
+import { outboxFolder } from '../store/directory/data-dir.ts'
+import { ControlState } from './control-state.ts'
+import { CONTROL_MS_MAX } from './limits.ts'
+import { CONTROL_STREAM, NatsBrokers } from './nats.ts'
+
+const FILE = 'brokers'
+
+/** Notes which brokers a machine works with; its outbox must be there. */
+export function noteBrokers(dataDir: string, servers: readonly string[]): void {
+  const text = JSON.stringify(servers)
+  if (readBrokers(dataDir) !== text) writeDurably(join(outboxFolder(dataDir), FILE), text)
+}
+
+/** The brokers that the daemon of a machine had last; none for one box. */
+export function notedBrokers(dataDir: string): readonly string[] {
+  // Written by `noteBrokers`.
+  return JSON.parse(readBrokers(dataDir) ?? '[]') as readonly string[]
+}
+
+/**
+ * Runs `action`, which makes one change in stores that it opens, and makes it on all machines. Throws what it
+ * throws, and `OperatorError` when no majority of the brokers answers.
+ */
+export async function shareChange<T>(dataDir: string, action: () => T | Promise<T>): Promise<T> {
+  const copy = SHARED_CATALOGUE.open(dataDir)
+  const logger = createLogger({ level: 'silent', format: 'json' })
+  const servers = notedBrokers(dataDir)
+  const brokers = new NatsBrokers(servers, logger)
+  const control = new ControlState({
+    ...{ stream: brokers.stream(CONTROL_STREAM), copy, place: copy.place(), logger },
+    ...{ onChange: () => {}, isGuest: true },
+  })
+  const endProposing = SHARED_CATALOGUE.propose(dataDir)
+  const decide = async () => ({ result: await action(), proposal: SHARED_CATALOGUE.takeProposal() })
+  try {
+    await control.caughtUp(CONTROL_MS_MAX)
+    return await control.commit(await decide(), decide)
+  } catch (cause) {
+    if (control.counts.refused === 0) throw cause
+    const brokerList = servers.join(', ')
+    const what = `no majority of the brokers (${brokerList}) has taken the change; look whether it was made`
+    throw new OperatorError(what, { cause })
+  } finally {
+    endProposing()
+    control.close()
+    await brokers.close()
+    await copy.close()
+  }
+}
+
+function readBrokers(dataDir: string): string | null {
+  try {
+    return readFileSync(join(outboxFolder(dataDir), FILE), 'utf8')
+  } catch {
+    return null
+  }
+}

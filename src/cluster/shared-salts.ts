@@ -1,0 +1,116 @@
+/**
+ * The secrets behind the ids of visitors without cookies, the same on all machines, so that a visitor has one id and
+ * copies that process the same log compute the same. They are made a day ahead, and the first one of a day in the
+ * stream is that of all. Without brokers a machine makes its own for a day that nobody has prepared.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../base/clock.ts'
+import type { DailySalts } from '../engine/front/daily-salts.ts'
+import { isDayOpen } from '../rules/capture/cookieless.ts'
+import { PUBLISH_MS_MAX } from './limits.ts'
+import type { SharedStream } from './shared-log.ts'
+
+const AGAIN_MS = 50
+const PREPARE_MS = 600_000
+const AGAIN_SOON_MS = 5000
+const DAY_MS = 86_400_000
+/** Days around now that can be open, or will be tomorrow. */
+const DAYS = [-5, -4, -3, -2, -1, 0, 1, 2] as const
+
+/** A message of the stream. */
+interface SaltMessage {
+  readonly day: string
+  /** Hex digits. */
+  readonly salt: string
+}
+
+/** What they work with. */
+export interface SharedSaltsOptions {
+  readonly stream: SharedStream
+  readonly salts: DailySalts
+  readonly clock: Clock
+}
+
+/** The secrets, as one machine has them. */
+export class SharedSalts {
+  readonly #options: SharedSaltsOptions
+  readonly #known = new Set<string>()
+  #read = 0
+  #incarnation = ''
+  #isClosed = false
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: SharedSaltsOptions) {
+    this.#options = options
+    options.stream.follow({
+      position: () => ({ incarnation: '', sequence: 0 }),
+      take: ({ sequence, data }, incarnation) => this.#take(sequence, data, incarnation),
+    })
+    options.stream.onIncarnation(() => {
+      this.#begin(options.stream.incarnation)
+      this.#prepareSoon(0)
+    })
+  }
+
+  /** Resolves when all days that are open have their secret; after `msMax` at the latest. */
+  async ready(msMax: number): Promise<void> {
+    const deadline = performance.now() + msMax
+    while (this.#missing().length > 0 && performance.now() < deadline) await sleep(AGAIN_MS)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+
+  #missing(): readonly string[] {
+    const now = this.#options.clock.now()
+    return DAYS.map((offset) => new Date(now + offset * DAY_MS).toISOString().slice(0, 10))
+      .filter((day) => isDayOpen(day, now) || isDayOpen(day, now + DAY_MS))
+      .filter((day) => !this.#known.has(day))
+  }
+
+  #take(sequence: number, data: Buffer, incarnation: string): void {
+    this.#begin(incarnation)
+    this.#read = sequence
+    // Written by `#prepare`.
+    const { day, salt } = JSON.parse(data.toString()) as SaltMessage
+    if (this.#known.has(day)) return
+    this.#known.add(day)
+    this.#options.salts.adopt(day, Buffer.from(salt, 'hex'))
+  }
+
+  #begin(incarnation: string): void {
+    if (incarnation === this.#incarnation) return
+    this.#incarnation = incarnation
+    this.#read = 0
+    this.#known.clear()
+  }
+
+  #prepareSoon(delayMs: number): void {
+    clearTimeout(this.#timer)
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => {
+      void this.#prepare().then(
+        () => this.#prepareSoon(PREPARE_MS),
+        () => this.#prepareSoon(AGAIN_SOON_MS),
+      )
+    }, delayMs)
+  }
+
+  /** Adds what the stream lacks of the days that are open or will be: what is here, else something new. */
+  async #prepare(): Promise<void> {
+    const { stream, salts } = this.#options
+    const { last } = await stream.state()
+    while (!this.#isClosed && this.#read < last) await sleep(AGAIN_MS)
+    for (const day of this.#missing()) {
+      const salt = Buffer.from(salts.find(day) ?? randomBytes(32)).toString('hex')
+      const message: SaltMessage = { day, salt }
+      await stream.publish(Buffer.from(JSON.stringify(message)), `${day}.${salt}`, PUBLISH_MS_MAX)
+    }
+  }
+}
+
+function sleep(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds))
+}

@@ -1,0 +1,70 @@
+/** What is told of a cluster, and what would be lost with one more machine or broker. */
+import t from 'tap'
+import { type ClusterView, clusterStatus } from '../../src/cluster/cluster-status.ts'
+import type { NodeReport, StreamState } from '../../src/cluster/shared-log.ts'
+
+const NOW_MS = 1_700_000_000_000
+
+function stream(current: readonly boolean[]): StreamState {
+  const brokers = current.map((isCurrent, index) => ({ name: `broker ${index}`, isCurrent }))
+  return { incarnation: 'a', first: 1, last: 100, bytes: 5000, oldestMs: NOW_MS - 60_000, brokers }
+}
+
+function node(host: string, changes: Partial<NodeReport> = {}): NodeReport {
+  return {
+    ...{ host, replica: `${host}0123456789`, places: {}, waiting: 0, unsent: 0, control: 7 },
+    ...{ position: { incarnation: 'a', sequence: 100 }, troubles: [] },
+    ...changes,
+  }
+}
+
+const ALL = [true, true, true]
+
+function risksOf(changes: Partial<ClusterView>): readonly string[] {
+  const healthy = {
+    events: stream(ALL),
+    control: stream(ALL),
+    nodes: [node('one'), node('two')],
+  }
+  return clusterStatus({ ...healthy, ...changes }, 2, NOW_MS).risks
+}
+
+t.test('a healthy cluster may lose one of anything', async (t) => {
+  const nodes = [node('one'), node('two', { position: { incarnation: 'a', sequence: 90 } })]
+  const view = { events: stream(ALL), control: stream(ALL), nodes }
+  const { risks, brokers, streamSeconds, streamBytes, ...rest } = clusterStatus(view, 2, NOW_MS)
+  t.strictSame(risks, [])
+  t.strictSame(brokers, ['broker 0', 'broker 1', 'broker 2'])
+  t.strictSame([streamSeconds, streamBytes], [60, 5000])
+  t.strictSame(
+    rest.nodes.map(({ host, behind, catalogue }) => [host, behind, catalogue]),
+    [
+      ['one', 0, 7],
+      ['two', 10, 7],
+    ],
+  )
+})
+
+t.test('who follows another incarnation has all of it before him', async (t) => {
+  const nodes = [node('one', { position: { incarnation: 'b', sequence: 500 } })]
+  const view = { events: stream(ALL), control: stream(ALL), nodes }
+  t.equal(clusterStatus(view, 1, NOW_MS).nodes[0]?.behind, 100)
+})
+
+t.test('what would be lost', async (t) => {
+  t.match(risksOf({ events: null }), [/No majority of brokers answers/])
+  t.match(risksOf({ events: stream([true, false, false]) }), [/No majority of brokers answers/])
+  t.match(risksOf({ events: stream([true, true, false]) }), [/Only broker 0, broker 1 have/])
+  t.match(risksOf({ events: stream([true]) }), [/fewer than three brokers/])
+  t.match(risksOf({ nodes: [node('one', { unsent: 3 }), node('two')] }), [
+    /disk of one 3 blocks of events would be lost/,
+  ])
+  t.match(risksOf({ nodes: [node('one')] }), [/Only 1 of 2 machines/])
+  t.match(risksOf({ nodes: [] }), [/No machine has told/])
+  t.match(risksOf({ nodes: [node('one', { control: 8 }), node('two')] }), [
+    /Only one and the brokers have the newest change/,
+  ])
+  t.match(risksOf({ nodes: [node('one', { troubles: ['It is ill.'] }), node('two')] }), [
+    'one: It is ill.',
+  ])
+})

@@ -1,0 +1,229 @@
+/**
+ * The catalogue of three machines: what is changed on one is on the others at once, whoever writes at the same
+ * time and whatever is killed, and a machine that comes new has all of it.
+ */
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { catalogueLines } from '../fixtures/catalogue-lines.ts'
+import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
+import { Node } from '../fixtures/cluster/nodes.ts'
+import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const run = promisify(execFile)
+
+t.setTimeout(240_000)
+
+const FLAGS = '/api/projects/1/feature_flags/'
+/** Generous: the tests share the machine. */
+const SEEN_MS_MAX = 2000
+
+interface Cluster {
+  readonly folder: string
+  readonly brokers: Brokers
+  readonly nodes: readonly [Node, Node]
+}
+
+async function startCluster(t: Test): Promise<Cluster> {
+  const folder = t.testdir({})
+  const brokers = await Brokers.start(t, folder)
+  const one = new Node(t, folder, 'one', brokers.addresses)
+  const two = new Node(t, folder, 'two', brokers.addresses)
+  await Promise.all([one.start(), two.start()])
+  return { folder, brokers, nodes: [one, two] }
+}
+
+/** Makes a flag; its answer's status. */
+async function makeFlag({ url }: Node, key: string): Promise<number> {
+  const answer = await fetch(`${url}${FLAGS}`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ key, filters: { groups: [{ rollout_percentage: 100 }] } }),
+    signal: AbortSignal.timeout(20_000),
+  })
+  await answer.text()
+  return answer.status
+}
+
+/** The flags that are decided to be on. */
+async function decided({ url }: Node): Promise<readonly string[]> {
+  const answer = await fetch(`${url}/flags/?v=2`, {
+    method: 'POST',
+    body: JSON.stringify({ token: PROJECT_KEY, distinct_id: 'ann' }),
+  })
+  const { flags = {} } = (await answer.json()) as { readonly flags?: object }
+  return Object.keys(flags)
+}
+
+async function command(...args: readonly string[]): Promise<string> {
+  const { stdout } = await run(process.execPath, ['dist/main.js', ...args])
+  return stdout
+}
+
+/** The secrets of days for visitors without cookies. */
+function secretsOf({ dataDir }: Node): readonly string[] {
+  const folder = join(dataDir, 'cookieless')
+  return readdirSync(folder).map((day) => `${day} ${readFileSync(join(folder, day), 'utf8')}`)
+}
+
+async function keysOf(node: Node): Promise<readonly string[]> {
+  const { results } = JSON.parse(await node.text(`${FLAGS}?limit=1000`)) as {
+    readonly results: readonly { readonly key: string }[]
+  }
+  return results.map(({ key }) => key)
+}
+
+t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) => {
+  const { folder, brokers, nodes } = await startCluster(t)
+  const [one, two] = nodes
+  const seenMs: number[] = []
+  for (let count = 0; count < 20; count++) {
+    const key = `flag-${count}`
+    t.equal(await makeFlag(nodes[count % 2] ?? one, key), 201)
+    const other = nodes[(count + 1) % 2] ?? two
+    const startedAtMs = performance.now()
+    while (!(await decided(other)).includes(key)) {
+      if (performance.now() > startedAtMs + SEEN_MS_MAX) throw new Error(`${key} is not seen`)
+    }
+    seenMs.push(performance.now() - startedAtMs)
+  }
+  seenMs.sort((a, b) => a - b)
+  t.comment(`seen by the other after ${seenMs[10]} ms, ${seenMs.at(-1)} ms at most`)
+  const keys = Array.from({ length: 40 }, (_, count) => `both-${count}`)
+  const made = await Promise.all(keys.map((key, index) => makeFlag(nodes[index % 2] ?? one, key)))
+  t.ok(
+    made.every((status) => status === 201),
+    'those who write at the same time do not lose anything',
+  )
+  const three = new Node(t, folder, 'three', brokers.addresses)
+  await three.start()
+  t.strictSame(await keysOf(three), await keysOf(one), 'who comes new has all of it')
+  t.equal(await makeFlag(three, 'third'), 201)
+  for (const node of [one, two])
+    t.ok(await eventually(async () => (await decided(node)).includes('third')))
+  t.match(await command('project', 'create', '--name', 'Shop', '--data-dir', one.dataDir), /Shop/)
+  const names = async (node: Node) => await node.text('/api/projects/')
+  for (const node of [one, two]) {
+    t.ok(await eventually(async () => (await names(node)).includes('Shop')), 'commands share, too')
+  }
+  const secrets = secretsOf(one)
+  t.ok(secrets.length > 4, 'secrets of days that are open')
+  for (const node of [two, three]) t.strictSame(secretsOf(node), secrets, 'are the same')
+  await three.stop()
+  t.match(
+    await command('project', 'create', '--name', 'Spare', '--data-dir', three.dataDir),
+    /Spare/,
+  )
+  t.ok(await eventually(async () => (await names(one)).includes('Spare')), 'without a daemon')
+  for (const node of [one, two]) await node.stop()
+  const lines = await catalogueLines(one.dataDir)
+  t.strictSame(await catalogueLines(two.dataDir), lines)
+  t.strictSame(await catalogueLines(three.dataDir), lines)
+})
+
+/** Makes flags on all nodes until it is stopped; what is refused is given up. */
+class FlagMaker {
+  readonly made = new Set<string>()
+  readonly refused = new Set<string>()
+  readonly #making: readonly Promise<void>[]
+  #isStopped = false
+
+  constructor(nodes: readonly Node[]) {
+    this.#making = nodes.map((node, index) => this.#run(node, index))
+  }
+
+  async more(count: number): Promise<void> {
+    const wanted = this.made.size + count
+    while (this.made.size < wanted) await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await Promise.all(this.#making)
+  }
+
+  async #run(node: Node, index: number): Promise<void> {
+    for (let count = 0; !this.#isStopped; count++) {
+      const key = `flag-${index}-${count}`
+      const status = await makeFlag(node, key).catch(() => 0)
+      if (status === 201) this.made.add(key)
+      else this.refused.add(key)
+      if (status !== 201) await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+}
+
+t.test('brokers and machines are killed', { skip: areBrokersMissing }, async (t) => {
+  const { brokers, nodes } = await startCluster(t)
+  const [one, two] = nodes
+  const maker = new FlagMaker(nodes)
+  await maker.more(20)
+  for (let index = 0; index < 3; index++) {
+    await brokers.kill(index)
+    await maker.more(10)
+    brokers.begin(index)
+    await maker.more(10)
+  }
+  await two.kill()
+  await maker.more(10)
+  await two.start()
+  await maker.more(20)
+  await maker.stop()
+  const hasAll = async (node: Node): Promise<boolean> => {
+    const known = new Set(await keysOf(node))
+    return [...maker.made].every((key) => known.has(key))
+  }
+  for (const node of nodes) t.ok(await eventually(() => hasAll(node)), 'nothing is lost')
+  const keys = await keysOf(one)
+  t.equal(new Set(keys).size, keys.length, 'nothing is there twice')
+  const strange = keys.filter((key) => !maker.made.has(key) && !maker.refused.has(key))
+  t.strictSame(strange, [])
+  for (const node of nodes) await node.stop()
+  t.strictSame(await catalogueLines(one.dataDir), await catalogueLines(two.dataDir))
+})
+
+t.test(
+  'without a majority nothing changes, and all goes on',
+  { skip: areBrokersMissing },
+  async (t) => {
+    const { folder, brokers, nodes } = await startCluster(t)
+    const [one, two] = nodes
+    t.equal(await makeFlag(one, 'early'), 201)
+    t.ok(await eventually(async () => (await decided(two)).includes('early')))
+    await brokers.killAll()
+    t.equal(await makeFlag(one, 'never'), 503, 'a change is refused')
+    t.strictSame(await decided(one), ['early'], 'flags are decided')
+    t.strictSame(await keysOf(two), ['early'], 'and read')
+    const startedAtMs = performance.now()
+    t.equal(await makeFlag(one, 'never'), 503)
+    t.ok(performance.now() - startedAtMs < 4000, 'who asks again waits less')
+    await one.kill()
+    await one.start()
+    t.strictSame(await decided(one), ['early'], 'a start needs no broker')
+    brokers.beginAll()
+    t.ok(await eventually(async () => (await makeFlag(one, 'late')) === 201))
+    t.ok(await eventually(async () => (await decided(two)).includes('late')))
+    await brokers.killAll({ forget: true })
+    await one.kill()
+    brokers.beginAll()
+    t.ok(await eventually(async () => (await makeFlag(two, 'anew')) === 201), 'the others go on')
+    await one.start()
+    t.ok(await eventually(async () => (await decided(one)).includes('anew')))
+    const three = new Node(t, folder, 'three', brokers.addresses)
+    await three.start()
+    for (const node of [one, two, three]) await node.stop()
+    const lines = await catalogueLines(one.dataDir)
+    t.strictSame(await catalogueLines(two.dataDir), lines)
+    t.strictSame(await catalogueLines(three.dataDir), lines)
+  },
+)
+
+t.test('a body that no message can hold', { skip: areBrokersMissing }, async (t) => {
+  const folder = t.testdir({})
+  const brokers = await Brokers.start(t, folder)
+  const node = new Node(t, folder, 'one', brokers.addresses, ['--body-limit', '32MiB'])
+  await t.rejects(node.start(), /max_payload of the brokers is 33554432/, 'is said at the start')
+})
