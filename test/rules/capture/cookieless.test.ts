@@ -188,6 +188,26 @@ t.test('the secret of a day is the same for everybody until its day is over', as
   t.match(readFileSync(file, 'utf8'), /^[0-9a-f]{64}$/)
 })
 
+t.test(
+  'a secret from another machine counts where there is none, and is kept for longer',
+  async (t) => {
+    const dataDir = t.testdir()
+    const salts = new DailySalts(dataDir, 7 * 86_400_000)
+    const own = Buffer.from(salts.saltOf('2026-05-10'))
+    const other = Buffer.alloc(32, 7)
+    salts.adopt('2026-05-10', other)
+    salts.adopt('2026-05-11', other)
+    t.strictSame(Buffer.from(salts.find('2026-05-10') ?? []), own, 'what was used stays')
+    t.strictSame(Buffer.from(salts.saltOf('2026-05-11')), other)
+    t.equal(salts.find('2026-05-12'), null)
+    t.throws(() => salts.adopt('../format', other), /is no day/)
+    salts.forget(Date.UTC(2026, 4, 21, 11))
+    t.ok(existsSync(join(dataDir, 'cookieless', '2026-05-10')), 'a week longer')
+    salts.forget(Date.UTC(2026, 4, 21, 12))
+    t.strictSame(readdirSync(join(dataDir, 'cookieless')), ['2026-05-11'])
+  },
+)
+
 /** Sends a pageview of a visitor at an address in one of the ways of the SDK. */
 async function browse(daemon: SpawnedDaemon, address: string, index: number): Promise<void> {
   const properties = { ...VISIT, token: PROJECT_KEY, distinct_id: COOKIELESS_ID, index }
