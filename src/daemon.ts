@@ -189,10 +189,12 @@ class RunningDaemon implements Daemon {
       ...{ pool: this.#pool, clock, disk: this.#disk, front: this.#load },
       lagMsMax: settings.processingLagMsMax,
       watches: () => this.#live.begin(),
+      copied: () => this.#copy?.takeCopied() ?? [],
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
-    this.#copy = parts.warehouse?.openCopy(settings, clock, log, this.#metrics.page) ?? null
+    this.#copy =
+      parts.warehouse?.openCopy(parts, this.#metrics.page, () => this.#loop.look()) ?? null
     this.#cluster = this.#joinCluster(shared.sharedLogChannel ?? '')
     this.#groupCommit = new GroupCommit({
       ...{ pool: this.#cluster ?? this.#pool, clock, log },

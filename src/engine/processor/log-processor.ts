@@ -10,7 +10,7 @@ import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { LogExtent, LogReader } from '../../ports/log.ts'
-import type { WarehouseWriter } from '../../ports/warehouse.ts'
+import type { CopiedSegment, WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
@@ -202,6 +202,11 @@ export class LogProcessor {
       geoIp: this.#enrichment?.takeGeoIpCounts(),
       isIdle,
     }
+  }
+
+  /** As `WarehouseWriter`. */
+  giveAway(segments: readonly CopiedSegment[]): void {
+    this.#warehouse.giveAway?.(segments)
   }
 
   /** Notes what changed last in environment `flags`, and closes. */
