@@ -12,25 +12,10 @@ import { type RandomQuery, randomQuery } from '../fixtures/analytics/random-quer
 import { runCommand } from '../fixtures/command-line.ts'
 import { growHistories } from '../fixtures/persons/grown-histories.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
-import { openWriter } from '../fixtures/stored-events.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
-import { type Copying, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
+import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
 
-t.setTimeout(120_000)
-
-/** Lets every segment of a store go what it may. Answers how many did. */
-async function giveAway(dataDir: string, { segments }: Copying): Promise<number> {
-  const writer = openWriter({ teardown: () => undefined }, dataDir)
-  let count = 0
-  for (const [projectId, last] of segments.projects()) {
-    for (const first of segments.oldSegments(projectId, last, Number.MAX_SAFE_INTEGER)) {
-      writer.warehouse.giveAway?.([segments.segmentOf(projectId, first).copied])
-      count++
-    }
-  }
-  await writer.close()
-  return count
-}
+t.setTimeout(240_000)
 
 /** All events with everything that a list, an export and a timeline say of them. */
 function everything(reader: EventReader, projectId: number): unknown {

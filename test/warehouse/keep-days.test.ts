@@ -8,8 +8,10 @@ import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/cli
 
 const EVENTS = 7000
 const BATCH = 500
+/** Stands for an answer that began and did not end. */
+const CUT_OFF = 'cut off'
 
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 interface Answer {
   readonly status: number
@@ -24,7 +26,7 @@ async function ask(daemon: SpawnedDaemon, path: string, body?: unknown): Promise
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   // Addresses of further pages have another port after each start.
-  const text = (await answer.text()).replaceAll(daemon.url, '')
+  const text = (await answer.text().catch(() => CUT_OFF)).replaceAll(daemon.url, '')
   return { status: answer.status, text }
 }
 
@@ -97,7 +99,7 @@ t.test('old events leave their properties', { skip: isClickHouseMissing }, async
   const without = await answers(daemon)
   t.equal(without[0]?.status, 503)
   t.match(without[0]?.text, 'what is asked for is in the warehouse, which does not answer')
-  t.not(without[1]?.text, before[1]?.text, 'an export is cut off')
+  t.ok(without[1]?.status !== 200 || without[1].text === CUT_OFF, 'an export does not end well')
   const batch = [{ event: 'viewed', distinct_id: 'user-3', properties: { plan: 'late' } }]
   t.equal((await ask(daemon, '/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
   const body = { distinct_id: 'user-3' }

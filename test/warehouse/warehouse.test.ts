@@ -8,7 +8,7 @@ import { uuidOf } from '../fixtures/stored-events.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 async function send(daemon: SpawnedDaemon, first: number, count: number): Promise<void> {
   const batch = Array.from({ length: count }, (_, index) => ({
@@ -69,7 +69,8 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
       '--warehouse',
       server.address,
     )
-    const findings = JSON.parse(out) as readonly Record<string, unknown>[]
+    const lines = out.split('\n').filter(Boolean)
+    const findings = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
     return findings.find(({ check }) => check === 'warehouse')
   }
   t.match(await doctor(), { verdict: 'ok', message: 'ClickHouse answers' })
