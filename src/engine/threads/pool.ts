@@ -52,10 +52,10 @@ import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /**
- * Memory in which the processing thread makes its short-lived objects. What is gathered for a segment
- * outlives a collection, so that fewer collections copy less.
+ * Memory in which the processing thread makes its short-lived objects. More is taken, bit by bit, over hours,
+ * and makes nothing cheaper: events become cells, not objects.
  */
-const PROCESSING_YOUNG_MIB = 192
+const PROCESSING_YOUNG_MIB = 48
 
 /** How many threads there are, and what they are told. */
 export interface PoolOptions {
