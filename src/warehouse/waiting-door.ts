@@ -8,7 +8,7 @@ import { QUERY_MS_MAX } from './limits.ts'
 
 const DOOR_THREAD = new URL('./door.js', import.meta.url)
 /** The other thread gives up before. */
-const ANSWER_MS_MAX = 2 * QUERY_MS_MAX + 5000
+const GIVE_UP_MS = 2 * QUERY_MS_MAX + 5000
 
 /** What the other thread is given. */
 export interface DoorData {
@@ -38,7 +38,7 @@ export class WaitingDoor {
     const { thread, port } = this.#opened()
     Atomics.store(this.#flag, 0, 0)
     port.postMessage(sql)
-    if (Atomics.wait(this.#flag, 0, 0, ANSWER_MS_MAX) === 'timed-out') {
+    if (Atomics.wait(this.#flag, 0, 0, GIVE_UP_MS) === 'timed-out') {
       this.#open = null
       // It holds no store.
       void thread.terminate()
