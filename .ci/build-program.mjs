@@ -13,7 +13,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCE = join(ROOT, 'src')
 const TARGET = join(ROOT, 'dist')
 /** The process, threads, and what tests put a fault into. */
-const ENTRIES = ['main', 'thread', 'warehouse/sink', 'store/lmdb/environment']
+const ENTRIES = ['main', 'thread', 'warehouse/sink', 'warehouse/door', 'store/lmdb/environment']
 const NEIGHBOUR = /new URL\('([^']+)', import\.meta\.url\)/g
 
 /** All files are built into one folder, so what one finds beside it is found from there. */

@@ -188,12 +188,13 @@ class RunningDaemon implements Daemon {
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
       ...{ pool: this.#pool, clock, disk: this.#disk, front: this.#load },
-      lagMsMax: settings.processingLagMsMax,
-      watches: () => this.#live.begin(),
+      ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
+      copied: () => this.#copy?.takeCopied() ?? [],
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
-    this.#copy = parts.warehouse?.openCopy(settings, clock, log, this.#metrics.page) ?? null
+    this.#copy =
+      parts.warehouse?.openCopy(parts, this.#metrics.page, () => this.#loop.look()) ?? null
     this.#cluster = this.#joinCluster(shared.sharedLogChannel ?? '')
     this.#groupCommit = new GroupCommit({
       ...{ pool: this.#cluster ?? this.#pool, clock, log },
@@ -323,8 +324,7 @@ class RunningDaemon implements Daemon {
     const flags = publicFlagRoutes({
       ...{ clock, settings, budget: this.#budget },
       directory: this.#limits.directory(this.#directory, false),
-      flags: this.#flags,
-      projects: this.#directory,
+      ...{ flags: this.#flags, projects: this.#directory },
     })
     this.#server.publicRoutes([...capture, ...flags])
     this.#server.routes([

@@ -73,4 +73,8 @@ function wiringOf(settings: ThreadSettings): ThreadWiring | Promise<ThreadWiring
 
 // pool.ts gives every thread its settings.
 const settings = workerData as ThreadSettings
+if (settings.warehouse !== undefined && settings.kind !== 'writer') {
+  const { openColumns } = await import('./warehouse/copied-columns.ts')
+  openColumns(settings.warehouse)
+}
 export default taskRunner(settings, await wiringOf(settings))

@@ -39,6 +39,21 @@ export const REFUSALS = {
     'The events could not be written to disk; send them again with the same uuids.',
     'store_commit_duration_seconds',
   ),
+  warehouse_away: busy(
+    10,
+    'what is asked for is in the warehouse, which does not answer',
+    'warehouse_away',
+  ),
+  warehouse_incomplete: busy(
+    60,
+    'the warehouse does not have all events that are asked for',
+    'warehouse_away',
+  ),
+  warehouse_unset: busy(
+    60,
+    'what is asked for is in the warehouse, and the setting warehouse is not there',
+    null,
+  ),
   bodies_full: busy(
     2,
     'the server is receiving as much as it can hold; send the request again later',

@@ -211,6 +211,14 @@ const TABLE = {
     isSecret: true,
     isFlagAllowed: true,
   }),
+  warehouseKeepDays: setting({
+    fileKey: 'warehouse_keep_days',
+    kind: optional(integer(0, 36_500)),
+    default: () => null,
+    defaultText: 'for ever',
+    sentence:
+      'Days for which the store keeps the properties of events that the warehouse has, too; later they are read from there.',
+  }),
   logLevel: setting({
     fileKey: 'log_level',
     kind: choice(LOG_LEVELS),

@@ -139,6 +139,12 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
 }
 
 function refuseContradictions(settings: Settings): void {
+  if (settings.warehouseKeepDays !== null && settings.cluster.length > 0) {
+    throw new UsageError(
+      `setting warehouse_keep_days: from ${settings.origins.warehouseKeepDays.text} is not allowed ` +
+        'in a cluster, whose machines erase at different times',
+    )
+  }
   if (settings.inFlightBytesMax >= settings.bodyBytesMax) return
   throw new UsageError(
     `setting inflight_limit: ${formatBytes(settings.inFlightBytesMax)} from ` +

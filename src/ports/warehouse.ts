@@ -31,6 +31,14 @@ export interface Admission {
   readonly distinctId: number
 }
 
+/** A segment of which a copy is whole, compared byte by byte. */
+export interface CopiedSegment {
+  readonly projectId: number
+  readonly firstSequence: number
+  /** As it was then: whoever has changed the segment since has changed it, too. */
+  readonly header: Uint8Array
+}
+
 /** What a commit wrote. */
 export interface CommitStats {
   readonly rows: number
@@ -94,6 +102,8 @@ export interface WarehouseWriter {
   store(): CommitStats
   /** The transaction is durable; `jobs` are to be erased from now on. */
   settle(jobs: readonly ErasureJob[]): void
+  /** Lets go what copies elsewhere have, of segments that are as they were. */
+  giveAway?(segments: readonly CopiedSegment[]): void
   /**
    * Erases and puts in order for about `budgetMs`; true when there is more to do. Not while events are
    * gathered.

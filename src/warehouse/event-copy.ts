@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/log.ts'
 import type { MetricPage } from '../base/metrics.ts'
 import type { Settings } from '../config/settings.ts'
-import type { ErasedJob } from '../ports/warehouse.ts'
+import type { CopiedSegment, ErasedJob } from '../ports/warehouse.ts'
 import { RETRY_MS_MAX } from './limits.ts'
 import type { SinkNews, SinkOrder, SinkThreadData } from './sink.ts'
 import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.ts'
@@ -16,6 +16,8 @@ export interface EventCopyOptions extends SinkThreadData {
   readonly clock: Clock
   readonly log: Logger
   readonly page: MetricPage
+  /** A segment may give columns away. */
+  readonly onCopied: () => void
 }
 
 /** Somebody waits until the copies of what a job means are erased. */
@@ -25,16 +27,16 @@ interface Erasing {
   readonly resolve: () => void
 }
 
-/** The copy that the settings of a daemon want; null: none. */
+/** The copy that the settings of a daemon want; null: none. `onCopied`: a segment may give columns away. */
 export function openCopy(
-  { dataDir, warehouse: address, cluster }: Settings,
-  clock: Clock,
-  log: Logger,
+  parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },
   page: MetricPage,
+  onCopied: () => void,
 ): EventCopy | null {
-  return address === null
-    ? null
-    : new EventCopy({ dataDir, address, isAlone: cluster.length === 0, clock, log, page })
+  const { dataDir, warehouse: address, warehouseKeepDays: keepDays, cluster } = parts.settings
+  if (address === null) return null
+  const isAlone = cluster.length === 0
+  return new EventCopy({ ...parts, dataDir, address, isAlone, keepDays, page, onCopied })
 }
 
 /** The copy of stored events in ClickHouse. */
@@ -47,6 +49,8 @@ export class EventCopy {
   #trouble: string | null = null
   #failures = 0
   #isClosing = false
+  readonly #copied: CopiedSegment[] = []
+  #segments = 0
   /** Erasures that are not carried out there. */
   readonly #erasures = new Map<string, Erasing>()
 
@@ -57,8 +61,8 @@ export class EventCopy {
 
   /** Begins to copy, whether ClickHouse answers or not. */
   start(): void {
-    const { dataDir, address, isAlone, log } = this.#options
-    const workerData: SinkThreadData = { dataDir, address, isAlone }
+    const { dataDir, address, isAlone, keepDays, log } = this.#options
+    const workerData: SinkThreadData = { dataDir, address, isAlone, keepDays }
     const thread = new Worker(SINK_THREAD, { workerData })
     this.#thread = thread
     for (const { job } of this.#erasures.values()) this.#order(job)
@@ -104,6 +108,11 @@ export class EventCopy {
     ]
   }
 
+  /** Segments that may give columns away, which nobody has taken. */
+  takeCopied(): readonly CopiedSegment[] {
+    return this.#copied.splice(0)
+  }
+
   /** Lets the thread close its store; what is on its way to ClickHouse is given up. */
   async close(): Promise<void> {
     this.#isClosing = true
@@ -119,6 +128,11 @@ export class EventCopy {
   #heard(news: SinkNews): void {
     const { log } = this.#options
     this.#news = news
+    if (news.copied !== null) {
+      this.#copied.push(news.copied)
+      this.#segments++
+      this.#options.onCopied()
+    }
     if (news.erased !== null) {
       const name = `${news.erased.projectId} ${news.erased.number}`
       this.#erasures.get(name)?.resolve()
@@ -154,6 +168,7 @@ export class EventCopy {
       bytes: state?.bytes ?? 0,
       inserts: state?.inserts ?? 0,
       failures: this.#failures,
+      segments: this.#segments,
     }
   }
 }

@@ -4,9 +4,9 @@
  * without its rows, so that the last S before are sent again, as many as one insert may span; equal rows become one.
  */
 
-import type { StoredSegments } from '../store/warehouse/read/segment-texts.ts'
+import type { SegmentTexts, StoredSegments } from '../store/warehouse/read/segment-texts.ts'
 import type { ClickHouse } from './clickhouse.ts'
-import { BATCH_ROWS_MAX } from './limits.ts'
+import { BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
 import { RowEncoder } from './row-encoder.ts'
 import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './schema.ts'
 
@@ -41,6 +41,8 @@ export class EventSink {
   readonly #encoder = new RowEncoder()
   readonly #confirmed = new Map<number, number>()
   readonly #strangers = new Set<number>()
+  #settled: ReadonlyMap<number, number> = new Map()
+  #noted = { atMs: 0, confirmed: new Map<number, number>() }
   #isOpen = false
   #rows = 0
   #bytes = 0
@@ -72,6 +74,29 @@ export class EventSink {
     return reached.size > 0 && this.state().waitingEvents > 0
   }
 
+  /**
+   * The S up to which ClickHouse confirmed the events of each project so long ago that its machine has them on the disk:
+   * it flushes when its kernel does. Empty before that.
+   */
+  settled(nowMs: number): ReadonlyMap<number, number> {
+    if (nowMs >= this.#noted.atMs + COPY_SETTLED_MS) {
+      this.#settled = this.#noted.confirmed
+      this.#noted = { atMs: nowMs, confirmed: new Map(this.#confirmed) }
+    }
+    return this.#settled
+  }
+
+  /** Sends the events of a segment again. Throws as `step`. */
+  async resend(segment: SegmentTexts): Promise<void> {
+    const { firstSequence, rows } = segment.view.summary
+    const last = firstSequence + rows - 1
+    for (let through = firstSequence - 1; through < last; ) {
+      this.#encoder.reset()
+      through = this.#encoder.add(segment, through, last)
+      if (this.#encoder.rows > 0) await this.#send()
+    }
+  }
+
   /** As of now. Throws `DamagedRecordError`. */
   state(): SinkState {
     let waitingEvents = 0
@@ -95,7 +120,10 @@ export class EventSink {
     let through = confirmed
     while (through < end && !this.#encoder.isFull) {
       const segment = this.#options.store.segmentOf(projectId, through + 1)
-      through = this.#encoder.add(segment, through, end)
+      const { isAway, firstSequence, rows } = segment.view.summary
+      // What was given away is there, compared.
+      if (isAway) through = Math.min(end, firstSequence + rows - 1)
+      else through = this.#encoder.add(segment, through, end)
     }
     return through
   }

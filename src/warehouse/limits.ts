@@ -18,3 +18,13 @@ export const RETRY_MS_MAX = 10_000
 export const PARTITION_MONTHS_MAX = 24
 /** Numbers of distinct_ids in one order to delete. Further ones go into the next. */
 export const ERASURE_IDS_MAX = 10_000
+/** Rows of a column that are read ahead of who reads one segment after the other. */
+export const AHEAD_ROWS_MAX = 65_536
+/** Bytes of columns that a thread has read ahead. Beyond: the oldest are read again. */
+export const AHEAD_BYTES_MAX = 128 * 1024 * 1024
+/** How long a segment whose copy was not whole keeps its columns, milliseconds, until it is compared again. */
+export const COMPARE_AGAIN_MS = 600_000
+/** How long ClickHouse has an event, milliseconds, before the store may give it away: a kernel flushes within 35 s. */
+export const COPY_SETTLED_MS = 36_000
+/** How long `tenrec doctor` waits for ClickHouse, milliseconds. */
+export const LOOK_MS_MAX = 5000

@@ -94,6 +94,26 @@ export function unfinishedQuery(database: string): string {
   return `SELECT count() FROM system.mutations WHERE database = ${literal(database)} AND table = ${literal(TABLE)} AND NOT is_done FORMAT RowBinary`
 }
 
+/** A property, or the elements when `key` is null, of some events in order: u64 and a text; equal rows may come twice. */
+export function columnQuery(
+  projectId: number,
+  key: string | null,
+  from: number,
+  to: number,
+): string {
+  const range = `project = ${projectId} AND sequence >= ${from} AND sequence <= ${to}`
+  const [value, has] =
+    key === null
+      ? ['elements_chain', "elements_chain != ''"]
+      : [`texts[indexOf(keys, ${literal(key)})]`, `has(keys, ${literal(key)})`]
+  return `SELECT sequence, ${value} FROM ${TABLE} WHERE ${range} AND ${has} ORDER BY sequence FORMAT RowBinary`
+}
+
+/** All that a segment may give away of some events, in order: u64, keys, texts, elements; equal rows may come twice. */
+export function rowsQuery(projectId: number, from: number, to: number): string {
+  return `SELECT sequence, keys, texts, elements_chain FROM ${TABLE} WHERE project = ${projectId} AND sequence >= ${from} AND sequence <= ${to} ORDER BY sequence FORMAT RowBinary`
+}
+
 /** A text as a literal of SQL. */
 export function literal(text: string): string {
   return `'${text.replace(/[\\']/g, '\\$&').replaceAll('\0', '\\0')}'`

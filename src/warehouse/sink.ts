@@ -3,9 +3,10 @@ import { setPriority } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { parseWarehouse } from '../config/warehouse-address.ts'
-import type { ErasedJob } from '../ports/warehouse.ts'
-import { StoredSegments } from '../store/warehouse/read/segment-texts.ts'
+import type { CopiedSegment, ErasedJob } from '../ports/warehouse.ts'
+import { type SegmentTexts, StoredSegments } from '../store/warehouse/read/segment-texts.ts'
 import { ClickHouse, WarehouseError } from './clickhouse.ts'
+import { CopyCheck } from './copy-check.ts'
 import { CopyErasure } from './copy-erasure.ts'
 import { EventSink, type SinkState } from './event-sink.ts'
 import { BATCH_WAIT_MS_MAX, RETRY_MS_MAX } from './limits.ts'
@@ -22,6 +23,8 @@ export interface SinkThreadData {
   readonly address: string
   /** Nobody else writes to the table. */
   readonly isAlone: boolean
+  /** Days for which the store keeps events whole; null: for ever. */
+  readonly keepDays: number | null
 }
 
 /** What it is asked: to end, or to erase the copies of what a job means. */
@@ -34,9 +37,11 @@ export interface SinkNews {
   readonly trouble: string | null
   /** What was erased there, too; null: nothing. */
   readonly erased: ErasedJob | null
+  /** Its columns may leave the store; null: none. */
+  readonly copied: CopiedSegment | null
 }
 
-function run({ dataDir, address: text, isAlone }: SinkThreadData): void {
+function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): void {
   const address = parseWarehouse(text)
   const port = parentPort
   if (address === null || port === null) throw new TypeError('not started as a thread of the sink')
@@ -54,6 +59,8 @@ function run({ dataDir, address: text, isAlone }: SinkThreadData): void {
   const options = { clickhouse, database: address.database, store, isAlone }
   const sink = new EventSink(options)
   const erasure = new CopyErasure(options)
+  const resend = (segment: SegmentTexts): Promise<void> => sink.resend(segment)
+  const check = keepDays === null ? null : new CopyCheck({ ...options, keepDays, resend })
   const pause = async (ms: number): Promise<void> => {
     await wait(ms, undefined, { signal: wake.signal }).catch(() => undefined)
     if (!stopping.signal.aborted) wake = new AbortController()
@@ -72,20 +79,25 @@ function run({ dataDir, address: text, isAlone }: SinkThreadData): void {
       let isMore = false
       let trouble: string | null = null
       let erased: ErasedJob | null = null
+      let copied: CopiedSegment | null = null
       try {
         isMore = await sink.step()
         erased = await eraseNext()
+        // Not while something is deleted there.
+        if (!isMore && jobs.length === 0) {
+          copied = (await check?.next(Date.now(), sink.settled(Date.now()))) ?? null
+        }
         retryMs = RETRY_MS_MIN
       } catch (cause) {
         if (!(cause instanceof WarehouseError)) throw cause
         trouble = cause.message
       }
       if (stopping.signal.aborted) break
-      port.postMessage({ state: sink.state(), trouble, erased } satisfies SinkNews)
+      port.postMessage({ state: sink.state(), trouble, erased, copied } satisfies SinkNews)
       if (trouble !== null) {
         await pause(retryMs)
         retryMs = Math.min(retryMs * 2, RETRY_MS_MAX)
-      } else if (erased === null && !isMore) {
+      } else if (erased === null && copied === null && !isMore) {
         await pause(jobs.length > 0 ? ERASURE_LOOK_MS : BATCH_WAIT_MS_MAX)
       }
     }

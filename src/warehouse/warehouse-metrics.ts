@@ -11,6 +11,7 @@ export interface WarehouseFigures {
   readonly bytes: number
   readonly inserts: number
   readonly failures: number
+  readonly segments: number
 }
 
 /** Adds the metrics of a warehouse to the page. */
@@ -41,6 +42,9 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
       [],
     )
     .with()
+  const segments = page
+    .counters('warehouse_segments_total', 'Segments that may leave most columns to ClickHouse.', [])
+    .with()
   page.onCollect(() => {
     const now = figures()
     away.value = now.isAway ? 1 : 0
@@ -51,5 +55,6 @@ export function addWarehouseMetrics(page: MetricPage, figures: () => WarehouseFi
     bytes.value = now.bytes
     inserts.value = now.inserts
     failures.value = now.failures
+    segments.value = now.segments
   })
 }

@@ -62,6 +62,7 @@ t.test('without any source every setting has its default', async (t) => {
     cluster: [],
     clusterCopies: 2,
     warehouse: null,
+    warehouseKeepDays: null,
     logLevel: 'info',
     logFormat: 'json',
     publicUrl: null,

@@ -13,6 +13,7 @@ import {
 } from '../../src/base/refusals.ts'
 import { addMetrics } from '../../src/cluster/cluster-metrics.ts'
 import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
+import { addWarehouseMetrics } from '../../src/warehouse/warehouse-metrics.ts'
 
 const TABLE = 'src/base/refusals.ts'
 const REASONS: readonly (readonly [string, RefusalDefinition])[] = Object.entries(REFUSALS)
@@ -56,6 +57,9 @@ t.test('the metrics that it names are exposed', async (t) => {
   const counts = { unsentBlocks: 0, alone: 0, messages: 0, messageBytes: 0, waiting: 0 }
   const control = { made: 0, again: 0, refused: 0 }
   addMetrics(page, () => ({ ...counts, isAlone: false, control, controlNumber: 0 }))
+  const waiting = { waitingEvents: 0, waitingErasures: 0, lagSeconds: 0 }
+  const sent = { rows: 0, bytes: 0, inserts: 0, failures: 0, segments: 0 }
+  addWarehouseMetrics(page, () => ({ ...waiting, ...sent, isAway: false }))
   const text = page.render()
   for (const [reason, { metric }] of REASONS) {
     if (metric !== null) t.match(text, `# HELP ${metric} `, reason)

@@ -19,10 +19,10 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   engine: ['base', 'rules', 'config', 'ports', 'store'],
   warehouse: ['base', 'rules', 'config', 'ports', 'store'],
   cluster: ['base', 'rules', 'config', 'ports', 'store', 'engine'],
-  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'cluster'],
+  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine', 'warehouse', 'cluster'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
   'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'warehouse'],
-  cli: ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'daemon.ts'],
+  cli: ['base', 'rules', 'config', 'store', 'engine', 'warehouse', 'cluster', 'http', 'daemon.ts'],
   'main.ts': ['base', 'http', 'cli'],
   // A program of its own, for browsers.
   console: [],

@@ -2,12 +2,13 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
+import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { uuidOf } from '../fixtures/stored-events.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 async function send(daemon: SpawnedDaemon, first: number, count: number): Promise<void> {
   const batch = Array.from({ length: count }, (_, index) => ({
@@ -59,7 +60,27 @@ t.test('a daemon with a warehouse', { skip: isClickHouseMissing }, async (t: Tes
   t.ok(await eventually(() => countIs(server, 500)), 'what is stored is copied')
   t.equal(await metric(daemon, 'warehouse_away'), 0)
 
+  const doctor = async () => {
+    const { out } = await runCommand(
+      'doctor',
+      '--json',
+      '--data-dir',
+      options.dataDir,
+      '--warehouse',
+      server.address,
+    )
+    const lines = out.split('\n').filter(Boolean)
+    const findings = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
+    return findings.find(({ check }) => check === 'warehouse')
+  }
+  t.match(await doctor(), { verdict: 'ok', message: 'ClickHouse answers' })
   await server.kill()
+  const finding = await doctor()
+  t.match(finding, {
+    verdict: 'warning',
+    message: /does not answer: \w+: nothing is copied until it does/,
+  })
+  t.notMatch(JSON.stringify(finding), 'secret')
   await send(daemon, 500, 500)
   t.ok(await eventually(async () => (await metric(daemon, 'warehouse_away')) === 1), 'away')
   const health = JSON.parse(await textOf(daemon, '/_health')) as Record<string, unknown>

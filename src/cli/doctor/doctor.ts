@@ -17,6 +17,7 @@ import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
 import { type Finding, Findings, fine, problem } from './doctor-finding.ts'
 import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
 import { checkFilters, checkStored } from './doctor-stored.ts'
+import { checkWarehouse } from './doctor-warehouse.ts'
 
 const PROBLEMS_FOUND = 3
 
@@ -48,6 +49,7 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   findings.all.push(checkNode(process.versions.node))
   if (typeof settings === 'string') findings.all.push(problem('configuration', settings))
   else findings.all.push(...checkSettings(settings, io.machine), ...checkGeoIp(settings))
+  if (known !== null) await findings.add('warehouse', () => checkWarehouse(known))
   const pid = known === null ? null : await examineDataDir(io, known, findings)
   await findings.add('limits', () => checkLimits(pid))
   await findings.add('memory_limit', () => checkMemory(pid, known))

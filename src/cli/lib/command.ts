@@ -12,6 +12,7 @@ import {
 } from '../../config/settings-table.ts'
 import { didYouMean } from '../../config/suggestion.ts'
 import { boolean, splitList } from '../../config/value-kinds.ts'
+import { openColumns } from '../../warehouse/copied-columns.ts'
 import { ID_MAX } from '../limits.ts'
 
 /** The process as a command sees it; tests pass their own. */
@@ -229,7 +230,10 @@ export class CommandInput {
 
   /** The data directory. Throws `UsageError`. */
   get dataDir(): string {
-    return this.settings().dataDir
+    const { dataDir, warehouse } = this.settings()
+    // Whoever reads events may meet some whose columns are there.
+    if (warehouse !== null) openColumns(warehouse)
+    return dataDir
   }
 }
 

@@ -9,8 +9,9 @@ import { randomBytes } from 'node:crypto'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
+import { getOrAdd } from '../../base/maps.ts'
 import type { LogExtent, LogReader } from '../../ports/log.ts'
-import type { WarehouseWriter } from '../../ports/warehouse.ts'
+import type { CopiedSegment, WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
@@ -204,6 +205,11 @@ export class LogProcessor {
       geoIp: this.#enrichment?.takeGeoIpCounts(),
       isIdle,
     }
+  }
+
+  /** As `WarehouseWriter`. */
+  giveAway(segments: readonly CopiedSegment[]): void {
+    this.#warehouse.giveAway?.(segments)
   }
 
   /** Notes what changed last in environment `flags`, and closes. */
@@ -426,12 +432,7 @@ export class LogProcessor {
   }
 
   #fatesOf(projectId: number): Fates {
-    let fates = this.#fates.get(projectId)
-    if (fates === undefined) {
-      fates = { stored: 0, drops: {} }
-      this.#fates.set(projectId, fates)
-    }
-    return fates
+    return getOrAdd(this.#fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
   }
 
   #takeChangedDefinitions(): readonly number[] {

@@ -7,7 +7,7 @@ import type { ErrorBody, ServiceError } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
-import type { ErasedJob } from '../../ports/warehouse.ts'
+import type { CopiedSegment, ErasedJob } from '../../ports/warehouse.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
@@ -43,6 +43,8 @@ export interface ThreadSettings {
   readonly logFormat: LogFormat
   /** Threads for analytics only. */
   readonly analytics?: AnalyticSettings
+  /** Where columns are that segments have given away. */
+  readonly warehouse?: string
   /** What processing adds to events; absent: nothing. */
   readonly enrichment?: EnrichmentSettings
   /** Shared by the threads of a group: how many write transactions they have open. */
@@ -81,6 +83,7 @@ export function threadSettings(settings: Settings, damageCount: Int32Array): Thr
   return {
     ...(settings.cluster.length === 0 ? {} : { sharedLogChannel: `tenrec ${randomUUID()}` }),
     ...(isEnriched ? { enrichment: { isBotTagged, isUserAgentParsed, geoIpDatabase } } : {}),
+    ...(settings.warehouse === null ? {} : { warehouse: settings.warehouse }),
     dataDir: settings.dataDir,
     isFlushDeferred: settings.durability === 'commit',
     decodedBytesMax: settings.bodyBytesMax,
@@ -133,6 +136,8 @@ export interface ProcessTask {
   readonly isDiskShort: boolean
   /** What streams want to be shown. */
   readonly watches: readonly LiveWatch[]
+  /** Segments whose columns may leave the store. */
+  readonly copied?: readonly CopiedSegment[]
 }
 
 /** Events of one project by what became of them. */

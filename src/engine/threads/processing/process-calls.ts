@@ -21,6 +21,7 @@ export const PROCESS_CALLS = {
   process: short(({ processor, live }: ProcessStores, task: ProcessTask): ProcessResult => {
     const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
     live.watch(watches)
+    if (task.copied !== undefined) processor.giveAway(task.copied)
     const result = processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
     return { ...result, live: live.take() }
   }, 'processor'),

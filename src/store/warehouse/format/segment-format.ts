@@ -7,7 +7,7 @@
  * is, 1 brotli), bytes u32 little-endian (before compression), content`. A reader decodes the groups of
  * the columns that it needs and no others.
  *
- * Header: `version u8, reserved u8, groups u16, rows u32, stored bytes of the groups u32`, then float64
+ * Header: `version u8 (2: columns were given away), reserved u8, groups u16, rows u32, stored bytes of the groups u32`, then float64
  * `first and last timestamp, first and last arrival` (milliseconds), all little-endian; then MessagePack
  * of `Directory`. The fixed part is enough to skip a segment by time.
  *
@@ -19,6 +19,8 @@ import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { pack, unpack } from '../../lmdb/codec.ts'
 
 const FORMAT_VERSION = 1
+/** The same, and most columns were given away (away-columns.ts). */
+const FORMAT_AWAY = 2
 const FIXED_BYTES = 44
 const METHOD_RAW = 0
 const METHOD_BROTLI = 1
@@ -102,13 +104,15 @@ export interface SegmentSummary {
   readonly lastTimestampMs: number
   readonly firstArrivalMs: number
   readonly lastArrivalMs: number
+  /** The warehouse has the values of most columns, and the store has not. */
+  readonly isAway: boolean
 }
 
 /** What a header says beyond its key. */
-export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence'>
+export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence' | 'isAway'>
 
-/** The bytes of a header. */
-export function encodeHeader(span: SegmentSpan, directory: Directory): Buffer {
+/** The bytes of a header; `isAway`: columns were given away. */
+export function encodeHeader(span: SegmentSpan, directory: Directory, isAway = false): Buffer {
   const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails } = directory
   const { names, facts, sessions } = directory
   const columns = directory.columns.map((column): PackedColumn => {
@@ -120,7 +124,7 @@ export function encodeHeader(span: SegmentSpan, directory: Directory): Buffer {
     ...[names, columns, facts, sessions],
   ])
   const header = Buffer.allocUnsafe(FIXED_BYTES + rest.length)
-  header.writeUInt8(FORMAT_VERSION)
+  header.writeUInt8(isAway ? FORMAT_AWAY : FORMAT_VERSION)
   header.writeUInt8(0, 1)
   header.writeUInt16LE(span.groups, 2)
   header.writeUInt32LE(span.rows, 4)
@@ -140,7 +144,7 @@ export function decodeSummary(
   header: Buffer,
 ): SegmentSummary {
   const version = header.readUInt8()
-  if (version !== FORMAT_VERSION) {
+  if (version !== FORMAT_VERSION && version !== FORMAT_AWAY) {
     throw new RangeError(`segment format ${version} was written by another version of Tenrec`)
   }
   return {
@@ -153,6 +157,7 @@ export function decodeSummary(
     lastTimestampMs: header.readDoubleLE(20),
     firstArrivalMs: header.readDoubleLE(28),
     lastArrivalMs: header.readDoubleLE(36),
+    isAway: version === FORMAT_AWAY,
   }
 }
 

@@ -2,12 +2,14 @@
  * Reading one segment: checks its checksums, and decodes what is asked for and no more. A view is valid as
  * long as its segment is in the table, which is the case during one synchronous run of a reader.
  */
+import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid } from '../../../base/ids.ts'
 import { DamagedRecordError } from '../../faults.ts'
 import { unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { groupKey, numberInKey } from '../../lmdb/keys.ts'
 import { need } from '../../lmdb/records.ts'
+import { isAway, makeColumn } from './away-columns.ts'
 import { ByteReader } from './byte-writer.ts'
 import {
   type ColumnEntry,
@@ -89,6 +91,8 @@ export class SegmentView {
   readonly #values = new Map<ColumnEntry, readonly unknown[]>()
   /** Where each value of a large column begins. */
   readonly #places = new Map<ColumnEntry, Uint32Array>()
+  /** Of a segment that has given columns away: how each can be read. */
+  readonly #made = new Map<ColumnEntry, ColumnEntry>()
   #heldBytes = 0
   #directory: Directory | null = null
   #timestamps: Float64Array | null = null
@@ -117,6 +121,16 @@ export class SegmentView {
   /** Whether `sealed` is the header of this segment. */
   hasHeader(sealed: Buffer): boolean {
     return sealed.equals(this.#sealed)
+  }
+
+  /** The header as it is stored. */
+  get header(): Uint8Array {
+    return this.#sealed
+  }
+
+  /** The bytes of a part as they are stored. */
+  partBytes(part: Part): Buffer {
+    return part[2] === 0 ? Buffer.alloc(0) : this.#guard(() => this.#slice(part))
   }
 
   get directory(): Directory {
@@ -192,7 +206,8 @@ export class SegmentView {
   column(entry: ColumnEntry): ColumnView {
     let view = this.#columns.get(entry)
     if (view === undefined) {
-      view = this.#guard(() => this.#readColumn(entry))
+      const here = this.#here(entry)
+      view = this.#guard(() => this.#readColumn(here))
       this.#columns.set(entry, view)
     }
     return view
@@ -200,14 +215,16 @@ export class SegmentView {
 
   /** Which rows have a value in a column. Decodes no value, and keeps nothing. */
   indexOf(entry: ColumnEntry): ColumnIndex {
-    return this.#guard(() => this.#readIndex(entry))
+    const here = this.#here(entry)
+    return this.#guard(() => this.#readIndex(here))
   }
 
   /** The values of a column that is no mirror, without making objects of them. Keeps nothing. */
   storedValues(entry: ColumnEntry): StoredValues {
+    const here = this.#here(entry)
     return this.#guard(() => {
-      const bytes = this.#slice(entry.values)
-      const { encoding, valueCount } = entry
+      const bytes = this.#slice(here.values)
+      const { encoding, valueCount } = here
       const isJson = encoding === VALUES_JSON
       const isNumbers = encoding === VALUES_NUMBERS
       return {
@@ -220,13 +237,14 @@ export class SegmentView {
 
   /** Where a row is among the rows that have a value in a column, or -1. Decodes no column. */
   placeOf(entry: ColumnEntry, row: number): number {
-    const { index, presence, count } = entry
+    const { index, presence, count } = this.#here(entry)
     if (count === this.summary.rows) return row
     return findRow(this.#group(index[0]), index[1], presence, count, row)
   }
 
   /** The value at a place that `placeOf` gave. Not of a mirror. Decodes the values, but no index. */
-  valueAt(entry: ColumnEntry, place: number): unknown {
+  valueAt(column: ColumnEntry, place: number): unknown {
+    const entry = this.#here(column)
     const { mode, index, count, valueCount } = entry
     const planes = mode === MODE_DICTIONARY ? idBytes(valueCount) : 0
     let position = mode === MODE_DICTIONARY ? 0 : place
@@ -301,6 +319,25 @@ export class SegmentView {
       if (candidate.every((byte, index) => byte === uuid[index])) return row
     }
     return -1
+  }
+
+  /** The column as it can be read: as it is stored, or made again of what the warehouse has. */
+  #here(entry: ColumnEntry): ColumnEntry {
+    if (!isAway(entry)) return entry
+    let here = this.#made.get(entry)
+    if (here === undefined) {
+      here = this.#make(entry)
+      this.#made.set(entry, here)
+    }
+    return here
+  }
+
+  #make(column: ColumnEntry): ColumnEntry {
+    const number = this.summary.groups + this.#made.size
+    const { entry, group } = makeColumn(this.summary, column, number)
+    this.#groups.set(number, group)
+    this.#heldBytes += group.length
+    return entry
   }
 
   /** One value of a column that would take much memory as a whole. */
@@ -400,7 +437,7 @@ export class SegmentView {
     try {
       return read()
     } catch (cause) {
-      if (cause instanceof DamagedRecordError) throw cause
+      if (cause instanceof DamagedRecordError || cause instanceof ServiceError) throw cause
       throw damagedSegment(HEADERS, this.#headerKey, cause)
     }
   }

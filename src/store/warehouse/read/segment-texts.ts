@@ -3,6 +3,7 @@
  * different value of a segment written once. For copies elsewhere; nothing is parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
+import type { CopiedSegment } from '../../../ports/warehouse.ts'
 import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { loadJob } from '../../identity/erasure-records.ts'
@@ -13,7 +14,15 @@ import {
   type EventsTable,
   type EventTables,
 } from '../../lmdb/keys.ts'
+import {
+  type ColumnTexts,
+  columnOf,
+  isSame,
+  mayGiveAway,
+  staysHere,
+} from '../format/away-columns.ts'
 import { loadAllCounters } from '../format/event-projects.ts'
+import { SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import {
   type ColumnEntry,
   MODE_MIRROR,
@@ -115,6 +124,32 @@ export class SegmentTexts {
       next[row] = position + 1
     }
     return found
+  }
+
+  /** Whether it may give columns away: it is full, was not asked before, and no columns share a place. */
+  get mayGiveAway(): boolean {
+    const { summary, valueBytes, directory } = this.view
+    const isFull = summary.rows * 2 >= SEGMENT_ROWS_TARGET || valueBytes * 2 > SEGMENT_BYTES_TARGET
+    return isFull && !summary.isAway && mayGiveAway(directory)
+  }
+
+  /** What names it when it gives columns away. */
+  get copied(): CopiedSegment {
+    const { projectId, firstSequence } = this.view.summary
+    return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }
+  }
+
+  /** Whether these are all values of all columns that would be given away; `null` names the elements. */
+  isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
+    const { view } = this
+    return view.directory.columns.every((entry) => {
+      if (staysHere(entry)) return true
+      const found = columns.get(entry.role === ROLE_ELEMENTS ? null : entry.key)
+      if (found === undefined) return false
+      const made = columnOf(entry, found, view.summary.rows, 0)
+      const parts = Buffer.concat([entry.index, entry.values].map((part) => view.partBytes(part)))
+      return isSame(made.entry, entry) && parts.equals(made.group)
+    })
   }
 
   #addColumn(found: TextRows, entry: ColumnEntry, index: ColumnIndex, next: Uint32Array): void {
@@ -226,6 +261,14 @@ export class StoredSegments {
     this.#environment.refresh()
     const counters = [...loadAllCounters(this.#tables.projects)]
     return new Map(counters.map(([projectId, { rows }]) => [projectId, rows]))
+  }
+
+  /** Where the segments of a project begin that may give columns away and hold nothing that arrived later. */
+  *oldSegments(projectId: number, last: number, arrivedMs: number): Generator<number> {
+    for (const summary of this.#segments.summaries(projectId, 1, last)) {
+      const { firstSequence, isAway, lastArrivalMs } = summary
+      if (!isAway && lastArrivalMs <= arrivedMs) yield firstSequence
+    }
   }
 
   /** The segment that holds S, as of the last call of `projects`. Throws `DamagedRecordError`. */

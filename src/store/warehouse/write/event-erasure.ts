@@ -3,6 +3,7 @@
  * the rows that it means; after each segment its progress is stored with the rewritten segment in one
  * transaction.
  */
+import { ServiceError } from '../../../base/errors.ts'
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ErasedJob, ErasureJob } from '../../../ports/warehouse.ts'
 import { isToCarryOut } from '../../../rules/events/erasure-job.ts'
@@ -26,6 +27,9 @@ import type { OpenProject } from './open-project.ts'
 import { replaceSegments } from './segment-compactor.ts'
 import { appendSegment } from './segment-merge.ts'
 
+/** How long the next try waits when the warehouse does not have what a segment has given away, milliseconds. */
+const AWAY_AGAIN_MS = 5000
+
 /** What the erasure of events works with. */
 export interface EventErasureOptions {
   readonly environment: Environment<EventsTable>
@@ -46,6 +50,8 @@ export class EventErasure {
   readonly #options: EventErasureOptions
   readonly #waiting: OpenJob[]
   #running: RunningJob | null = null
+  /** By `performance.now()`: not before. */
+  #againAtMs = 0
   /** What was ordered and is not carried out, by project and number. */
   readonly #ordered = new Map<number, Map<number, ErasureMatch>>()
   readonly #carriedOut: ErasedJob[]
@@ -90,8 +96,10 @@ export class EventErasure {
     this.#waiting.push(...jobs)
   }
 
+  /** False, too, while it waits for the warehouse. */
   get hasWork(): boolean {
-    return this.#running !== null || this.#waiting.length > 0
+    const isThere = this.#running !== null || this.#waiting.length > 0
+    return isThere && performance.now() >= this.#againAtMs
   }
 
   /** Looks at one segment; true when it was rewritten. Some 0.2 s for the largest. */
@@ -105,13 +113,22 @@ export class EventErasure {
       this.#finish(job)
       return false
     }
+    const before = job.open
     progress(job, { progress: summary.firstSequence + summary.rows - 1 })
-    return (
-      attempt(
-        () => this.#eraseFrom(job, summary),
-        (error) => this.#skip(job, error),
-      ) ?? false
-    )
+    try {
+      return (
+        attempt(
+          () => this.#eraseFrom(job, summary),
+          (error) => this.#skip(job, error),
+        ) ?? false
+      )
+    } catch (cause) {
+      // What the segment has given away cannot be had now.
+      if (!(cause instanceof ServiceError)) throw cause
+      job.open = before
+      this.#againAtMs = performance.now() + AWAY_AGAIN_MS
+      return false
+    }
   }
 
   #nextSegment(job: RunningJob): SegmentSummary | null {

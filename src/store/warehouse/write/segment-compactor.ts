@@ -70,13 +70,14 @@ export class SegmentCompactor {
     const { segments, onDamage } = this.#options
     const { projectId, counters } = project
     const added = segments.summaries(projectId, list.rows + 1, counters.rows, onDamage)
-    for (const { firstSequence, rows } of added) {
+    for (const { firstSequence, rows, isAway } of added) {
       const gapStart = list.rows + 1
       // Segments on both sides of a damaged one are no neighbours.
       if (firstSequence !== gapStart) {
         list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
       }
-      list.segments.push({ firstSequence, rows })
+      // What has given columns away is full, and would have to wait for them.
+      list.segments.push({ firstSequence, rows: isAway ? UNMERGEABLE_ROWS : rows })
       list.rows = firstSequence + rows - 1
     }
     return list
@@ -93,7 +94,7 @@ export class SegmentCompactor {
         const view = segments.segmentAt(project.projectId, firstSequence)
         const { valueBytes } = view
         // Half of a full segment is as good as full.
-        if (valueBytes > SEGMENT_BYTES_TARGET / 2) return null
+        if (valueBytes > SEGMENT_BYTES_TARGET / 2 || view.summary.isAway) return null
         if (bytes + valueBytes <= SEGMENT_BYTES_TARGET) {
           appendSegment(builder, view)
           sources.push(view)

@@ -128,7 +128,8 @@ export function appendSegment(
     )
     builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
   }
-  appendColumns(builder, view, first, deleted)
+  // Of nothing that stays no column is read, which may have to be fetched.
+  if (deleted?.every((mark) => mark === 1) !== true) appendColumns(builder, view, first, deleted)
 }
 
 /** The earliest timestamp of what stays, so that the header tells nothing about what is erased. */

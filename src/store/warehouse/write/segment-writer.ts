@@ -8,6 +8,7 @@ import { getOrAdd } from '../../../base/maps.ts'
 import type {
   Admission,
   CommitStats,
+  CopiedSegment,
   ErasedJob,
   ErasureJob,
   EventIdentity,
@@ -29,8 +30,9 @@ import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
 import { EventErasure } from './event-erasure.ts'
+import { withoutCopied } from './give-away.ts'
 import { OpenProject } from './open-project.ts'
-import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
+import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
 /** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
 const RUNS_URGENT = 24
@@ -73,6 +75,7 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #encoder = new SegmentEncoder()
   readonly #compactor: SegmentCompactor
   readonly #rowsTarget: number
+  readonly #onDamage: DamageListener
   readonly #projects = new Map<number, OpenProject>()
   /** Projects with events that no run of the uuid index covers. */
   readonly #unindexed = new Set<OpenProject>()
@@ -89,6 +92,7 @@ export class SegmentWriter implements WarehouseWriter {
   constructor(options: SegmentWriterOptions) {
     const { environment, onDamage = () => undefined } = options
     this.#environment = environment
+    this.#onDamage = onDamage
     this.#distinctIds = options.distinctIds
     this.#countersOf = options.countersOf
     this.#clock = options.clock ?? SYSTEM_CLOCK
@@ -232,6 +236,19 @@ export class SegmentWriter implements WarehouseWriter {
     this.#touched.clear()
     this.#current = null
     if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
+  }
+
+  giveAway(segments: readonly CopiedSegment[]): void {
+    const { projects } = this.#environment.tables
+    for (const copied of segments) {
+      const reduced = attempt(() => withoutCopied(this.#segments, copied), this.#onDamage)
+      if (reduced === null) continue
+      const project = this.#openProject(copied.projectId)
+      this.#environment.write(() =>
+        replaceSegments(this.#segments, projects, project, [reduced.view], reduced.segment),
+      )
+    }
+    this.#duplicates.forget()
   }
 
   /** One step takes up to 50 ms; readers are not disturbed. */

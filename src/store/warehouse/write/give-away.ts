@@ -1,0 +1,88 @@
+/**
+ * Lets a segment go most of its columns, of which the warehouse has a whole copy (format/away-columns.ts): it is written
+ * anew with what stays.
+ */
+import type { CopiedSegment } from '../../../ports/warehouse.ts'
+import { seal } from '../../lmdb/codec.ts'
+import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import { awayEntry, mayGiveAway, staysHere } from '../format/away-columns.ts'
+import type { EncodedSegment } from '../format/segment-encoder.ts'
+import {
+  type Directory,
+  encodeGroup,
+  encodeHeader,
+  NO_PART,
+  type Part,
+  QUALITY_SMALL,
+} from '../format/segment-format.ts'
+import type { SegmentTables } from '../format/segment-tables.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+
+/** A segment and what becomes of it. */
+export interface Reduced {
+  readonly view: SegmentView
+  readonly segment: EncodedSegment
+}
+
+/**
+ * The segment without what the copy has; null when it is not what was compared any more. Throws `DamagedRecordError`.
+ */
+export function withoutCopied(
+  segments: SegmentTables,
+  { projectId, firstSequence, header }: CopiedSegment,
+): Reduced | null {
+  const key = pairKey(projectId, firstSequence)
+  const sealed = segments.headers.get(key)
+  if (sealed?.equals(header) !== true) return null
+  const view = segments.segmentAt(projectId, firstSequence)
+  const { summary } = view
+  if (summary.isAway || !mayGiveAway(view.directory)) return null
+  const { directory, contents } = keptOf(view)
+  const groups = contents.map((content, group) => {
+    const place = groupKey(projectId, firstSequence, group)
+    // Ends of uuids are random.
+    const stored = encodeGroup(content, group === RAW_GROUP ? null : QUALITY_SMALL)
+    return { key: place, value: seal(place, ...stored) }
+  })
+  const groupBytes = groups.reduce((sum, { value }) => sum + value.length, 0)
+  const content = encodeHeader({ ...summary, groups: groups.length, groupBytes }, directory, true)
+  const value = seal(key, content)
+  const { rows } = summary
+  const bytes = groupBytes + value.length
+  return { view, segment: { firstSequence, rows, header: { key, value }, groups, bytes } }
+}
+
+const INDEX_GROUP = 0
+const RAW_GROUP = 1
+
+/** What stays, in two groups. */
+function keptOf(view: SegmentView): { directory: Directory; contents: readonly Buffer[] } {
+  const pieces: [Buffer[], Buffer[]] = [[], []]
+  const lengths = [0, 0]
+  const keep = (part: Part, group = INDEX_GROUP): Part => {
+    const bytes = view.partBytes(part)
+    if (bytes.length === 0) return NO_PART
+    const offset = lengths[group] ?? 0
+    pieces[group]?.push(bytes)
+    lengths[group] = offset + bytes.length
+    return [group, offset, bytes.length]
+  }
+  const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, columns, ...rest } =
+    view.directory
+  const directory: Directory = {
+    ...rest,
+    timestamps: keep(timestamps),
+    distinctIds: keep(distinctIds),
+    arrivals: keep(arrivals),
+    modes: keep(modes),
+    uuidHeads: keep(uuidHeads),
+    uuidTails: keep(uuidTails, RAW_GROUP),
+    facts: keep(rest.facts),
+    columns: columns.map((entry) =>
+      staysHere(entry)
+        ? { ...entry, index: keep(entry.index), values: keep(entry.values) }
+        : awayEntry(entry),
+    ),
+  }
+  return { directory, contents: pieces.map((parts) => Buffer.concat(parts)) }
+}

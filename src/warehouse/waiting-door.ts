@@ -1,0 +1,64 @@
+/**
+ * ClickHouse for threads that read synchronously, as all do that read the store: the thread stands still until another
+ * one has the answer.
+ */
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
+import { refusal } from '../base/refusals.ts'
+import { QUERY_MS_MAX } from './limits.ts'
+
+const DOOR_THREAD = new URL('./door.js', import.meta.url)
+/** The other thread gives up before. */
+const GIVE_UP_MS = 2 * QUERY_MS_MAX + 5000
+
+/** What the other thread is given. */
+export interface DoorData {
+  readonly address: string
+  readonly port: MessagePort
+  readonly flag: Int32Array
+}
+
+/** What it answers; without bytes, why. */
+export interface DoorAnswer {
+  readonly bytes: ArrayBuffer | null
+  readonly trouble: string
+}
+
+/** Asks, and waits. */
+export class WaitingDoor {
+  readonly #address: string
+  readonly #flag = new Int32Array(new SharedArrayBuffer(4))
+  #open: { readonly thread: Worker; readonly port: MessagePort } | null = null
+
+  constructor(address: string) {
+    this.#address = address
+  }
+
+  /** The whole answer to a statement. Throws `ServiceError` with 503 when there is none. */
+  ask(sql: string): Buffer {
+    const { thread, port } = this.#opened()
+    Atomics.store(this.#flag, 0, 0)
+    port.postMessage(sql)
+    if (Atomics.wait(this.#flag, 0, 0, GIVE_UP_MS) === 'timed-out') {
+      this.#open = null
+      // It holds no store.
+      void thread.terminate()
+      throw refusal('warehouse_away')
+    }
+    const given = receiveMessageOnPort(port) as { readonly message: DoorAnswer } | undefined
+    const { bytes = null, trouble = '' } = given?.message ?? {}
+    if (bytes === null) throw refusal('warehouse_away', { cause: new Error(trouble) })
+    return Buffer.from(bytes)
+  }
+
+  #opened() {
+    if (this.#open === null) {
+      const { port1, port2 } = new MessageChannel()
+      const workerData: DoorData = { address: this.#address, port: port2, flag: this.#flag }
+      const thread = new Worker(DOOR_THREAD, { workerData, transferList: [port2] })
+      thread.unref()
+      port1.unref()
+      this.#open = { thread, port: port1 }
+    }
+    return this.#open
+  }
+}

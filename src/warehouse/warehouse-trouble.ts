@@ -1,0 +1,18 @@
+/** Whether a warehouse can be used, for those who look at a machine. */
+import { parseWarehouse } from '../config/warehouse-address.ts'
+import { ClickHouse, WarehouseError } from './clickhouse.ts'
+import { LOOK_MS_MAX } from './limits.ts'
+
+/** Why ClickHouse does not answer this user; null: it does. */
+export async function warehouseTrouble(address: string): Promise<string | null> {
+  const parsed = parseWarehouse(address)
+  if (parsed === null) return 'the address is none'
+  const clickhouse = new ClickHouse(parsed)
+  try {
+    await clickhouse.ask('SELECT 1', { msMax: LOOK_MS_MAX, isAnywhere: true })
+    return null
+  } catch (cause) {
+    if (cause instanceof WarehouseError) return cause.message
+    throw cause
+  }
+}

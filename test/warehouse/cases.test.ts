@@ -1,0 +1,44 @@
+/** The worked examples of queries, of events that have left their properties to ClickHouse. */
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { serveDecisions } from '../fixtures/flags/decision-daemon.ts'
+import { caseFaults, casesOf, QueryCases } from '../fixtures/queries/query-cases.ts'
+import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
+import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
+
+/** Contradicted by ingestion: test/http/queries/question-cases.test.ts. */
+const LEFT_OUT = ['tr-016']
+
+t.setTimeout(240_000)
+
+t.test('cases over ClickHouse', { skip: isClickHouseMissing }, async (t) => {
+  const server = await ClickHouseServer.start(t, t.testdir({}))
+  for (const file of ['question-cases.json', 'web-cases.json']) {
+    await t.test(file, async (t) => {
+      const cases = casesOf(file)
+      const { daemon: filled } = await QueryCases.start(t, cases)
+      const { dataDir } = filled
+      await filled.stop()
+      const copying = openSink(t, dataDir, server)
+      await sendAll(copying)
+      t.ok((await giveAway(dataDir, copying)) > cases.length / 2, 'segments gave columns away')
+      const shifted: { nowMs: number | null } = { nowMs: null }
+      const clock = { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() }
+      const daemon = await serveDecisions(t, dataDir, { warehouse: server.address }, { clock })
+      const asked = new QueryCases(daemon, shifted)
+      for (const [index, one] of cases.entries()) {
+        if (LEFT_OUT.includes(one.id)) continue
+        const { method, route, body, query } = one.request as { [name: string]: unknown }
+        const search = new URLSearchParams((query ?? {}) as Record<string, string>).toString()
+        const path = `${String(route)}${search === '' ? '' : `?${search}`}`
+        const answer =
+          route === undefined
+            ? await asked.ask(index, one, 'POST', 'query/', one.request)
+            : await asked.ask(index, one, String(method), path, body)
+        t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
+      }
+      await daemon.stop()
+      await server.ask('DROP TABLE events.tenrec_events')
+    })
+  }
+})
