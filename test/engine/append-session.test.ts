@@ -25,6 +25,8 @@ class World {
   readonly deaths: unknown[] = []
   /** Calls of the thread. */
   readonly counts = { append: 0, serve: 0 }
+  /** The words of the session that began last. */
+  words = new Int32Array()
 
   constructor(t: Test) {
     this.dataDir = t.testdir()
@@ -41,6 +43,7 @@ class World {
       },
       serve: (session) => {
         this.counts.serve++
+        this.words = session.words
         return group.run({ call: 'serveAppends', values: [session] }) as Promise<void>
       },
     })
@@ -94,6 +97,26 @@ t.test(
     t.ok(world.counts.append + world.counts.serve < 100, 'most of them are no calls')
   },
 )
+
+t.test('a call that woke the front late means nothing', async (t) => {
+  const world = new World(t)
+  const memory = new SharedArrayBuffer(1024)
+  await world.open(memory)
+  let lateCalls = 0
+  for (let index = 0; index < 200; index++) {
+    const appended = world.append(`block ${index}`, memory)
+    // What the thread does for the append before when it was held up.
+    lateCalls += Atomics.notify(world.words, 0)
+    await appended
+  }
+  t.ok(lateCalls > 0)
+  const texts = (await world.texts()).filter((text) => text !== 'open')
+  t.strictSame(
+    texts,
+    texts.map((_, index) => `block ${index}`),
+  )
+  t.equal(texts.length, 200)
+})
 
 t.test('blocks in a slab, several, none, and those of a front that rests', async (t) => {
   const world = new World(t)

@@ -117,15 +117,27 @@ export class AppendSessions {
   /** The end of the session may be heard of before that of its last append. */
   #result(open: Open): Promise<AppendResult> {
     return new Promise((resolve, reject) => {
-      open.settle = (cause) => {
+      const settle = (cause?: unknown): void => {
         open.settle = null
         const [, last = 0, commitMs = 0] = open.numbers
-        if (Atomics.load(open.words, TURN) === HANDED) reject(cause)
+        if (isHanded()) reject(cause)
         else resolve({ last, commitMs })
       }
-      const { value } = waitAsync(open.words, TURN, HANDED)
-      if (value instanceof Promise) void value.then(() => open.settle?.())
-      else open.settle()
+      const isHanded = (): boolean => Atomics.load(open.words, TURN) === HANDED
+      const wait = (): void => {
+        const { value } = waitAsync(open.words, TURN, HANDED)
+        if (value instanceof Promise) void value.then(look)
+        else look()
+      }
+      const look = (): void => {
+        if (open.settle !== settle) return
+        // Between its word and its call the thread may have been held up: then that call, which was for the append
+        // before, wakes whoever waits for this one.
+        if (isHanded()) wait()
+        else settle()
+      }
+      open.settle = settle
+      wait()
     })
   }
 
