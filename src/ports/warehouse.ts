@@ -39,6 +39,29 @@ export interface CopiedSegment {
   readonly header: Uint8Array
 }
 
+/** The values of a column: JSON, or of elements what they are. */
+export interface ColumnTexts {
+  /** Numbers of the rows that have one, ascending. */
+  readonly rows: Uint16Array
+  readonly texts: readonly string[]
+}
+
+/** Where columns are that were given away. */
+export interface ColumnSource {
+  /**
+   * A property of a segment, or the elements when `key` is null; `isAnew`: not what was remembered. Waits. Throws
+   * `ServiceError` when there is no answer.
+   */
+  column(segment: SegmentPlace, key: string | null, isAnew: boolean): ColumnTexts
+}
+
+/** Which events a segment has. */
+export interface SegmentPlace {
+  readonly projectId: number
+  readonly firstSequence: number
+  readonly rows: number
+}
+
 /** What a commit wrote. */
 export interface CommitStats {
   readonly rows: number

@@ -2,11 +2,8 @@
  * Columns that segments have given away, read from ClickHouse. Who reads one segment after the other is read ahead of,
  * four times as far with each look.
  */
-import {
-  type ColumnSource,
-  type ColumnTexts,
-  setColumnSource,
-} from '../store/warehouse/format/away-columns.ts'
+import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
+import { findColumnsIn } from '../store/warehouse/read/segment-texts.ts'
 import { AHEAD_BYTES_MAX, AHEAD_ROWS_MAX } from './limits.ts'
 import { RowReader } from './row-reader.ts'
 import { columnQuery } from './schema.ts'
@@ -22,12 +19,6 @@ interface Stretch {
   readonly bytes: number
 }
 
-interface Segment {
-  readonly projectId: number
-  readonly firstSequence: number
-  readonly rows: number
-}
-
 /** Who answers a statement at once. */
 export interface WaitingAsker {
   ask(sql: string): Buffer
@@ -35,7 +26,7 @@ export interface WaitingAsker {
 
 /** Lets this thread read columns that were given away; ClickHouse is asked when the first is needed. */
 export function openColumns(address: string): void {
-  setColumnSource(new CopiedColumns(new WaitingDoor(address)))
+  findColumnsIn(new CopiedColumns(new WaitingDoor(address)))
 }
 
 /** Finds columns for one thread. */
@@ -48,7 +39,7 @@ export class CopiedColumns implements ColumnSource {
     this.#door = door
   }
 
-  column(segment: Segment, key: string | null, isAnew: boolean): ColumnTexts {
+  column(segment: SegmentPlace, key: string | null, isAnew: boolean): ColumnTexts {
     const { projectId, firstSequence, rows } = segment
     const name = key === null ? `${projectId}` : `${projectId} ${key}`
     const last = firstSequence + rows - 1

@@ -2,8 +2,7 @@
  * Finds segments whose columns may leave the store: what ClickHouse answers is made into columns again, and these are
  * compared with the stored ones byte by byte. What is not whole there is sent again and compared later.
  */
-import type { CopiedSegment } from '../ports/warehouse.ts'
-import type { ColumnTexts } from '../store/warehouse/format/away-columns.ts'
+import type { ColumnTexts, CopiedSegment } from '../ports/warehouse.ts'
 import type { SegmentTexts, StoredSegments } from '../store/warehouse/read/segment-texts.ts'
 import type { ClickHouse } from './clickhouse.ts'
 import { COMPARE_AGAIN_MS } from './limits.ts'

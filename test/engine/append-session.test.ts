@@ -26,7 +26,7 @@ class World {
   /** Calls of the thread. */
   readonly counts = { append: 0, serve: 0 }
   /** The words of the session that began last. */
-  words = new Int32Array()
+  words: Int32Array = new Int32Array()
 
   constructor(t: Test) {
     this.dataDir = t.testdir()

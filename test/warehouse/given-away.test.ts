@@ -3,8 +3,8 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
-import { setColumnSource } from '../../src/store/warehouse/format/away-columns.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { findColumnsIn } from '../../src/store/warehouse/read/segment-texts.ts'
 import { CopiedColumns } from '../../src/warehouse/copied-columns.ts'
 import { WaitingDoor } from '../../src/warehouse/waiting-door.ts'
 import { seenAnswer } from '../fixtures/analytics/analytic-answers.ts'
@@ -64,13 +64,13 @@ t.test('answers over ClickHouse', { skip: isClickHouseMissing }, async (t: Test)
     return reader
   }
   const none = opened()
-  setColumnSource(null)
+  findColumnsIn(null)
   const withoutSetting = () => everything(none, asked[0]?.projectId ?? 0)
   t.throws(withoutSetting, /the setting warehouse is not there/)
 
   const door = new WaitingDoor(server.address)
-  setColumnSource(new CopiedColumns(door))
-  t.teardown(() => setColumnSource(null))
+  findColumnsIn(new CopiedColumns(door))
+  t.teardown(() => findColumnsIn(null))
   const reader = opened()
   let wrong = 0
   let answered = 0
@@ -88,7 +88,7 @@ t.test('answers over ClickHouse', { skip: isClickHouseMissing }, async (t: Test)
 
   await server.kill()
   const later = opened()
-  setColumnSource(new CopiedColumns(door))
+  findColumnsIn(new CopiedColumns(door))
   const refused = () => everything(later, asked[0]?.projectId ?? 0)
   t.throws(refused, /in the warehouse, which does not answer/)
   server.begin()

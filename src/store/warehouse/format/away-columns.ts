@@ -4,6 +4,7 @@
  * says how long each column has to be.
  */
 import { refusal } from '../../../base/refusals.ts'
+import type { ColumnSource, ColumnTexts } from '../../../ports/warehouse.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { ColumnBuilder } from './column-builder.ts'
 import {
@@ -20,22 +21,6 @@ import {
   type SegmentSummary,
 } from './segment-format.ts'
 import { planValues, VALUES_JSON, writeIds, writePresence, writeValues } from './segment-values.ts'
-
-/** The values of a column: JSON, or of elements what they are. */
-export interface ColumnTexts {
-  /** Numbers of the rows that have one, ascending. */
-  readonly rows: Uint16Array
-  readonly texts: readonly string[]
-}
-
-/** Where columns are that were given away. */
-export interface ColumnSource {
-  /**
-   * A property, or the elements when `key` is null; `isAnew`: not what was remembered. Waits. Throws `ServiceError`
-   * when there is no answer.
-   */
-  column(segment: SegmentSummary, key: string | null, isAnew: boolean): ColumnTexts
-}
 
 /** A column that was made again: its entry, whose parts lie in a group of their own. */
 export interface MadeColumn {

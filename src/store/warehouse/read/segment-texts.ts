@@ -3,7 +3,7 @@
  * different value of a segment written once. For copies elsewhere; nothing is parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
-import type { CopiedSegment } from '../../../ports/warehouse.ts'
+import type { ColumnSource, ColumnTexts, CopiedSegment } from '../../../ports/warehouse.ts'
 import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { loadJob } from '../../identity/erasure-records.ts'
@@ -15,10 +15,10 @@ import {
   type EventTables,
 } from '../../lmdb/keys.ts'
 import {
-  type ColumnTexts,
   columnOf,
   isSame,
   mayGiveAway,
+  setColumnSource,
   staysHere,
 } from '../format/away-columns.ts'
 import { loadAllCounters } from '../format/event-projects.ts'
@@ -48,6 +48,11 @@ function writeLength(target: JsonBytes, bytes: number): void {
 function writeSized(target: JsonBytes, text: string): void {
   writeLength(target, Buffer.byteLength(text))
   target.writeText(text)
+}
+
+/** Says where this thread finds columns that segments have given away; null: nowhere. */
+export function findColumnsIn(source: ColumnSource | null): void {
+  setColumnSource(source)
 }
 
 /** The properties of the rows: those of row `i` are at `ends[i]` up to `ends[i + 1]`. */
