@@ -34,8 +34,10 @@ export const CATCH_UP_MS_MAX = 30_000
 export const PROCESSOR_DEATHS_MAX = 3
 /** Streams of events that are open at a time. A further one: 503. */
 export const LIVE_STREAMS_MAX = 20
-/** Events a second that one stream shows. Further ones are counted, and it says how many. */
-export const LIVE_EVENTS_PER_SECOND_MAX = 50
+/** Events a second that one stream goes on to show. Further ones are counted, and it says how many. */
+export const LIVE_EVENTS_PER_SECOND_MAX = 10
+/** Events that it shows at once after it has shown none for some seconds. Further ones: as above. */
+export const LIVE_EVENTS_AT_ONCE_MAX = 50
 /** Bytes that wait for the reader of a stream, unless a single event is larger. Further events: as above. */
 export const LIVE_QUEUE_BYTES_MAX = 256 * 1024
 /** Projects whose refused requests are remembered. Beyond: the one that was refused nothing for longest is forgotten. */

@@ -10,7 +10,12 @@ import type { TextPieces } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { LiveEvent, LiveFilter, LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { LiveQueries } from '../threads/call-table.ts'
-import { LIVE_EVENTS_PER_SECOND_MAX, LIVE_QUEUE_BYTES_MAX, LIVE_STREAMS_MAX } from './limits.ts'
+import {
+  LIVE_EVENTS_AT_ONCE_MAX,
+  LIVE_EVENTS_PER_SECOND_MAX,
+  LIVE_QUEUE_BYTES_MAX,
+  LIVE_STREAMS_MAX,
+} from './limits.ts'
 
 /** How often streams are looked at: whether they are still allowed, and when they said something last. */
 const LOOK_MS = 1000
@@ -161,7 +166,7 @@ class LiveStream implements TextPieces {
   #wake: () => void = () => {}
   #saidAtMs: number
   /** Events that may be shown now, as of `#roomAtMs`. */
-  #room = LIVE_EVENTS_PER_SECOND_MAX
+  #room = LIVE_EVENTS_AT_ONCE_MAX
   #roomAtMs: number
 
   constructor(request: LiveRequest, clock: MonotonicClock, onEnd: () => void) {
@@ -176,7 +181,7 @@ class LiveStream implements TextPieces {
   room(): number {
     const nowMs = this.#clock.monotonic()
     const gained = ((nowMs - this.#roomAtMs) / 1000) * LIVE_EVENTS_PER_SECOND_MAX
-    this.#room = Math.min(LIVE_EVENTS_PER_SECOND_MAX, this.#room + gained)
+    this.#room = Math.min(LIVE_EVENTS_AT_ONCE_MAX, this.#room + gained)
     this.#roomAtMs = nowMs
     return Math.floor(this.#room)
   }
