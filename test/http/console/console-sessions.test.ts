@@ -359,9 +359,12 @@ t.test('a code is good once, for ten minutes', async (t) => {
   const late = store.console.createCode(1)
   clock.pass(600_001)
   t.equal(await browser().logIn({ code: late }), 401)
-  const many = Array.from({ length: 101 }, () => store.console.createCode(1))
-  t.equal(await browser().logIn({ code: many[0] ?? '' }), 401, 'the oldest of too many is void')
-  t.equal(await browser().logIn({ code: many[100] ?? '' }), 200)
+  const oldest = store.console.createCode(1)
+  // Of those of one millisecond any may be the oldest.
+  clock.pass(1)
+  const others = Array.from({ length: 100 }, () => store.console.createCode(1))
+  t.equal(await browser().logIn({ code: oldest }), 401, 'the oldest of too many is void')
+  t.equal(await browser().logIn({ code: others.at(-1) ?? '' }), 200)
 })
 
 t.test('after five failures in a minute the address has to wait', async (t) => {
