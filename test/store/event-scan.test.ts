@@ -124,6 +124,14 @@ const REQUESTS: readonly (readonly [string, Partial<EventScanRequest>])[] = [
   ],
 ]
 
+/** The same of everybody and nobody. */
+const KEPT = REQUESTS.flatMap(([name, changes]) => {
+  const isOfSome = changes.persons !== undefined || changes.hasProfile === true
+  return isOfSome
+    ? []
+    : [[`${name}, of nobody, too`, { ...changes, keepsOwnerless: true }] as const]
+})
+
 /** When persons were created, by P. */
 const byPerson = ({ persons, timesMs }: CreatedPersons): readonly string[] =>
   Array.from(persons, (person, index) => `${person} ${timesMs[index] ?? 0}`).sort()
@@ -208,7 +216,7 @@ function compare(t: Test, reader: EventReader, deleted: Deleted = new Map()): vo
   const memory = memoryOf(reader, deleted)
   const scanner = reader.scanner(NO_LIMITS)
   let found = 0
-  for (const [name, changes] of REQUESTS) {
+  for (const [name, changes] of [...REQUESTS, ...KEPT]) {
     const request = { ...BASE, ...changes }
     const expected = rowsOf(memory, request)
     found += expected.length

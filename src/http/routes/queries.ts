@@ -65,8 +65,8 @@ const BODY = is.openObject(
   {},
   {
     query: is.about(
-      is.JSON_OBJECT,
-      'A query: `kind` says which, such as TrendsQuery. See the page about queries.',
+      is.ANY,
+      'An object; `kind` says which query, such as TrendsQuery. See the page about queries.',
     ),
     filters_override: is.about(is.ANY, 'Refused when it has a value.'),
   },
@@ -117,7 +117,7 @@ async function answer(call: Call<QueryServices, is.Schema<object>, typeof BODY>)
   const { request, services, projectId } = call
   const { format } = inputOf(call)
   const { query, filters_override } = call.body()
-  if (query === undefined) throw required('query')
+  if (query === undefined || query === null) throw required('query')
   refuseOverride(filters_override)
   const task = taskOf(services, projectId, query, format)
   return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))

@@ -151,7 +151,7 @@ export interface ValueColumn {
 /**
  * The events that were found, ordered by time, equal times by order of arrival, unless the request wants
  * `any` order. A distinct_id without a person counts as a person of its own. What belonged to a person who
- * was deleted belongs to nobody, and is left out.
+ * was deleted belongs to nobody, and is left out, unless `keepsOwnerless`.
  */
 export interface EventColumns {
   readonly count: number

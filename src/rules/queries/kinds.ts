@@ -6,7 +6,7 @@ import { isObject } from '../../base/json.ts'
 import { FUNNELS_QUERY } from './funnels/funnels-query.ts'
 import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { PATHS_QUERY } from './paths/paths-query.ts'
-import { QueryFields } from './query-fields.ts'
+import { invalidQuery, QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
 import type { AnyQueryKind, Division, FoundKind, QueryContext } from './query-kind.ts'
 import { RETENTION_QUERY } from './retention/retention-query.ts'
@@ -43,7 +43,7 @@ export interface PlannedQuery {
 
 /**
  * Reads and checks a query. Throws 400: `required` when there is none, `unsupported_kind`,
- * `invalid_query`.
+ * `invalid_query`, also for what is no object.
  */
 export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   const { kind, fields } = kindOf(query)
@@ -82,10 +82,11 @@ export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number)
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */
 function kindOf(query: unknown): FoundKind {
-  if (!isObject(query)) {
+  if (query === null || query === undefined) {
     const detail = 'query is missing: send an object with a kind, such as TrendsQuery'
     throw new ServiceError('required', detail, { attr: 'query' })
   }
+  if (!isObject(query)) throw invalidQuery('query', 'must be an object with a kind')
   const name = query['kind']
   const source = query['source']
   if (WRAPPERS.includes(name) && isObject(source) && !WRAPPERS.includes(source['kind'])) {

@@ -30,7 +30,7 @@ const EVENTS: readonly Json[] = [
   did('$pageview', 'p3', 2, 10, { $set: { plan: 'pro', email: 'p3@x.test' } }),
   visited('buy', 'v1', 2, 20),
   visited('$pageview', 'v1', 3),
-  did('$pageview', 'p3', 3),
+  did('$pageview', 'p3', 3, 10, { n: 5 }),
   did('buy', 'p3', 3, 20),
   visited('$pageview', 'v2', 4),
   did('$pageview', 'p4', 4, 10, { $set: { plan: 'free' } }),
@@ -295,6 +295,54 @@ t.test(
     t.strictSame(await asked.data(DAU), [1, 0, 3], 'a visitor from now on')
   },
 )
+
+t.test('events of a deleted person are events still, but nobody stands for them', async (t) => {
+  const asked = await Asked.start(t)
+  const data = async (series: Json, more: Json = {}): Promise<readonly unknown[]> => {
+    const query = { ...DAU, series: [{ ...VIEW, ...series }], ...more }
+    return (await asked.results(query)).map((item) => item['data'])
+  }
+  const byPlan = { breakdownFilter: { breakdown: 'plan', breakdown_type: 'person' } }
+  const both = { series: [VIEW, { ...VIEW, math: 'avg_count_per_actor' }] }
+  const summed = { math: 'sum', math_property: 'n' }
+  const isNot = { key: 'plan', operator: 'is_not', value: 'free', type: 'person' }
+  const of = { key: '$pathname', value: '/3', type: 'event' }
+  t.strictSame(await data({}), [[3, 2, 2]])
+  t.strictSame(await data({}, byPlan), [
+    [1, 1, 0],
+    [0, 0, 1],
+    [2, 1, 1],
+  ])
+  const { body } = await asked.daemon.api('GET', 'persons/?distinct_id=p3')
+  const [person] = body['results'] as readonly Json[]
+  await asked.daemon.api('DELETE', `persons/${String(person?.['id'])}/`)
+  for (const after of ['a deletion', 'a visit']) {
+    t.strictSame(await data({}), [[3, 2, 2]], after)
+    t.strictSame(await data({}, { trendsFilter: { display: 'ActionsLineGraphCumulative' } }), [
+      [3, 5, 7],
+    ])
+    t.strictSame(await data({ properties: [of] }), [[0, 2, 0]])
+    t.strictSame(await data({ properties: [isNot] }), [[3, 2, 1]])
+    t.strictSame(await data(summed), [[0, 5, 0]])
+    t.strictSame(await data({}, byPlan), [
+      [0, 0, 1],
+      [3, 2, 1],
+    ])
+    t.strictSame(await data({}, both), [
+      [3, 2, 2],
+      [1, 1, 1],
+    ])
+    t.strictSame(await data({ math: 'dau' }), [[2, 1, 2]])
+    await asked.daemon.capture([visited('other', 'p3', 4)])
+  }
+  const actors = { kind: 'ActorsQuery', select: ['id'] }
+  const source = {
+    kind: 'InsightActorsQuery',
+    day: '2023-01-02',
+    source: { ...DAU, series: [VIEW] },
+  }
+  t.equal((await asked.results({ ...actors, source })).length, 2, 'and nobody is behind them')
+})
 
 t.test('events of a visitor are found by the uuid that they show', async (t) => {
   const asked = await Asked.start(t)

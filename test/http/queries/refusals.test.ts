@@ -30,6 +30,17 @@ t.test('there is nothing below the route', async (t) => {
   for (const date of ['-7d', '2026-01-31', '2026-01-31T10:00:00Z', 'mStart']) {
     t.equal(await refusalOf(dated(date)), 200, date)
   }
+  for (const [body, expected] of [
+    [{}, ['required', 'query']],
+    [{ query: null }, ['required', 'query']],
+    [{ query: 'TrendsQuery' }, ['invalid_query', 'query']],
+    [{ query: [] }, ['invalid_query', 'query']],
+    [{ query: {} }, ['unsupported_kind', 'kind']],
+  ] as const) {
+    const answer = await daemon.api('POST', 'query/', 1, body)
+    const { status, body: refusal } = answer
+    t.strictSame([status, refusal['code'], refusal['attr']], [400, ...expected])
+  }
   const formula = { trendsFilter: { formula: 'A * 1e400' } }
   t.strictSame(await refusalOf(formula), [400, 'invalid_query', 'trendsFilter.formula'])
 })

@@ -91,3 +91,26 @@ t.test('values of sessions, timelines, and rules of projects', async (t) => {
     t.match([status, body['attr']], [400, new RegExp(`^${attr}`)])
   }
 })
+
+t.test('rules of channels lie within the modifiers of a project, too', async (t) => {
+  const { daemon } = await QueryCases.start(t, [{ ...CASE, id: 'two' }])
+  const rulesOf = (channel_type: string) => [{ channel_type, combiner: 'AND', items: [] }]
+  const change = async (settings: object) => {
+    const { status, body } = await daemon.api('PATCH', '', 2, settings)
+    t.equal(status, 200)
+    const customChannelTypeRules = body['customChannelTypeRules']
+    t.strictSame(body['modifiers'], { customChannelTypeRules })
+    return customChannelTypeRules
+  }
+  const mine = rulesOf('Mine')
+  t.strictSame(await change({ modifiers: { customChannelTypeRules: mine } }), mine)
+  const { body } = await daemon.api('GET', 'sessions/values/?key=$channel_type&value=min', 2)
+  t.strictSame(body, [{ name: 'Mine' }])
+  t.strictSame(await change({ modifiers: { other: true } }), mine, 'other modifiers change nothing')
+  t.strictSame(await change({ customChannelTypeRules: rulesOf('Ours') }), rulesOf('Ours'))
+  for (const value of ['x', [{ channel_type: 'x' }]]) {
+    const settings = { modifiers: { customChannelTypeRules: value } }
+    const { status, body: refusal } = await daemon.api('PATCH', '', 2, settings)
+    t.match([status, refusal['attr']], [400, /^modifiers/])
+  }
+})

@@ -33,6 +33,22 @@ import {
   organizationOf,
 } from './organization-services.ts'
 
+const CHANNEL_RULES = is.about(
+  is.list(
+    is.openObject({
+      channel_type: is.TEXT,
+      combiner: is.choice('AND', 'OR'),
+      items: is.list(
+        is.openObject(
+          { key: is.choice(...CHANNEL_RULE_KEYS), op: is.choice(...CHANNEL_RULE_OPERATORS) },
+          { value: is.ANY },
+        ),
+      ),
+    }),
+  ),
+  'Names channels of sessions; the first rule that fits decides.',
+)
+
 const SETTINGS = {
   timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
   anonymize_ips: is.BOOLEAN,
@@ -49,20 +65,10 @@ const SETTINGS = {
     is.list(is.openObject({ regex: is.TEXT, alias: is.TEXT }, { order: is.nullable(is.NUMBER) })),
     'What makes paths alike: the alias stands in the place of what the pattern finds.',
   ),
-  customChannelTypeRules: is.about(
-    is.list(
-      is.openObject({
-        channel_type: is.TEXT,
-        combiner: is.choice('AND', 'OR'),
-        items: is.list(
-          is.openObject(
-            { key: is.choice(...CHANNEL_RULE_KEYS), op: is.choice(...CHANNEL_RULE_OPERATORS) },
-            { value: is.ANY },
-          ),
-        ),
-      }),
-    ),
-    'Names channels of sessions; the first rule that fits decides.',
+  customChannelTypeRules: CHANNEL_RULES,
+  modifiers: is.about(
+    is.openObject({}, { customChannelTypeRules: CHANNEL_RULES }),
+    'Holds `customChannelTypeRules`, too: written here or there, shown in both places.',
   ),
 }
 /** A project. */
@@ -189,6 +195,7 @@ export function projectBody(
     test_account_filters: project.testAccountFilters,
     path_cleaning_filters: project.pathCleaningFilters,
     customChannelTypeRules: project.customChannelTypeRules,
+    modifiers: { customChannelTypeRules: project.customChannelTypeRules },
     is_demo: false,
     effective_membership_level: user.level,
     created_at: timeText(project.createdAtMs),
@@ -216,10 +223,13 @@ function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
     autocapture_web_vitals_opt_in: areWebVitalsCaptured,
     test_account_filters: testAccountFilters,
     path_cleaning_filters: pathCleaningFilters,
+    modifiers,
     ...rest
   } = others
+  const { customChannelTypeRules = rest.customChannelTypeRules } = modifiers ?? {}
   return {
     ...rest,
+    ...(customChannelTypeRules === undefined ? {} : { customChannelTypeRules }),
     ...(isIpAnonymized === undefined ? {} : { isIpAnonymized }),
     ...(isAutocaptureOff === undefined ? {} : { isAutocaptureOff }),
     ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),

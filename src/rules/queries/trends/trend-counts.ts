@@ -35,7 +35,8 @@ export function tallyOf(
     if (measure.of === 'events' && countPieces(plan, series, span, persons, value, shard, tally)) {
       return
     }
-    const rows = scanRows(plan, series, { fromMs, toMs, isUntimed, persons }, shard)
+    const wish = { fromMs, toMs, isUntimed, persons, keepsOwnerless: isOfEvents(measure) }
+    const rows = scanRows(plan, series, wish, shard)
     new RowCounter(plan, series, span, rows, shard, tally).countAll(value)
     shard.scanner.giveBack()
   }
@@ -43,6 +44,11 @@ export function tallyOf(
   for (const cohort of cohorts) count(cohortFilter(cohort), [String(cohort)])
   if (cohorts.length === 0) count(null, [])
   return tally.finish()
+}
+
+/** Whether events are counted, or their numbers, whoever they belong to: those of deleted persons, too. */
+function isOfEvents({ of }: TrendSeries['measure']): boolean {
+  return of === 'events' || of === 'numbers'
 }
 
 /** Who is in a series in each period of a range. Throws as `EventScanner.scan`. */

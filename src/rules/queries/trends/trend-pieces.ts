@@ -38,7 +38,8 @@ export function countPieces(
   const cells = new CellNumbers(properties)
   const table = new CountTable(bucketCount)
   const filter = allOf([plan.filter, persons])
-  const rest = { filter, series: [match], values: properties.map((one) => one.value) }
+  const values = properties.map((one) => one.value)
+  const rest = { filter, series: [match], values, keepsOwnerless: true }
   const looksAt = (within: DateRange) =>
     periods === null || onlyPeriod(periods, within) !== null ? 'count' : 'all'
   scanShardPieces(shard, { fromMs, toMs, ...rest, looksAt }, (piece, within) => {
@@ -49,8 +50,8 @@ export function countPieces(
   })
   shard.scanner.giveBack()
   if (table.isFull) return false
-  const values = properties.length === 0 ? [value] : cells.values
-  for (const [cell, one] of values.entries()) {
+  const found = properties.length === 0 ? [value] : cells.values
+  for (const [cell, one] of found.entries()) {
     for (let bucket = 0; bucket < bucketCount; bucket++) {
       const count = table.countOf(cell, bucket)
       if (count > 0) tally.count(bucket, count)

@@ -43,6 +43,8 @@ export interface RowsWish {
   readonly isUntimed: boolean
   /** Restricts the persons; null: everybody. */
   readonly persons: FilterGroup | null
+  /** Events that belong to nobody are found, too. Absent: they are not. */
+  readonly keepsOwnerless?: boolean
 }
 
 /**
@@ -52,7 +54,7 @@ export interface RowsWish {
 export function scanRows(
   plan: TrendsPlan,
   { measure, match }: TrendSeries,
-  { fromMs, toMs, isUntimed, persons }: RowsWish,
+  { fromMs, toMs, isUntimed, persons, keepsOwnerless = false }: RowsWish,
   shard: QueryShard,
   last?: ValueRequest,
 ): TrendRows {
@@ -64,7 +66,7 @@ export function scanRows(
   const scan = { toMs, values }
   if (measure.of !== 'first_events') {
     const filter = allOf([plan.filter, persons])
-    const rest = { series: [match], filter, isPersonsOnly: isUntimed }
+    const rest = { series: [match], filter, isPersonsOnly: isUntimed, keepsOwnerless }
     const columns = scanShard(shard, { ...scan, ...rest, fromMs })
     const hasBins = properties.some(({ binCount }) => binCount !== null)
     const groups =

@@ -230,7 +230,8 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #candidate(person: number): PersonCandidate | null {
-    if (person >= this.owners.firstPersonless) return NO_PERSON
+    // Nobody, whose number is 0, has no properties either.
+    if (person === 0 || person >= this.owners.firstPersonless) return NO_PERSON
     return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
       const record = loadPerson(this.#tables, this.projectId, person)

@@ -65,7 +65,8 @@ export class Scan {
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
-    this.#keepsOwnerless = request.keepsOwnerless === true
+    // As long as nobody was deleted, nothing belongs to nobody: the quicker ways do.
+    this.#keepsOwnerless = request.keepsOwnerless === true && owners.since.size > 0
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
     this.#filter = filterOf(request, facts)

@@ -56,7 +56,7 @@ export function isWhollyIn(
 
 /** 1 for each P that is asked for, in its part of the persons; null: everybody. */
 export function wantedPersons(
-  { persons, part, hasProfile = false }: EventScanRequest,
+  { persons, part, hasProfile = false, keepsOwnerless = false }: EventScanRequest,
   { lastPerson, firstPersonless, hasPersonless }: OwnerTable,
 ): Uint8Array | null {
   let marks = persons?.marks ?? null
@@ -72,7 +72,9 @@ export function wantedPersons(
     const isAmong = among === undefined || among[person] === 1
     if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
-  wanted[0] = 0
+  // What belongs to nobody is in the first part.
+  const keepsNobody = keepsOwnerless && index === 0 && marks === null && among === undefined
+  wanted[0] = keepsNobody ? 1 : 0
   return wanted
 }
 
@@ -87,9 +89,9 @@ export function filterOf(
   return own === null ? ofSessions : allOf([ofSessions, own])
 }
 
-/** The smallest D that belongs to somebody of a list by P; 0 when there is no list. */
+/** The smallest D that belongs to somebody of a list by P; 0 when there is no list, or nobody is in it. */
 export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
-  if (wanted === null) return 0
+  if (wanted === null || wanted[0] === 1) return 0
   for (let distinctId = 0; distinctId < owners.length; distinctId++) {
     if (wanted[(owners[distinctId] ?? 0) & OWNER_BITS] === 1) return distinctId
   }
