@@ -8,12 +8,15 @@ import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { refusal } from '../../src/base/refusals.ts'
 import { Slabs } from '../../src/base/slabs.ts'
 import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
 import { buffersOf, openLog, setUp, stalledLog } from '../fixtures/group-commits.ts'
 
 const DEADLINE_MS = 10_000
+/** However busy the machine is, no commit takes time. */
+const STOPPED_CLOCK = { ...SYSTEM_CLOCK, monotonic: () => 0 }
 const SEED = 20_261_121
 
 t.test('a request is answered when it can be read from the log', async (t) => {
@@ -241,6 +244,63 @@ t.test('what a commit that hangs held up is written when it ends, answered or no
   t.equal(commits.pendingBytes, 0)
   t.equal(slabs.inUse, 0)
   t.equal(answers.given.length, 4, 'everybody is answered once')
+})
+
+t.test('many who come at once share a commit that begins a little later', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const log = stalledLog()
+  const { commits, answers, add } = setUp(log.append, STOPPED_CLOCK)
+  for (const name of ['a', 'b', 'c']) add(name)
+  await nextTurn()
+  for (const name of ['d', 'e', 'f', 'g']) add(name)
+  await log.succeed()
+  t.equal(log.tasks.length, 2, 'seven are not many')
+  for (const name of ['h', 'i', 'j', 'k']) add(name)
+  await log.succeed()
+  t.strictSame(answers.names, ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
+  add('l')
+  await nextTurn()
+  t.equal(log.tasks.length, 2, 'eight are')
+  mock.timers.tick(1)
+  t.equal(log.tasks.length, 3)
+  await log.succeed()
+  await commits.drained()
+  t.equal(answers.given.length, 12)
+})
+
+t.test('behind much that was written it begins later still, or when much waits', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const log = stalledLog()
+  const { commits, answers, add } = setUp(log.append, STOPPED_CLOCK)
+  const names = (count: number, bytes: number): readonly string[] =>
+    Array.from({ length: count }, (_, index) => `${index}`.padEnd(bytes, '-'))
+  for (const name of names(8, 10_000)) add(name)
+  await nextTurn()
+  add('a')
+  await log.succeed()
+  mock.timers.tick(1)
+  t.equal(log.tasks.length, 1)
+  mock.timers.tick(1)
+  t.equal(log.tasks.length, 2, 'after two milliseconds')
+  for (const name of names(8, 10_000)) add(name)
+  await log.succeed()
+  for (const name of names(4, 225_000)) add(name)
+  await nextTurn()
+  t.equal(log.tasks.length, 2, 'a mebibyte is not there yet')
+  for (const name of names(2, 50_000)) add(name)
+  await nextTurn()
+  t.equal(log.tasks.length, 3, 'as soon as it is')
+  add('b')
+  mock.timers.tick(2)
+  t.equal(log.tasks.length, 3, 'and no second one beside it')
+  await log.succeed()
+  mock.timers.tick(2)
+  await log.succeed()
+  await commits.drained()
+  t.equal(log.tasks.length, 4)
+  t.equal(answers.given.length, 24)
 })
 
 t.test('a removal that is noted during a commit is made when that ends', async (t) => {

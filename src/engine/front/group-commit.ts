@@ -26,12 +26,15 @@ import {
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
 /**
- * After a commit that was shared by this many requests the next one begins no earlier than this after
- * it. Under load a commit costs the processor as much as many requests, so larger ones leave more
- * of it for requests; a few clients that wait for each answer are not held up.
+ * When this many requests took part in a commit or came while it was on its way, the next one begins no
+ * earlier than some time after it has begun. Under load a commit costs the processor as much as many requests,
+ * so larger ones leave more of it for requests; a few clients that wait for each answer are not held up.
  */
 const SPACED_REQUESTS_MIN = 8
 const SPACING_MS = 1
+/** A write of this many bytes costs hardly less than one of five times as many, which come in a longer time. */
+const LARGE_COMMIT_BYTES = 64 * 1024
+const LARGE_SPACING_MS = 2
 
 /** Someone who waits for an answer. */
 export interface AcknowledgeTarget {
@@ -62,6 +65,8 @@ export class GroupCommit {
   #committingBytes = 0
   #isCommitting = false
   #isScheduled = false
+  /** The pause before the next commit, if there is one. */
+  #pause: NodeJS.Timeout | undefined
   #isFailed = false
   #commitStartedAtMs = 0
   #trimThrough = 0
@@ -74,6 +79,7 @@ export class GroupCommit {
     this.#filling = this.#newBlock()
     this.#commit = () => {
       this.#isScheduled = false
+      this.#pause = undefined
       this.#startCommit()
       this.#tellIdle()
     }
@@ -136,7 +142,16 @@ export class GroupCommit {
     }
     this.#waiting.push(target)
     this.#waitingBytes += bytes
-    if (!this.#isCommitting) this.#schedule()
+    if (this.#isCommitting) return
+    if (this.#waitingBytes >= COMMIT_SPACED_BYTES_MAX) this.#endPause()
+    this.#schedule()
+  }
+
+  #endPause(): void {
+    if (this.#pause === undefined) return
+    clearTimeout(this.#pause)
+    this.#pause = undefined
+    this.#isScheduled = false
   }
 
   /** All requests that the sockets have ready are read before the commit starts. */
@@ -146,15 +161,18 @@ export class GroupCommit {
     setImmediate(this.#commit)
   }
 
-  /** `sharedBy`: requests of the commit that has just ended. */
-  #startNextCommit(sharedBy: number): void {
+  /** `sharedBy`: requests of the commit that has just ended; `bytes`: what it has written for them. */
+  #startNextCommit(sharedBy: number, bytes: number): void {
     const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
-    const isSpaced = sharedBy >= SPACED_REQUESTS_MIN && this.#waitingBytes < COMMIT_SPACED_BYTES_MAX
-    if (!isSpaced || elapsedMs >= SPACING_MS) {
+    const spacingMs = bytes < LARGE_COMMIT_BYTES ? SPACING_MS : LARGE_SPACING_MS
+    const isSpaced =
+      sharedBy + this.#waiting.length >= SPACED_REQUESTS_MIN &&
+      this.#waitingBytes < COMMIT_SPACED_BYTES_MAX
+    if (!isSpaced || elapsedMs >= spacingMs) {
       this.#startCommit()
     } else if (!this.#isScheduled) {
       this.#isScheduled = true
-      setTimeout(this.#commit, SPACING_MS - elapsedMs)
+      this.#pause = setTimeout(this.#commit, spacingMs - elapsedMs)
     }
   }
 
@@ -201,7 +219,7 @@ export class GroupCommit {
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
       this.#committingBytes = 0
-      if (this.#hasWork) this.#startNextCommit(requests)
+      if (this.#hasWork) this.#startNextCommit(requests, bytes)
       if (result.replicated === undefined) answer(targets, null)
       else void result.replicated.then((refused) => answer(targets, refused))
       this.#options.onCommit(result, bytes, eventCount, requests)

@@ -12,7 +12,7 @@ export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
 /** A commit that takes longer leaves its requests with 503 and unknown outcome. */
 export const COMMIT_MS_MAX = 10_000
 /** Bytes that are worth a commit of their own at any time. */
-export const COMMIT_SPACED_BYTES_MAX = 256 * 1024
+export const COMMIT_SPACED_BYTES_MAX = 1024 * 1024
 /** Requests that are remembered, so that a client that repeats itself fills no log. */
 export const OVERRIDES_RECENT_MAX = 10_000
 /** Commands that may wait at a time; a further one is refused with 503. */
