@@ -15,7 +15,7 @@ export {
   type Query,
   type Series,
 } from './base/queries.ts'
-export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
+export { dateRange, interval, isCompared, isOngoing, rangeDays, rangeValue } from './base/range.ts'
 export { may, project, readSession, session } from './base/session.ts'
 export { Chart } from './parts/chart.tsx'
 export { CopyButton, FileButton } from './parts/copy.tsx'

@@ -47,7 +47,10 @@ export interface OutboxGap {
 }
 
 /** Whether a subscriber wants an event; asked once for each, in order, while the event is gathered. */
-export type EventTest = (projectId: number, event: NormalisedEvent) => boolean
+export type EventTest = (
+  projectId: number,
+  event: Pick<NormalisedEvent, 'name' | 'distinctId'>,
+) => boolean
 
 /** Somebody who listens. */
 export interface Subscription {

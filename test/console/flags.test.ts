@@ -333,7 +333,7 @@ if (browser !== null) {
     const saved = 'console PATCH 200'
     const refused = 'console PATCH 409'
     await window.open('/audit')
-    await page.getByLabel('In these rows').fill('/feature_flags/')
+    await page.getByLabel('User, route or address').fill('/feature_flags/')
     const changes: Readonly<Record<string, readonly string[]>> = {
       price: [made('console'), saved],
       rehearsed: [made('api'), saved],

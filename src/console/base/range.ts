@@ -1,6 +1,7 @@
 /** The time range of a page, from the address: `range=30d`, or `range=2026-01-01..2026-01-31`; `compare=1`. */
 import { computed } from '@preact/signals'
 import { query } from './address.ts'
+import { project } from './session.ts'
 
 /** Ranges that are offered, by their value in the address. */
 export const RANGES: readonly (readonly [value: string, label: string])[] = [
@@ -37,4 +38,17 @@ export function rangeDays(value: string): number {
   if (to !== undefined) return (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1
   const [, count, unit] = /^(\d+)([hd])$/.exec(value) ?? []
   return unit === 'h' ? Number(count) / 24 : Number(count ?? 7)
+}
+
+/** Characters of a moment that tell its period. */
+const PERIOD_CHARACTERS: Readonly<Record<string, number>> = { hour: 13, day: 10, month: 7 }
+const DAY_MS = 86_400_000
+
+/** True if the period of a query that begins with `start`, as its series name it, is not over in the project's zone. */
+export function isOngoing(start = '', step: unknown = 'day'): boolean {
+  const now = new Date().toLocaleString('sv', { timeZone: project.value.timezone })
+  if (step === 'week')
+    return Date.parse(now.slice(0, 10)) - Date.parse(start.slice(0, 10)) < 7 * DAY_MS
+  const characters = PERIOD_CHARACTERS[String(step)]
+  return now.slice(0, characters) === start.slice(0, characters)
 }

@@ -7,7 +7,7 @@ type Entry = Shapes['AuditEntry']
 export default function AuditPage() {
   const words = (query.value.get('search') ?? '').toLowerCase()
   return (
-    <Page title="Audit" aside={<Search label="In these rows: user, route, address" />}>
+    <Page title="Audit" aside={<Search label="User, route or address" />}>
       <List
         title="Changes, the newest first"
         label="Changes"
@@ -19,13 +19,18 @@ export default function AuditPage() {
           ['When', 'created_at', 'time'],
           ['Who', ({ user, account }) => user?.email ?? account ?? ''],
           ['From', ({ source, address }) => joined(source.replaceAll('_', ' '), address, ', '), 'minor'],
-          ['What', ({ method, route, object_id: id }) => joined(`${method} ${route}`, id, ' '), 'code'],
+          ['What', ({ method, route, object_id: id }) => joined(`${method} ${shortRoute(route)}`, id, ' '), 'code'],
           ['Project', 'project_id', 'minor number'],
           ['Answer', 'status', 'number'],
         ]}
       />
     </Page>
   )
+}
+
+/** Without what the other columns say: which project it is of. */
+function shortRoute(route: string): string {
+  return route.replace(/^\/api\/(?:(?:projects|organizations)\/:\w+\/)?/, '')
 }
 
 function joined(first: string, second: string | null | undefined, between: string): string {

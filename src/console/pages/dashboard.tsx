@@ -32,9 +32,9 @@ import { Answer } from '../parts/answers.tsx'
 import { exploreHref } from './explore/question.ts'
 
 const REFRESHES = [
-  ['0', 'not by itself'],
-  ['1', 'every minute'],
-  ['10', 'every 10 minutes'],
+  ['0', 'Refresh: never'],
+  ['1', 'Refresh: every minute'],
+  ['10', 'Refresh: every 10 minutes'],
 ] as const
 
 interface Tile {
@@ -77,7 +77,7 @@ function Controls({ name }: { name: string }) {
   return (
     <>
       <AddressFields
-        fields={{ refresh: { kind: 'choice', label: 'Asked again', isQuiet: true, options: REFRESHES, value: '0' } }}
+        fields={{ refresh: { kind: 'choice', label: 'Refresh', isQuiet: true, options: REFRESHES, value: '0' } }}
       />
       {may('dashboard:write') && (
         <>

@@ -54,7 +54,6 @@ export default function FlagsPage() {
           ['On', (flag) => <OnOff flag={flag} />],
           ['Key', (flag) => <Name flag={flag} />],
           ['For', (flag) => <Reach flag={flag} />],
-          ['State', (flag) => <State flag={flag} />, 'minor'],
           ['Tags', ({ tags }) => tags.join(', '), 'minor cut'],
           ['Changed', 'updated_at', 'minor number ago'],
         ]}
@@ -63,17 +62,13 @@ export default function FlagsPage() {
   )
 }
 
-function Name({ flag: { key, name } }: { flag: Flag }) {
+function Name({ flag: { key, name, status } }: { flag: Flag }) {
   return (
     <>
-      <b>{key}</b>
+      <b>{key}</b> {status === 'STALE' && <span class="badge bad">stale</span>}
       {name !== '' && name !== key && <div class="quiet cut">{name}</div>}
     </>
   )
-}
-
-function State({ flag: { status } }: { flag: Flag }) {
-  return <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>
 }
 
 function OnOff({ flag: { id, key, active, can_edit: canEdit } }: { flag: Flag }) {

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks'
 import {
   Button,
+  Card,
   Dialog,
   Empty,
   Got,
@@ -53,9 +54,10 @@ function GroupList({ type }: { type: number }) {
   return (
     <Got route="project/groups/" values={{ group_type_index: type, search, ...(cursor !== null && { cursor }) }}>
       {({ results, next }) => (
-        <>
+        <Card title="Groups">
           <Table
             label="Groups"
+            query
             rows={results}
             keyOf={({ group_key: key }) => key}
             open={setOpened}
@@ -67,7 +69,7 @@ function GroupList({ type }: { type: number }) {
           />
           {next !== null && <Button press={() => turn(next)}>More</Button>}
           {opened && <GroupDrawer group={opened} close={() => setOpened(null)} />}
-        </>
+        </Card>
       )}
     </Got>
   )

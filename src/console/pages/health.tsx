@@ -69,7 +69,7 @@ function Reasons({ health, disk }: Status) {
   )
 }
 
-function Now({ health, rates, backlog, uptime_seconds: uptime, version, dead_letters: dead, backups }: Status) {
+function Now({ health, rates, backlog, dead_letters: dead, backups }: Status) {
   const last = rates.at(-1)
   const perSecond = (count: number | undefined) => exact(count && Math.round(count / 6) / 10)
   const shown = {
@@ -81,7 +81,6 @@ function Now({ health, rates, backlog, uptime_seconds: uptime, version, dead_let
     Behind: seconds(backlog.lag_seconds),
     'Dead letters': exact(dead),
     'Last backup': ago(backups.last_at),
-    [`Tenrec ${version}, up`]: seconds(uptime),
   }
   return (
     <Tiles>
@@ -121,7 +120,7 @@ function Disk({ disk: { used_bytes: used, free_bytes: free, reserve_bytes: reser
   )
 }
 
-function Threads({ threads }: Status) {
+function Threads({ threads, version, uptime_seconds: uptime }: Status) {
   return (
     <Card title="Threads">
       <Table
@@ -133,6 +132,9 @@ function Threads({ threads }: Status) {
           ['Waiting', 'queue_depth', 'count'],
         ]}
       />
+      <p class="quiet">
+        Tenrec {version}, up for {seconds(uptime)}.
+      </p>
     </Card>
   )
 }

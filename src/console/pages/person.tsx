@@ -33,7 +33,7 @@ export default function PersonPage() {
     <Got route="project/persons/{id}/" values={{ id: pageId.value }}>
       {(person) => (
         <Page title={person.name} aside={may('person:write') && <Actions person={person} />}>
-          <div class="split">
+          <div class="split even">
             <div>
               <Card title="Who">
                 <Facts of={{ uuid: uuidOf(person), 'First seen': time(person.created_at), ...ids(person) }} />

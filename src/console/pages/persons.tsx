@@ -13,6 +13,16 @@ import {
   Search,
 } from '../kit.ts'
 
+/** The e-mail stands below a name that is another one. */
+function Name({ name, email }: { name: string; email: unknown }) {
+  return (
+    <>
+      <bdi class="cut">{name}</bdi>
+      {typeof email === 'string' && email !== name && <div class="quiet cut">{email}</div>}
+    </>
+  )
+}
+
 const CAPTURE = `curl "$TENREC/capture/" -H 'Content-Type: application/json' \\
   -d '{"api_key":"phc_...","event":"hello","distinct_id":"me"}'`
 
@@ -36,8 +46,7 @@ export default function PersonsPage() {
         open={({ uuid }) => go(inProjectPath(`/persons/${uuid}`))}
         none={nobody}
         columns={[
-          ['Name', 'name'],
-          ['E-mail', ({ properties }) => properties['email'] as string, 'minor cut'],
+          ['Name', ({ name, properties }) => <Name name={name} email={properties['email']} />],
           ['distinct_id', ({ distinct_ids: ids }) => ids[0], 'minor cut'],
           ['First seen', 'created_at', 'number ago'],
         ]}

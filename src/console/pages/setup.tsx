@@ -47,7 +47,7 @@ function Checklist() {
             <Item tick={rest?.backup} words="There is a backup">
               <code>npx tenrec backup FOLDER</code> writes one while the daemon runs.
             </Item>
-            <Item tick={rest?.proxy} words="Addresses of visitors arrive">
+            <Item tick={rest?.proxy} words="The addresses of visitors are seen">
               A proxy must send <code>X-Forwarded-For</code> and stand in <code>trusted_proxies</code>.
             </Item>
           </ul>
@@ -89,7 +89,12 @@ function Snippets() {
       <Tabs label="Ways" tabs={WAYS} parameter="way" />
       {SNIPPETS.filter(({ id }) => id === chosen).map(({ id, before, text }) => (
         <div key={id}>
-          {before && <Code text={before} label="First, once" />}
+          {before && (
+            <Code
+              text={before}
+              label={before.startsWith('npx tenrec') ? 'First, once, in the folder of Tenrec' : 'First, once'}
+            />
+          )}
           <Code text={text(location.origin, project.value.api_token)} label="Then" />
         </div>
       ))}

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { exact, percent, seconds, short } from '../base/format.ts'
 import type { Query, Series } from '../base/queries.ts'
+import { isOngoing } from '../base/range.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from './behind.tsx'
 import { Chart } from './chart.tsx'
 import { TakeAlong } from './copy.tsx'
@@ -61,8 +62,11 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
     open({ title, url: urls?.[index] })
   }
-  const kind = query.kind === 'LifecycleQuery' ? 'bars' : 'lines'
-  return <Chart {...{ labels, lines, kind, query }} label={query.kind.replace('Query', '')} open={openPoint} />
+  // One after the other on an axis of counts, a line would say that there is something between them.
+  const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
+  const kind = query.kind === 'LifecycleQuery' || isOfCounts ? 'bars' : 'lines'
+  const isOpen = query.kind === 'TrendsQuery' && isOngoing(results[0]?.days?.at(-1), query['interval'])
+  return <Chart {...{ labels, lines, kind, isOpen, query }} label={query.kind.replace('Query', '')} open={openPoint} />
 }
 
 function Numbers({ results, open }: ViewProps<readonly Series[]>) {
@@ -194,7 +198,7 @@ function Share({ row, place, open }: { row: Cohort; place: number; open: Open })
   const behind = { title: `${dayOf(row)}, ${label}: ${count}`, url }
   return (
     <span style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }} title={`${exact(count)} persons`}>
-      <Count words={size === 0 ? '–' : percent(share, 0)} label={said} behind={behind} open={open} />
+      {size === 0 ? '–' : <Count words={percent(share, 0)} label={said} behind={behind} open={open} />}
     </span>
   )
 }

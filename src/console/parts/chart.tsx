@@ -17,6 +17,8 @@ interface ChartProps {
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind?: PlotKind
+  /** The last period is not over: its line is a guess so far. */
+  readonly isOpen?: boolean
   /** What was asked, to be taken along. */
   readonly query?: Query
   /** Gets the place of a line and of a label. */
@@ -24,7 +26,7 @@ interface ChartProps {
 }
 
 /** A chart of lines, or of bars upon each other. */
-export function Chart({ label, labels, lines, kind = 'lines', query, open }: ChartProps) {
+export function Chart({ label, labels, lines, kind = 'lines', isOpen = false, query, open }: ChartProps) {
   const [isTable, setTable] = useState(false)
   const [at, setAt] = useState<number | null>(null)
   const id = useId()
@@ -49,9 +51,6 @@ export function Chart({ label, labels, lines, kind = 'lines', query, open }: Cha
             </li>
           ))}
         </ul>
-        <Button press={() => setTable(!isTable)} aria-pressed={isTable}>
-          {isTable ? 'Chart' : 'Table'}
-        </Button>
       </figcaption>
       {isTable ? (
         <ChartTable {...{ label, labels, lines, open }} />
@@ -64,13 +63,17 @@ export function Chart({ label, labels, lines, kind = 'lines', query, open }: Cha
           tabIndex={0}
           onKeyDown={move}
         >
-          <Plot {...{ labels, lines, kind, at, setAt, open }} />
+          <Plot {...{ labels, lines, kind, isOpen, at, setAt, open }} />
         </div>
       )}
-      <output id={id} class="reading" aria-live="polite">
-        {at !== null && `${labels[at]}: ${said.join(', ')}`}
-      </output>
-      <TakeAlong name={label} rows={() => rowsOf(labels, lines)} query={query} />
+      <TakeAlong name={label} rows={() => rowsOf(labels, lines)} query={query}>
+        <Button press={() => setTable(!isTable)} aria-pressed={isTable}>
+          {isTable ? 'Chart' : 'Table'}
+        </Button>
+        <output id={id} class="reading" aria-live="polite">
+          {at !== null && `${labels[at]}: ${said.join(', ')}`}
+        </output>
+      </TakeAlong>
     </figure>
   )
 }
@@ -86,7 +89,7 @@ function rowsOf(labels: readonly string[], lines: readonly Line[]): readonly obj
 }
 
 /** The numbers of a chart as a table: a row for each label. */
-function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'query'>) {
+function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'isOpen' | 'query'>) {
   const columnOf = (line: Line, place: number): Column<number> => [
     line.label,
     (index) => {

@@ -1,4 +1,5 @@
 /** Taking things along: to the clipboard, as a file. */
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { plain } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
@@ -85,15 +86,18 @@ interface TakeAlongProps {
   readonly name: string
   readonly rows: () => readonly object[]
   readonly query?: Query | undefined
+  /** What stands between the buttons and the end of their row. */
+  readonly children?: ComponentChildren
 }
 
 /** The same numbers elsewhere: as CSV, and as the request that a terminal can send. */
-export function TakeAlong({ name, rows, query }: TakeAlongProps) {
+export function TakeAlong({ name, rows, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   return (
     <span class="take-along">
       <FileButton label="CSV" name={file} type="text/csv" text={() => csvOf(rows())} />
       {query && <CopyButton label="Copy as curl" text={() => curlOf(query)} />}
+      {children}
     </span>
   )
 }

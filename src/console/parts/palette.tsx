@@ -12,6 +12,8 @@ interface Hit {
   readonly what: string
   readonly words: string
   readonly to: string
+  /** What opens it from anywhere. */
+  readonly keys?: string
 }
 
 const HITS_MAX = 12
@@ -57,7 +59,7 @@ export function Palette({ close }: { close: () => void }) {
           const option = { id: `hit-${place}`, role: 'option', 'aria-selected': place === at } as const
           return (
             <div key={hit.to} class="hit" {...option} onClick={() => open(hit)}>
-              <span class="quiet">{hit.what}</span> {hit.words}
+              <span class="quiet">{hit.what}</span> {hit.words} {hit.keys && <kbd>{hit.keys}</kbd>}
             </div>
           )
         })}
@@ -68,7 +70,10 @@ export function Palette({ close }: { close: () => void }) {
 
 function pagesFor(words: string): readonly Hit[] {
   const fits = PAGES.filter((page) => isOpenTo(page) && page.name.toLowerCase().includes(words.toLowerCase()))
-  return fits.map((page) => ({ what: 'Page', words: page.name, to: pageHref(page, project.value.id) }))
+  return fits.map((page) => ({
+    ...{ what: 'Page', words: page.name, to: pageHref(page, project.value.id) },
+    keys: `g ${page.letter}`,
+  }))
 }
 
 async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {

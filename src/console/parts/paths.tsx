@@ -19,7 +19,12 @@ const LABEL_MAX = 26
 
 /** What a step is called, without its place and without the host of an address. */
 function itemOf(step: string): string {
-  return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+(?=\/)/, '')
+  return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+\/?/, '/')
+}
+
+/** The same with its place. */
+function placedOf(step: string): string {
+  return `${step.slice(0, step.indexOf('_'))}. ${itemOf(step)}`
 }
 
 interface PathsProps {
@@ -40,8 +45,8 @@ export function Paths({ edges, query, open }: PathsProps) {
         keyOf={({ source, target }) => `${source} ${target}`}
         open={open}
         columns={[
-          ['From', ({ source }) => source.replace('_', '. ')],
-          ['To', ({ target }) => target.replace('_', '. ')],
+          ['From', ({ source }) => placedOf(source)],
+          ['To', ({ target }) => placedOf(target)],
           ['Times', 'value', 'count'],
         ]}
       />

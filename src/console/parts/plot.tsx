@@ -33,6 +33,7 @@ interface PlotProps {
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind: PlotKind
+  readonly isOpen: boolean
   /** The label under the cursor. */
   readonly at: number | null
   readonly setAt: (at: number | null) => void
@@ -40,7 +41,7 @@ interface PlotProps {
 }
 
 /** Draws; a click opens the line next to it. */
-export function Plot({ labels, lines, kind, at, setAt, open }: PlotProps) {
+export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps) {
   const box = useRef<HTMLDivElement>(null)
   const [width, setWidth] = useState(0)
   useEffect(() => {
@@ -51,7 +52,10 @@ export function Plot({ labels, lines, kind, at, setAt, open }: PlotProps) {
   }, [])
   const scale = useMemo(() => scaleOf(labels.length, lines, kind, width), [labels, lines, kind, width])
   // What the cursor does not change is not made again while it moves.
-  const picture = useMemo(() => <Picture {...{ labels, lines, kind, scale }} />, [labels, lines, kind, scale])
+  const picture = useMemo(
+    () => <Picture {...{ labels, lines, kind, isOpen, scale }} />,
+    [labels, lines, kind, isOpen, scale],
+  )
   const indexAt = ({ clientX, currentTarget }: MouseEvent) => {
     const { left } = (currentTarget as Element).getBoundingClientRect()
     return scale.indexOf(clientX - left)
@@ -107,7 +111,7 @@ function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: n
   const unit = (HEIGHT - TOP - BOTTOM) / (high - low)
   return {
     ...{ width, tops, step },
-    ticks: ticksOf(low, high),
+    ticks: ticksOf(low, high, values.every(Number.isInteger)),
     x: (index) => LEFT + (index + margin) * step,
     y: (value) => TOP + (high - value) * unit,
     indexOf: (x) => Math.max(0, Math.min(count - 1, place(x))),
@@ -127,9 +131,9 @@ function sumsOf(lines: readonly Line[]): readonly (readonly number[])[] {
   )
 }
 
-/** Round numbers between two: steps of 1, 2 or 5 and zeros. */
-function ticksOf(low: number, high: number): readonly number[] {
-  const rough = (high - low) / TICKS
+/** Round numbers between two: steps of 1, 2 or 5 and zeros; of what is counted there are no halves. */
+function ticksOf(low: number, high: number, isCounted: boolean): readonly number[] {
+  const rough = Math.max((high - low) / TICKS, isCounted ? 1 : 0)
   const power = 10 ** Math.floor(Math.log10(rough))
   const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10)
   const first = Math.ceil(low / step)
@@ -138,7 +142,7 @@ function ticksOf(low: number, high: number): readonly number[] {
 
 type DrawnProps = Pick<PlotProps, 'lines' | 'kind'> & { readonly scale: Scale }
 
-function Picture({ labels, lines, kind, scale }: DrawnProps & Pick<PlotProps, 'labels'>) {
+function Picture({ labels, lines, kind, isOpen, scale }: DrawnProps & Pick<PlotProps, 'labels' | 'isOpen'>) {
   const { width, ticks, step, x, y, tops } = scale
   const stride = LABEL_STEPS.find((one) => one * step >= LABEL_WIDTH) ?? labels.length
   return (
@@ -158,25 +162,32 @@ function Picture({ labels, lines, kind, scale }: DrawnProps & Pick<PlotProps, 'l
           </text>
         ) : null,
       )}
-      {lines.map((line, place) => (
-        <path
-          key={`${line.label} ${place}`}
-          class={`${kind} ${line.isBefore ? 'before' : ''}`}
-          style={colour(place)}
-          stroke-dasharray={kind === 'lines' ? DASHES[Math.floor(place / 2) % DASHES.length] : undefined}
-          d={kind === 'lines' ? lineOf(tops[place] ?? [], scale) : barsOf(line, tops[place] ?? [], scale)}
-        />
-      ))}
+      {lines.map((line, place) => {
+        const values = tops[place] ?? []
+        const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colour(place) }
+        if (kind === 'bars') return <path key={`${line.label} ${place}`} {...look} d={barsOf(line, values, scale)} />
+        // The period before is over.
+        const last = values.length - (isOpen && !line.isBefore ? 2 : 0)
+        return (
+          <g key={`${line.label} ${place}`} {...look}>
+            <path
+              stroke-dasharray={DASHES[Math.floor(place / 2) % DASHES.length]}
+              d={lineOf(values.slice(0, last + 1), 0, scale)}
+            />
+            <path stroke-dasharray="2 4" d={lineOf(values.slice(last), last, scale)} />
+          </g>
+        )
+      })}
       {labels.length === 1 && kind === 'lines' && <Dots {...{ lines, scale, at: 0 }} />}
     </>
   )
 }
 
-/** From point to point; what is absent leaves a gap. */
-function lineOf(values: readonly (number | null)[], { x, y }: Scale): string {
+/** From point to point, from the label `first` on; what is absent leaves a gap. */
+function lineOf(values: readonly (number | null)[], first: number, { x, y }: Scale): string {
   const isFirst = (index: number) => index === 0 || values[index - 1] === null
   const points = values.map((value, index) =>
-    value === null ? '' : `${isFirst(index) ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`,
+    value === null ? '' : `${isFirst(index) ? 'M' : 'L'}${x(first + index).toFixed(1)} ${y(value).toFixed(1)}`,
   )
   return points.join('')
 }

@@ -17,7 +17,7 @@ export function PropertyTable({ properties, set = false, remove }: PropertyTable
   const isOfSdk = (key: string) => Number(key.startsWith('$'))
   const rows = Object.entries(properties).sort(([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b))
   const columns: readonly Column<Property>[] = [
-    ['Property', ([key]) => key],
+    ['Property', ([key]) => <bdi class="named">{key}</bdi>],
     ['Value', ([, value]) => <Value value={value} />],
   ]
   if (set === false) return <Table label="Properties" rows={rows} none="No properties." columns={columns} />

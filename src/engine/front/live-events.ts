@@ -17,7 +17,7 @@ import {
   LIVE_STREAMS_MAX,
 } from './limits.ts'
 
-/** How often streams are looked at: whether they are still allowed, and when they said something last. */
+/** How often streams are looked at: whether they are still allowed, what they left out, when they said something last. */
 const LOOK_MS = 1000
 /** So that proxies keep a quiet connection, and a reader notices one that is dead. */
 const PING_MS = 15_000
@@ -177,13 +177,16 @@ class LiveStream implements TextPieces {
     this.#roomAtMs = this.#saidAtMs
   }
 
-  /** Events that it may be shown now. */
+  /**
+   * Events that it may be shown now. What comes faster is shown a second's worth at a time: a few in each run
+   * would be as many reads and writes again.
+   */
   room(): number {
     const nowMs = this.#clock.monotonic()
     const gained = ((nowMs - this.#roomAtMs) / 1000) * LIVE_EVENTS_PER_SECOND_MAX
     this.#room = Math.min(LIVE_EVENTS_AT_ONCE_MAX, this.#room + gained)
     this.#roomAtMs = nowMs
-    return Math.floor(this.#room)
+    return this.#room < LIVE_EVENTS_PER_SECOND_MAX ? 0 : Math.floor(this.#room)
   }
 
   /** It is shown so many. */
@@ -199,16 +202,15 @@ class LiveStream implements TextPieces {
     else this.#say(text, bytes)
   }
 
-  /** So many were not shown; the reader is told how many when it has read what waits. */
+  /** So many were not shown; the reader is told how many with the next events, or with `ping`. */
   miss(count: number): void {
-    if (count === 0) return
     this.#missed += count
-    this.#wake()
   }
 
-  /** Says that it is there, unless it has said something lately. */
+  /** Says how many it left out, and that it is there, unless it has said something lately. */
   ping(): void {
-    if (this.#clock.monotonic() - this.#saidAtMs >= PING_MS) this.#say(': ping\n\n', 0)
+    if (this.#missed > 0) this.#wake()
+    else if (this.#clock.monotonic() - this.#saidAtMs >= PING_MS) this.#say(': ping\n\n', 0)
   }
 
   /** Nothing comes behind this text, which may be ''. */

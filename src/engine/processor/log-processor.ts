@@ -108,7 +108,6 @@ export class LogProcessor {
   readonly #enrichment: EventEnrichment | null
   readonly #recogniser = new EventRecogniser(() => randomBytes(8).readBigUInt64LE())
   readonly #canRecognise: boolean
-  #mayRecognise = false
   /** Events of this run that were recognised. */
   #recognised = 0
   #position: number
@@ -253,7 +252,6 @@ export class LogProcessor {
     // A sequence without a block was trimmed after it had been processed, or never written.
     if (block === undefined) return 0
     this.#recogniser.beginBlock()
-    this.#mayRecognise = this.#canRecognise && !this.#store.needsProperties
     this.#gatheredBytes += block.length
     let records: readonly LogRecord[]
     try {
@@ -300,7 +298,7 @@ export class LogProcessor {
     const { record, eventContext } = step
     const start = eventStart(record, index)
     const sentBytes = eventBytes(record, index)
-    const recogniser = this.#mayRecognise ? this.#recogniser : null
+    const recogniser = this.#canRecognise ? this.#recogniser : null
     const usual = recogniser?.recognise(record.bytes, start, sentBytes, eventContext) ?? null
     if (usual !== null) {
       this.#recognised++

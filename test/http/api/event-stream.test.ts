@@ -146,6 +146,42 @@ t.test('who does not read is told what it missed', async (t) => {
   t.equal(await opened.next(), null)
 })
 
+t.test(
+  'what comes faster is shown a second at a time, and what is left out is said as often',
+  async (t) => {
+    let nowMs = 0
+    const queries = { liveEvents: async (events: readonly LiveEvent[]) => events.map(() => '{}') }
+    const live = new LiveEvents(queries, { monotonic: () => nowMs }, new Gauge())
+    t.teardown(() => live.close())
+    const filter = { projectId: 1, events: [], distinctId: null }
+    const opened = await live.open({ owner: '', ownedMax: 1, filter, isAllowed: () => true })
+    const rooms: (number | undefined)[] = []
+    const said: string[] = []
+    const reading = (async () => {
+      for (let text = await opened.next(); text !== null; text = await opened.next())
+        said.push(Buffer.from(text).toString())
+    })()
+    for (let run = 0; run <= 10; run++) {
+      const [watch] = live.begin()
+      rooms.push(watch?.eventsMax)
+      const events = Array.from({ length: watch?.eventsMax ?? 0 }, () => ({ ...STORED }))
+      live.stored([{ id: watch?.id ?? 0, events, missed: 100 }])
+      await new Promise((resolve) => setImmediate(resolve))
+      nowMs += 200
+    }
+    t.strictSame(rooms, [50, 0, 0, 0, 0, 10, 0, 0, 0, 0, 10])
+    t.equal(said.filter((text) => text.includes('event: event')).length, 3)
+    const counts = () =>
+      said.flatMap((text) => [...text.matchAll(/"count":(\d+)/g)].map(([, one]) => Number(one)))
+    t.strictSame(counts(), [100, 500, 500], 'no message for each run')
+    live.stored([{ id: live.begin()[0]?.id ?? 0, events: [], missed: 7 }])
+    await new Promise((resolve) => setTimeout(resolve, 1500))
+    t.strictSame(counts(), [100, 500, 500, 7], 'within a second where nothing is shown')
+    live.close()
+    await reading
+  },
+)
+
 t.test('a stop ends the streams and does not wait for them', async (t) => {
   const opened = await stream()
   const beganAtMs = performance.now()

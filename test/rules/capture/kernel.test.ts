@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { propertiesOfCells } from '../../../src/rules/capture/kernel/cells.ts'
 import { EventRecogniser } from '../../../src/rules/capture/kernel/recognise.ts'
 import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
 
@@ -26,16 +27,7 @@ function recognise(text: string, context: Partial<EventContext> = {}): Normalise
 
 /** What the cells hold. */
 function properties(): Record<string, unknown> {
-  const { cells } = recogniser
-  const found: [string, unknown][] = []
-  for (let cell = 0; cell < cells.cellCount; cell++) {
-    if (cells.isTakenOut(cell)) continue
-    found.push([cells.nameOfKey(cells.keyAt(cell)), cells.valueAt(cell)])
-  }
-  for (let index = 0; index < cells.addedCount; index++) {
-    found.push([cells.addedNames[index] ?? '', cells.addedValues[index]])
-  }
-  return Object.fromEntries(found)
+  return propertiesOfCells(recogniser.cells)
 }
 
 t.test('the compiled kernel is that of its source', async (t) => {

@@ -6,6 +6,7 @@ import {
   Chart,
   interval,
   isCompared,
+  isOngoing,
   type Line,
   project,
   type Query,
@@ -63,6 +64,7 @@ export function WebChart({ asked }: { asked: Asked }) {
           <Chart
             label="Visitors and views"
             {...drawn}
+            isOpen={isOngoing(drawn.days.at(-1), interval.value)}
             query={query}
             open={(place, index) => open(drawn, place, index)}
           />

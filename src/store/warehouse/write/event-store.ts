@@ -16,6 +16,7 @@ import type {
   EventIdentity,
   WarehouseWriter,
 } from '../../../ports/warehouse.ts'
+import { propertiesOfCells } from '../../../rules/capture/kernel/cells.ts'
 import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
 import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
 import type { PersonEvent } from '../../../rules/persons/person-world.ts'
@@ -137,11 +138,6 @@ export class EventStoreWriter {
     return this.#position
   }
 
-  /** Somebody listens to events: they are added with their properties, not as cells. */
-  get needsProperties(): boolean {
-    return this.#outbox?.isWanted === true
-  }
-
   /**
    * Adds an event; false when it is a duplicate: same project, uuid, name and distinct_id. Visible to
    * nobody before `commit`. Throws, and then has added nothing.
@@ -180,13 +176,36 @@ export class EventStoreWriter {
     bytes: number,
   ): void {
     this.warehouse.append(input, admission, createdAtMs, personMode, isHistorical, bytes)
-    const { projectId, event, uuidBytes, uuidOffset } = input
-    if (this.#outbox?.isWanted !== true || !this.#outbox.wants(projectId, event)) return
+    if (this.#outbox?.isWanted === true)
+      this.#tell(input, admission, createdAtMs, personMode, isHistorical)
+  }
+
+  /** Hands an event to those who listen, if they want it. */
+  #tell(
+    { projectId, event, cells, uuidBytes, uuidOffset }: EventIdentity,
+    admission: Admission,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+  ): void {
+    if (!this.#outbox?.wants(projectId, event)) return
     const sequence = this.warehouse.lastSequence(projectId)
     const uuid = formatUuid(uuidBytes, uuidOffset)
     const { distinctId: distinctIdNumber } = admission
+    // Of one in cells all that is there now becomes another one as soon as the next is read.
+    const { name, timestampMs, elementsChain, isPersonless } = event
+    const own = cells
+      ? {
+          name,
+          distinctId: event.distinctId,
+          timestampMs,
+          elementsChain,
+          isPersonless,
+          properties: propertiesOfCells(cells),
+        }
+      : event
     this.#outbox.add({
-      ...{ projectId, sequence, uuid, event, distinctIdNumber },
+      ...{ projectId, sequence, uuid, event: own, distinctIdNumber },
       ...{ createdAtMs, personMode, isHistorical },
     })
   }
