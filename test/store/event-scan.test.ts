@@ -226,7 +226,7 @@ function compare(t: Test, reader: EventReader, deleted: Deleted = new Map()): vo
       const unordered = rowsOf(scanner, { ...request, order })
       t.strictSame(sort(unordered), sort(expected), `${name}, ${order}`)
     }
-    for (const looksAt of ['all', 'persons', 'count'] as const) {
+    for (const looksAt of ['all', 'persons', 'times', 'count'] as const) {
       const pieces: unknown[][] = []
       const asked = { ...request, order: 'any', looksAt: () => looksAt } as const
       scanner.scanPieces(asked, (piece, within) => {
@@ -234,10 +234,13 @@ function compare(t: Test, reader: EventReader, deleted: Deleted = new Map()): vo
         t.ok([...piece.timesMs].every((time) => time >= within.fromMs && time <= within.toMs))
         const scan = () => piece
         const personUuid = (id: number, person: number) => scanner.personUuid(id, person)
-        pieces.push(...rowsOf({ scan, personUuid }, asked))
+        const rows = rowsOf({ scan, personUuid }, asked)
+        const eachOf = (row: unknown[], at: number) => Array(piece.weights?.[at] ?? 1).fill(row)
+        pieces.push(...rows.flatMap(eachOf))
       })
       const shown = expected.map(([timeMs, person, mask, ...values]) => [
-        ...[looksAt === 'all' ? timeMs : undefined, looksAt === 'count' ? undefined : person],
+        looksAt === 'all' || looksAt === 'times' ? timeMs : undefined,
+        looksAt === 'all' || looksAt === 'persons' ? person : undefined,
         ...[looksAt === 'all' ? mask : undefined, ...values],
       ])
       t.strictSame(sort(pieces), sort(shown), `${name}, ${looksAt} of pieces`)

@@ -33,7 +33,7 @@ export const REPLACEMENT_MS_MAX = 10_000
 /** Events that a query looks at from which on it is divided among the threads for analytics. */
 export const DIVIDED_EVENTS_MIN = 200_000
 /** The same of a query that only counts events: dividing it costs more than counting fewer of them. */
-export const DIVIDED_LIGHT_EVENTS_MIN = 2_000_000
+export const DIVIDED_LIGHT_EVENTS_MIN = 20_000_000
 /** Memory for what one thread remembers of queries, an estimate. What was used longest ago is given up. */
 export const REMEMBERED_BYTES_MAX = 16 * 1024 * 1024
 /** Events that came since a query was answered. More: all threads compute it again. */

@@ -67,7 +67,7 @@ export interface EventScanRequest {
   readonly isPersonsOnly?: boolean
   /**
    * Of pieces: what of events at times `within` is looked at, beside their values. `persons`: not their times
-   * and series; `count`: neither these nor whose they are. Absent: as `isPersonsOnly` says.
+   * and series; `times`: nothing but these; `count`: none of all that. Absent: as `isPersonsOnly` says.
    */
   readonly looksAt?: (within: DateRange) => LookedAt
   /** Events that belong to nobody are found, too, with the person 0. */
@@ -85,8 +85,8 @@ export interface EventScanRequest {
   readonly soon?: readonly string[]
 }
 
-/** Which lists of a piece are looked at; `count`: none but those of values. */
-export type LookedAt = 'all' | 'persons' | 'count'
+/** Which lists of a piece are looked at, beside those of values; `count`: none. */
+export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 
 /**
  * One of `count` parts of the events of a project, from 0: together they are all events, each once. Divided
@@ -164,6 +164,8 @@ export interface EventColumns {
   readonly seriesMasks: Uint32Array
   /** In the order of the request's `values`. */
   readonly values: readonly ValueColumn[]
+  /** How many events each row stands for: of pieces that are only counted; absent: each is one event. */
+  readonly weights?: Uint32Array
 }
 
 /** In which state of the store the events of a project are seen, and whose they are. */

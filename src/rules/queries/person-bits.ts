@@ -161,14 +161,14 @@ export function activeCounts(
   })
 }
 
-/** How many persons came in each period; `isOnce`: each counts only in its first one. */
-export function personCounts(bits: PersonBits, isOnce: boolean): readonly number[] {
-  const seen = new Uint32Array(isOnce ? wordsOfBits(bits) : 0)
+/** How many persons came for the first time in each period. */
+export function firstCounts(bits: PersonBits): readonly number[] {
+  const seen = new Uint32Array(wordsOfBits(bits))
   return bits.map((row) => {
     let count = 0
     for (let word = 0; word < (row?.length ?? 0); word++) {
-      const own = (row?.[word] ?? 0) & ~(isOnce ? (seen[word] ?? 0) : 0)
-      if (isOnce) seen[word] = (seen[word] ?? 0) | own
+      const own = (row?.[word] ?? 0) & ~(seen[word] ?? 0)
+      seen[word] = (seen[word] ?? 0) | own
       count += bitCount(own)
     }
     return count

@@ -8,6 +8,7 @@ import type { Periods } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
 import { checkDatedNumbers } from './answer.ts'
+import { lengthCounts, ownerBits } from './owner-bits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import {
   actorStretches,
@@ -17,16 +18,7 @@ import {
   periodBits,
   timesWanted,
 } from './period-bits.ts'
-import {
-  areBitsSmall,
-  flatBits,
-  type IdBits,
-  isOfBits,
-  mergeBits,
-  ownedBits,
-  scanIdBits,
-  wordsOfBits,
-} from './person-bits.ts'
+import { areBitsSmall, type IdBits, isOfBits, mergeBits, scanIdBits } from './person-bits.ts'
 import {
   NO_URLS,
   PersonsUrls,
@@ -182,11 +174,8 @@ function dataOf(
   limits: QueryLimits,
 ): Uint32Array {
   if (found === undefined || isCounts(found)) return found ?? new Uint32Array()
-  const bits = ownedBits(found, owners, limits)
-  const words = wordsOfBits(bits)
-  const counts = new Uint32Array(words * 32)
-  addPeriodCounts(flatBits(bits, words), { first: 0, words }, counts)
-  return lengths(counts, range)
+  const counts = lengthCounts(ownerBits(found, owners, limits))
+  return counts.subarray(1, bucketCount(range, bucketsOf(range)) + 1)
 }
 
 function isCounts(found: IdBits | Uint32Array): found is Uint32Array {

@@ -32,6 +32,8 @@ export const SCAN_CANDIDATES_MAX = 4096
  * the project's events is computed anew.
  */
 export const OWNER_MOVES_MAX = 50_000
+/** Names of events whose text a thread keeps once for all segments; beyond, all are forgotten. */
+export const SCAN_NAMES_MAX = 10_000
 /** Projects whose facts are kept. */
 export const SCAN_PROJECTS_MAX = 4
 /** Sessions of a project that a thread keeps numbers for, about 100 bytes each; beyond, all are forgotten behind the query. */

@@ -165,7 +165,8 @@ function stepResult(
   rows: Uint32Array,
   order: number,
 ): JsonObject {
-  const reached = rows.filter((row) => (found.reached[row] ?? 0) > order)
+  let count = 0
+  for (const row of rows) count += (found.reached[row] ?? 0) > order ? 1 : 0
   const all = order === 0 ? null : sortedSeconds(found, starts, rows, order - 1, order)
   const seconds = all?.filter((one) => one > 0) ?? new Float64Array(0)
   const { id = null, label = '', customName = null, type = 'events' } = steps[order] ?? {}
@@ -176,7 +177,7 @@ function stepResult(
     custom_name: isUnordered ? null : customName,
     order,
     people: [],
-    count: reached.length,
+    count,
     type,
     average_conversion_time: meanOf(seconds),
     median_conversion_time: medianOf(seconds),

@@ -46,8 +46,14 @@ export function walkOf(
     }
   }
   const chains = new StepChains(rules, events, attributionStep)
+  const first = { reached: 1, place: 0, timeMsOf: () => events.timesMs[first.place] ?? 0 }
   return (start, end, label) => {
     limits.count(end - start)
+    if (label === null && isFirstAlone(events, start, end)) {
+      first.place = start
+      listener(first, 0)
+      return
+    }
     chains.begin(label)
     for (let place = start; place < end && !chains.isComplete; ) {
       const next = endOfMoment(events, place, end)
@@ -56,6 +62,12 @@ export function walkOf(
     }
     if (chains.reached > 0) listener(chains, 0)
   }
+}
+
+/** Whether there is nothing but the first step: then the first event says all. */
+function isFirstAlone({ masks }: StepEvents, start: number, end: number): boolean {
+  for (let place = start; place < end; place++) if (masks[place] !== 1) return false
+  return end > start
 }
 
 /** Where the events of the moment of one end. */

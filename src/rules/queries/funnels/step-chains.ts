@@ -162,13 +162,18 @@ export class StepChains {
       this.#furthest = step + 1
       this.#furthestStartMs = startMs
       this.#isFurthestSpoilt = isSpoilt
-      this.#furthestPlaces.set(this.#places.subarray(from, from + step))
+      for (let done = 0; done < step; done++) {
+        this.#furthestPlaces[done] = this.#places[from + done] ?? 0
+      }
       this.#furthestPlaces[step] = place
     }
     if (isSpoilt) return
     this.#startsMs[step + 1] = startMs
     this.#isSpoilt[step + 1] = 0
-    this.#places.copyWithin(from + stepCount, from, from + step)
+    // Mostly none or one: a call for them costs more than all else.
+    for (let done = 0; done < step; done++) {
+      this.#places[from + stepCount + done] = this.#places[from + done] ?? 0
+    }
     this.#places[from + stepCount + step] = place
   }
 

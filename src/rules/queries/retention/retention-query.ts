@@ -8,6 +8,7 @@ import type { DistinctIdOwners } from '../../analytics/event-columns.ts'
 import { ActorKeys } from '../actor-events.ts'
 import { checkDatedNumbers } from '../answer.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
+import { ownerBits } from '../owner-bits.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { bitCount, eachBit, isPlain } from '../period-bits.ts'
 import {
@@ -16,7 +17,6 @@ import {
   type IdBits,
   isOfBits,
   mergeBits,
-  ownedBits,
   scanIdBits,
   wordsOfBits,
 } from '../person-bits.ts'
@@ -130,8 +130,8 @@ function tablesOf(
   limits: QueryLimits,
   owners: DistinctIdOwners,
 ): RetentionTables {
-  const targets = ownedBits(targetIds, owners, limits)
-  const returns = targetIds === returnIds ? targets : ownedBits(returnIds, owners, limits)
+  const targets = ownerBits(targetIds, owners, limits)
+  const returns = targetIds === returnIds ? targets : ownerBits(returnIds, owners, limits)
   const words = wordsOfBits(targets, returns)
   const counts = new Float64Array(plan.rows * plan.columns)
   const flat = [flatBits(targets, words), flatBits(returns, words)] as const

@@ -41,7 +41,7 @@ export function countPieces(
   const values = properties.map((one) => one.value)
   const rest = { filter, series: [match], values, keepsOwnerless: true }
   const looksAt = (within: DateRange) =>
-    periods === null || onlyPeriod(periods, within) !== null ? 'count' : 'all'
+    periods === null || onlyPeriod(periods, within) !== null ? 'count' : 'times'
   scanShardPieces(shard, { fromMs, toMs, ...rest, looksAt }, (piece, within) => {
     if (table.isFull) return
     const numbers = cells.of(piece)
@@ -190,7 +190,7 @@ class CountTable {
 
   /** `numbers` null: all events have the value 0; `periods` null: all are in bucket 0. */
   add(
-    { count, timesMs }: EventColumns,
+    { count, timesMs, weights }: EventColumns,
     within: DateRange,
     numbers: Uint32Array | null,
     periods: Periods | null,
@@ -200,6 +200,13 @@ class CountTable {
     const only = periods === null ? 0 : onlyPeriod(periods, within)
     if (only !== null && numbers === null) {
       counts[only] = (counts[only] ?? 0) + count
+      return
+    }
+    if (only !== null && weights !== undefined) {
+      for (let row = 0; row < count; row++) {
+        const place = (numbers?.[row] ?? 0) * bucketCount + only
+        counts[place] = (counts[place] ?? 0) + (weights[row] ?? 0)
+      }
       return
     }
     let bucket = only ?? 0

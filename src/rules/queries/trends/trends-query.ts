@@ -1,13 +1,13 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { checkDatedNumbers } from '../answer.ts'
+import { ownerBits, ownerCounts } from '../owner-bits.ts'
 import {
   activeCounts,
   areBitsSmall,
+  firstCounts,
   type IdBits,
   isOfBits,
   mergeBits,
-  ownedBits,
-  personCounts,
 } from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
@@ -90,11 +90,13 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
   page(plan, whole, { context, scanner }) {
     checkNumbers(plan, whole)
     const tallyOfBits = (ids: IdBits, measure: Measure, range: QueryRange): Tally => {
-      const bits = ownedBits(ids, scanner.owners(context.projectId), scanner)
+      const owners = scanner.owners(context.projectId)
       const { window } = spanOf(measure, range, plan.isTotal)
       const isOnce = plan.isCumulative && !plan.isTotal
+      if (window === null && !isOnce) return tallyOfCounts(ownerCounts(ids, owners, scanner))
+      const bits = ownerBits(ids, owners, scanner)
       return tallyOfCounts(
-        window === null ? personCounts(bits, isOnce) : activeCounts(bits, window, scanner),
+        window === null ? firstCounts(bits) : activeCounts(bits, window, scanner),
       )
     }
     const found = plan.ranges.map((range, rangeIndex) =>

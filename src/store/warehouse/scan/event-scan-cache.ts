@@ -44,9 +44,9 @@ export interface StoredSessions extends DenseColumn {
  * getters throw `DamagedRecordError`.
  */
 export class ScanSegment {
-  /** Names that events of it have. */
-  readonly eventNames: ReadonlySet<string>
   readonly #sessionStretches: readonly number[] | null
+  /** Some were erased: these have no name. */
+  readonly hasDeletedRows: boolean
   /** An estimate of the memory that it takes. */
   bytes: number
   /** The number of the scan that used it last. */
@@ -59,7 +59,6 @@ export class ScanSegment {
   #times: SegmentTimes | null = null
   #distinctIds: Uint32Array | null = null
   #lastDistinctId = 0
-  #hasDeletedRows = false
   #nameRows: NameRows | null = null
   /** Only during a scan: it keeps what it unpacks. */
   #view: SegmentView | null
@@ -70,10 +69,10 @@ export class ScanSegment {
     this.#summary = summary
     this.#sealed = sealed
     this.#view = null
-    const { names: counts, sessions } = this.#open().directory
+    const { names, sessions } = this.#open().directory
     this.#sessionStretches = sessions
-    this.eventNames = new Set(counts.flatMap(([name, count]) => (count > 0 ? [name] : [])))
-    this.bytes = SEGMENT_BYTES + sealed.length + counts.length * VALUE_BYTES
+    this.hasDeletedRows = names.reduce((sum, [, count]) => sum + count, 0) < summary.rows
+    this.bytes = SEGMENT_BYTES + sealed.length
   }
 
   /** Whether any of its sessions may have begun in one of these stretches (session-stretches.ts). */
@@ -111,7 +110,6 @@ export class ScanSegment {
       this.#distinctIds = inNameOrder(this.#open().distinctIds, this.nameRows)
       for (const distinctId of this.#distinctIds) {
         if (distinctId > this.#lastDistinctId) this.#lastDistinctId = distinctId
-        if (distinctId === 0) this.#hasDeletedRows = true
       }
       this.bytes += this.#distinctIds.byteLength
     }
@@ -121,10 +119,6 @@ export class ScanSegment {
   /** The largest D of the segment. */
   get lastDistinctId(): number {
     return this.distinctIds.length === 0 ? 0 : this.#lastDistinctId
-  }
-
-  get hasDeletedRows(): boolean {
-    return this.distinctIds.length > 0 && this.#hasDeletedRows
   }
 
   get nameRows(): NameRows {

@@ -53,6 +53,17 @@ export interface RowFilter {
   mark(candidates: Candidates, marks: Uint8Array): void
   /** Drops the candidates that do not pass, before owners are known; absent where marks are as quick. */
   readonly keep?: (candidates: Candidates) => void
+  /**
+   * Where the value in one column alone decides: that column, with 1 for each value that passes. Null: it has
+   * more values than `rows`. Absent where more decides.
+   */
+  readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
+}
+
+/** A column, and for each of its values 1 when it passes. */
+export interface PassingValues {
+  readonly ids: Uint16Array
+  readonly isPassed: Uint8Array
 }
 
 /** A pattern may take long for each value. */
@@ -232,6 +243,12 @@ class ValueFilter implements RowFilter {
       kept += isPassed[ids[place] ?? 0] ?? 0
     }
     candidates.count = kept
+  }
+
+  passing = (segment: ScanSegment, rows: number): PassingValues | null => {
+    const { ids, values } = this.#columnOf(segment)
+    if (values.length > rows) return null
+    return { ids, isPassed: Uint8Array.from(values, (value) => this.#verdict(value)) }
   }
 
   /** For each value 1 when it passes; values that no candidate has may be left out. */

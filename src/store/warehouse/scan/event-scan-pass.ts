@@ -15,13 +15,20 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import type { ProjectFacts } from './event-scan-facts.ts'
-import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
+import {
+  type Candidates,
+  keepMarked,
+  newCandidates,
+  type PassingValues,
+  type RowFilter,
+} from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
 import { filterOf, firstDistinctId, isWhollyIn, wantedPersons } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import { addStretch, type Stretch, takeStretch } from './event-scan-stretch.ts'
+import { addPassing, addStretch, type Stretch, takeStretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
+import type { NameCounts } from './segment-counts.ts'
 
 /** One scan on its way through the segments. */
 export class Scan {
@@ -50,6 +57,13 @@ export class Scan {
   readonly #firstDistinctId: number
   /** Whether filters or values ask for owners. */
   readonly #needsOwners: boolean
+  /** Names, times, owners and one filter of the whole request alone decide, and nothing else is read. */
+  readonly #isPlain: boolean
+  /** The only value that is read, where nothing but names and times decides; null: it is not like that. */
+  readonly #split: ValueReader | null
+  /** Of the rows of the newest segment, where they are values. */
+  readonly #weights = new Uint32Array(SEGMENT_ROWS_MAX)
+  #hasWeights = false
   #looksAt: LookedAt
   #candidates: Candidates | null = null
 
@@ -78,6 +92,11 @@ export class Scan {
     const { sessions } = request
     this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
+    const isInStretches = !this.#isOrdered && !this.#keepsOwnerless && !this.#series.haveFilters
+    const [reader] = this.#readers
+    this.#isPlain = isInStretches && this.#readers.length === 0
+    const isSplit = isInStretches && this.#readers.length === 1 && this.#filter === null
+    this.#split = isSplit && reader?.columnOf !== undefined ? reader : null
     this.#needsOwners =
       this.#wanted !== null ||
       this.#filter?.needsOwners === true ||
@@ -95,28 +114,49 @@ export class Scan {
     this.#rows.count = 0
   }
 
+  /** Whether a segment may have rows, judged by its times. */
   mayMatch({ firstTimestampMs, lastTimestampMs }: SegmentSummary): boolean {
     return lastTimestampMs >= this.#request.fromMs && firstTimestampMs <= this.#request.toMs
   }
 
+  /**
+   * Counts the rows of a segment by its header, where names alone decide and nothing else is looked at. False:
+   * it has to be opened.
+   */
+  addCounted(summary: SegmentSummary, names: NameCounts): boolean {
+    const count = this.#series.countOf(names, summary.rows)
+    if (count === 0) return true
+    const { looksAt, soon = [], part } = this.#request
+    const isByNames =
+      this.#isPlain && this.#filter === null && !this.#needsOwners && this.#owners.since.size === 0
+    if (!isByNames || soon.length > 0 || !names.isWhole) return false
+    if (!isInRange(summary, this.#request) || !isWhollyIn(summary, part)) return false
+    if (looksAt?.(within(summary, this.#request)) !== 'count') return false
+    this.#looksAt = 'count'
+    this.#hasWeights = false
+    this.#rows.count += count
+    this.#checkRows()
+    return true
+  }
+
   /** Adds the rows of a segment; when it throws, none of them. */
   add(segment: ScanSegment): void {
-    if (!this.#series.mayMatch(segment)) return
     // A D is as old as its first event: older segments have none of it.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
     if (this.#stretches !== null && !segment.mayHoldSessions(this.#stretches)) return
     const nameMasks = this.#series.masksOf(segment.nameRows)
     const { looksAt } = this.#request
     if (looksAt !== undefined) this.#looksAt = looksAt(within(segment.summary, this.#request))
-    const isPlain =
-      this.#filter === null &&
-      isWhollyIn(segment.summary, this.#request.part) &&
-      this.#readers.length === 0 &&
-      !this.#isOrdered &&
-      !this.#keepsOwnerless
-    if (isPlain && !this.#series.haveFilters) this.#addPlainly(segment, nameMasks)
-    else this.#addCandidates(segment, nameMasks)
+    this.#hasWeights = false
+    const isWhole = isWhollyIn(segment.summary, this.#request.part)
+    const isDone =
+      isWhole && (this.#addPlainly(segment, nameMasks) || this.#addSplit(segment, nameMasks))
+    if (!isDone) this.#addCandidates(segment, nameMasks)
     for (const key of this.#request.soon ?? []) segment.property(key, this.#facts.textOf)
+    this.#checkRows()
+  }
+
+  #checkRows(): void {
     if (this.#rows.count > this.#rowsMax) throw tooManyRows(this.#rowsMax)
   }
 
@@ -127,53 +167,96 @@ export class Scan {
     const full = this.#looksAt === 'all' ? count : 0
     return {
       count,
-      timesMs: rows.timesMs.subarray(0, full),
-      persons: rows.persons.subarray(0, this.#looksAt === 'count' ? 0 : count),
+      timesMs: rows.timesMs.subarray(0, this.#looksAt === 'times' ? count : full),
+      persons: rows.persons.subarray(0, this.#looksAt === 'persons' ? count : full),
       sequences: rows.sequences.subarray(0, this.#hasSequences ? count : 0),
       seriesMasks: rows.masks.subarray(0, full),
       values: this.#readers.map((reader, index) =>
         valueColumn(rows.values[index] ?? new Uint32Array(0), count, reader),
       ),
+      ...(this.#hasWeights ? { weights: this.#weights.subarray(0, count) } : {}),
     }
   }
 
-  /** Names and time alone decide: one pass over the rows of each name. */
-  #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): void {
+  /** One pass over the rows of each name, where names, times, owners and one column decide. False: they do not. */
+  #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): boolean {
+    if (!this.#isPlain) return false
     const { starts } = segment.nameRows
-    const isCounted =
-      this.#looksAt === 'count' &&
-      isInRange(segment.summary, this.#request) &&
-      this.#isAllOwned(segment)
-    const stretch = isCounted ? null : this.#stretchOf(segment)
+    const filter = this.#filter
+    let passing: PassingValues | null = null
+    if (filter !== null) {
+      if (filter.passing === undefined || !this.#areAll || this.#hasSequences) return false
+      passing = filter.passing(segment, rowsOf(starts, nameMasks))
+      if (passing === null) return false
+    }
+    const stretch = this.#stretchOf(segment)
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
       if (mask === 0) continue
       const start = this.#rows.count
       const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
-      if (stretch === null) this.#rows.count += end - first
+      if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
       else if (stretch.isTaken) takeStretch(stretch, first, end, this.#rows)
       else addStretch(stretch, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue
       this.#rows.masks.fill(mask, start, this.#rows.count)
     }
+    return true
+  }
+
+  /** A row for each value, with the number of its events, where these are only counted. False: they are not. */
+  #addSplit(segment: ScanSegment, nameMasks: Uint32Array): boolean {
+    const split = this.#split
+    if (split?.columnOf === undefined || this.#looksAt !== 'count') return false
+    if (!isInRange(segment.summary, this.#request) || !this.#isAllOwned(segment)) return false
+    const { ids, values } = split.columnOf(segment)
+    const { starts } = segment.nameRows
+    if (values.length > rowsOf(starts, nameMasks)) return false
+    const counts = new Uint32Array(values.length)
+    for (let id = 0; id < nameMasks.length; id++) {
+      if ((nameMasks[id] ?? 0) === 0) continue
+      const end = starts[id + 1] ?? 0
+      for (let place = starts[id] ?? 0; place < end; place++) {
+        const value = ids[place] ?? 0
+        counts[value] = (counts[value] ?? 0) + 1
+      }
+    }
+    const rows = this.#rows
+    rows.reserve(values.length)
+    const [numbers] = rows.values
+    for (let value = 0; value < values.length; value++) {
+      const count = counts[value] ?? 0
+      if (count === 0 || numbers === undefined) continue
+      numbers[rows.count] = split.numberOf?.(values[value]) ?? 0
+      this.#weights[rows.count++] = count
+    }
+    this.#hasWeights = true
+    return true
   }
 
   /** Whether whose events they are neither has to be known nor leaves any of them out. */
   #isAllOwned(segment: ScanSegment): boolean {
-    const isLookedAt = (this.#looksAt !== 'count' && !this.#areIds) || this.#needsOwners
-    return !isLookedAt && this.#owners.since.size === 0 && !segment.hasDeletedRows
+    const isLookedAt = this.#looksAt === 'all' || this.#looksAt === 'persons'
+    const isNeeded = (isLookedAt && !this.#areIds) || this.#needsOwners
+    return !isNeeded && this.#owners.since.size === 0 && !segment.hasDeletedRows
+  }
+
+  /** Whether owners leave out nothing but erased rows, and need not be known. */
+  get #areAll(): boolean {
+    const isOfNobody = this.#areIds || this.#looksAt === 'times' || this.#looksAt === 'count'
+    return isOfNobody && this.#owners.since.size === 0 && this.#wanted === null
   }
 
   #stretchOf(segment: ScanSegment): Stretch {
     const { fromMs, toMs } = this.#request
     const { firstSequence, rows } = segment.summary
     const isWithin = isInRange(segment.summary, this.#request)
-    const hasTimes = !isWithin || this.#looksAt === 'all'
-    const areAll = this.#owners.since.size === 0 && this.#wanted === null
+    const hasTimes = !isWithin || this.#looksAt === 'all' || this.#looksAt === 'times'
     this.#rows.reserve(rows)
     return {
       areIds: this.#areIds,
-      isTaken: this.#areIds && areAll && !hasTimes && !this.#hasSequences,
+      areAll: this.#areAll,
+      isTaken: this.#areIds && this.#areAll && !hasTimes && !this.#hasSequences,
       firstSequence,
       owners: this.#owners,
       wanted: this.#wanted,
@@ -277,25 +360,43 @@ export class Scan {
     }
     target.count = start + count
     if (this.#looksAt === 'count') return
+    if (this.#looksAt === 'times') {
+      this.#appendTimes(segment, candidates, start)
+      return
+    }
     if (this.#areIds) {
       for (let index = 0; index < count; index++) {
         target.persons[start + index] = segment.distinctIds[places[index] ?? 0] ?? 0
       }
     } else target.persons.set(owners.subarray(0, count), start)
     if (this.#looksAt === 'persons') return
-    const { base, offsets } = segment.times
     target.masks.set(masks.subarray(0, count), start)
-    const { timesMs, sequences } = target
-    for (let index = 0; index < count; index++) {
-      timesMs[start + index] = base + (offsets[places[index] ?? 0] ?? 0)
-    }
+    this.#appendTimes(segment, candidates, start)
     if (!this.#hasSequences) return
+    const { sequences } = target
     const { firstSequence } = segment.summary
     const { rows } = segment.nameRows
     for (let index = 0; index < count; index++) {
       sequences[start + index] = firstSequence + (rows[places[index] ?? 0] ?? 0)
     }
   }
+
+  #appendTimes(segment: ScanSegment, { places, count }: Candidates, start: number): void {
+    const { base, offsets } = segment.times
+    const { timesMs } = this.#rows
+    for (let index = 0; index < count; index++) {
+      timesMs[start + index] = base + (offsets[places[index] ?? 0] ?? 0)
+    }
+  }
+}
+
+/** How many rows have a name whose mask is not 0. */
+function rowsOf(starts: Uint16Array, nameMasks: Uint32Array): number {
+  let rows = 0
+  for (let id = 0; id < nameMasks.length; id++) {
+    if ((nameMasks[id] ?? 0) !== 0) rows += (starts[id + 1] ?? 0) - (starts[id] ?? 0)
+  }
+  return rows
 }
 
 /** All times of a segment are in a range. */

@@ -10,7 +10,6 @@ import {
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import { propertyText } from '../../../rules/filters/property-text.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
 import {
   allOf,
   anyOf,
@@ -23,6 +22,7 @@ import {
   type ScanFacts,
 } from './event-scan-filter.ts'
 import type { NameRows } from './event-scan-names.ts'
+import type { NameCounts } from './segment-counts.ts'
 
 interface CompiledSeries {
   readonly bit: number
@@ -34,6 +34,8 @@ interface CompiledSeries {
 /** The series of one scan. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
+  /** Of all series, each once; null: a series has events of any name. */
+  readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   #part: Candidates | null = null
 
@@ -41,15 +43,16 @@ export class ScanSeries {
   constructor(series: readonly SeriesMatch[], facts: ScanFacts) {
     if (series.length > SERIES_MAX) throw new RangeError('too many series')
     this.#series = series.map((match, index) => compileSeries(match, 1 << index, facts))
+    const names = this.#series.map((one) => one.names)
+    this.#names = names.includes(null) ? null : new Set(names.flatMap((own) => [...(own ?? [])]))
   }
 
-  /** Whether the segment may hold events of one of the series, judged by names alone. */
-  mayMatch({ eventNames }: ScanSegment): boolean {
-    return this.#series.some(({ names }) => {
-      if (names === null) return true
-      for (const name of names) if (eventNames.has(name)) return true
-      return false
-    })
+  /** Events of a segment that are in a series, judged by names alone: no more than these are. */
+  countOf({ counts }: NameCounts, rows: number): number {
+    if (this.#names === null) return rows
+    let count = 0
+    for (const name of this.#names) count += counts.get(name) ?? 0
+    return count
   }
 
   /** For each name of a segment the series that an event with it may belong to. */

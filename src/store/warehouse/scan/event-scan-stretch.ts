@@ -6,6 +6,7 @@
 import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
+import type { PassingValues } from './event-scan-filter.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
 /** Places of a segment and what decides about them. */
@@ -28,7 +29,9 @@ export interface Stretch {
   readonly hasSequences: boolean
   /** The D of a row stands in the place of its owner. */
   readonly areIds: boolean
-  /** And nothing else is looked at or decides. */
+  /** And owners do not decide. */
+  readonly areAll: boolean
+  /** And neither do times, and nothing else is looked at. */
   readonly isTaken: boolean
 }
 
@@ -48,6 +51,10 @@ export function takeStretch(
  * there must be room for all of them.
  */
 export function addStretch(stretch: Stretch, start: number, end: number, target: ScanRows): void {
+  if (stretch.areAll && !stretch.hasSequences && stretch.times !== null) {
+    addTimedIds(stretch, stretch.times, start, end, target)
+    return
+  }
   const { distinctIds, isWithin, fromMs, toMs, times, wanted, areIds } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
@@ -70,6 +77,59 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
     persons[count] = areIds ? distinctId : owner
     // Deleted rows have no distinct_id, and so no owner.
     count += owner === 0 ? 0 : 1
+  }
+  target.count = count
+}
+
+/** The D of rows that were not erased, with their times. */
+function addTimedIds(
+  { distinctIds, fromMs, toMs }: Stretch,
+  { base, offsets }: SegmentTimes,
+  start: number,
+  end: number,
+  target: ScanRows,
+): void {
+  const { timesMs, persons } = target
+  let { count } = target
+  for (let place = start; place < end; place++) {
+    const timeMs = base + (offsets[place] ?? 0)
+    const distinctId = distinctIds[place] ?? 0
+    timesMs[count] = timeMs
+    persons[count] = distinctId
+    count += distinctId !== 0 && timeMs >= fromMs && timeMs <= toMs ? 1 : 0
+  }
+  target.count = count
+}
+
+/**
+ * Adds the D and the times of rows whose value passes, and that were not erased; there must be room for all.
+ * Only where owners do not decide.
+ */
+export function addPassing(
+  { distinctIds, fromMs, toMs, times }: Stretch,
+  { ids, isPassed }: PassingValues,
+  start: number,
+  end: number,
+  target: ScanRows,
+): void {
+  const { timesMs, persons } = target
+  let { count } = target
+  if (times === null) {
+    for (let place = start; place < end; place++) {
+      const distinctId = distinctIds[place] ?? 0
+      persons[count] = distinctId
+      count += distinctId === 0 ? 0 : (isPassed[ids[place] ?? 0] ?? 0)
+    }
+  } else {
+    const { base, offsets } = times
+    for (let place = start; place < end; place++) {
+      const distinctId = distinctIds[place] ?? 0
+      const timeMs = base + (offsets[place] ?? 0)
+      persons[count] = distinctId
+      timesMs[count] = timeMs
+      const isIn = distinctId !== 0 && timeMs >= fromMs && timeMs <= toMs
+      count += isIn ? (isPassed[ids[place] ?? 0] ?? 0) : 0
+    }
   }
   target.count = count
 }

@@ -14,6 +14,10 @@ import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filte
 export interface ValueReader {
   /** Writes the numbers of the candidates' values into `target` from `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void
+  /** The column that is read; absent where a value is no matter of one column. */
+  readonly columnOf?: (segment: ScanSegment) => DenseColumn
+  /** The number of a value in it. Only with `columnOf`. */
+  readonly numberOf?: (stored: unknown) => number
   /** The values by number; 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
@@ -86,7 +90,7 @@ class Dictionary {
 
 class ColumnReader implements ValueReader {
   readonly #dictionary = new Dictionary()
-  readonly #columnOf: (segment: ScanSegment) => DenseColumn
+  readonly columnOf: (segment: ScanSegment) => DenseColumn
   readonly #readValue: (stored: unknown) => unknown
 
   /** `readValue` makes the value of what the column holds. */
@@ -94,7 +98,7 @@ class ColumnReader implements ValueReader {
     columnOf: (segment: ScanSegment) => DenseColumn,
     readValue: (stored: unknown) => unknown = (stored) => stored,
   ) {
-    this.#columnOf = columnOf
+    this.columnOf = columnOf
     this.#readValue = readValue
   }
 
@@ -102,15 +106,17 @@ class ColumnReader implements ValueReader {
     return this.#dictionary.values
   }
 
+  numberOf = (stored: unknown): number => this.#dictionary.idOf(this.#readValue(stored))
+
   read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
-    const { ids, values } = this.#columnOf(segment)
+    const { ids, values } = this.columnOf(segment)
     // Number of each value plus one; 0 where it has none yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
       const id = ids[places[index] ?? 0] ?? 0
       let number = numbers[id] ?? 0
       if (number === 0) {
-        number = this.#dictionary.idOf(this.#readValue(values[id])) + 1
+        number = this.numberOf(values[id]) + 1
         numbers[id] = number
       }
       target[start + index] = number - 1

@@ -33,6 +33,7 @@ import { isInPart, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import { valueReader } from './event-scan-values.ts'
 import { KnownProjects } from './known-events.ts'
+import { SegmentCounts } from './segment-counts.ts'
 
 /** Of the memory for decoded columns: as much is kept, at most, for rows of the next result. */
 const ROWS_SHARE = 16
@@ -49,6 +50,7 @@ export class ScanStore {
   /** Of all values made of events that are kept. */
   readonly valueBytesMax: number
   readonly known: KnownProjects
+  readonly counts: SegmentCounts
 
   /** `cacheBytesMax`: bytes of decoded columns that are kept. */
   constructor(tables: EventTables, segments: SegmentReader, cacheBytesMax: number) {
@@ -59,6 +61,7 @@ export class ScanStore {
     this.facts = new FactCache(tables)
     this.valueBytesMax = cacheBytesMax / VALUE_SHARE
     this.known = new KnownProjects(segments)
+    this.counts = new SegmentCounts(segments)
   }
 
   /** Bytes of decoded columns that are kept: an estimate. */
@@ -226,7 +229,7 @@ class SegmentScanner implements EventScanner {
     { projectId, part }: EventScanRequest,
     onSegment: (summary: SegmentSummary) => void,
   ): void {
-    const { segments, cache } = this.#store
+    const { segments, cache, counts } = this.#store
     const summaries = segments.allSummaries(projectId)
     cache.beginScan(projectId, summaries)
     const first = placeBehind(summaries, part?.sequences?.after ?? 0)
@@ -234,7 +237,8 @@ class SegmentScanner implements EventScanner {
       const summary = summaries[index]
       if (summary === undefined || !scan.mayMatch(summary) || !isInPart(summary, part)) continue
       this.checkLimits()
-      cache.use(summary, (segment) => scan.add(segment))
+      if (!scan.addCounted(summary, counts.of(summary)))
+        cache.use(summary, (segment) => scan.add(segment))
       onSegment(summary)
     }
   }

@@ -11,7 +11,7 @@ import type { ScanSegment } from './event-scan-cache.ts'
  * columns are not in memory.
  */
 export function countValues(
-  { tables, segments, cache }: ScanStore,
+  { tables, segments, cache, counts: known }: ScanStore,
   query: EventValueQuery,
   scanner: Pick<EventScanner, 'checkLimits'>,
 ): ValueCounts {
@@ -23,8 +23,9 @@ export function countValues(
   for (const summary of summaries) {
     if (summary.lastTimestampMs < fromMs || summary.firstTimestampMs > toMs) continue
     scanner.checkLimits()
+    const names = known.of(summary).counts
+    if (eventNames?.some((name) => names.has(name)) === false) continue
     cache.use(summary, (segment) => {
-      if (eventNames?.some((name) => segment.eventNames.has(name)) === false) return
       const { ids, values } = segment.property(key, textOf)
       // Position 0 is that of no value.
       if (values.length === 1) return
