@@ -41,8 +41,8 @@ async function measure(context: BenchContext): Promise<void> {
     urls: () => machines.nodes.map(({ url }) => url),
     ...{ eventsPerSecond: EVENTS_PER_SECOND, random },
   })
+  const world: FaultWorld = { machines, load, random, isWhole: true, story: [] }
   try {
-    const world = { machines, load, random, isWhole: true }
     const deadline = performance.now() + context.minutes(1, 8) * 60_000
     const counts = await breakThings(world, context.faults(20, 1000), deadline)
     await load.stop()
@@ -50,6 +50,9 @@ async function measure(context: BenchContext): Promise<void> {
     const findings = await compare(machines, load.acknowledged)
     report(context, counts, load, findings)
   } catch (error) {
+    for (const { name, machine, fromMs, toMs } of world.story) {
+      console.error(`# ${fromMs} to ${toMs}: ${name}, machine ${machine}`)
+    }
     for (const [index, { lines }] of machines.nodes.entries()) {
       console.error(`# the last lines of node ${index}:\n${lines.join('\n')}`)
     }
@@ -80,10 +83,13 @@ async function breakThings(
       continue
     }
     for (const need of needs) taken.add(need)
+    const line = { name: kind.name, machine, fromMs: Date.now(), toMs: 0 }
+    world.story.push(line)
     const fault = kind.run(world, machine).catch((error: unknown) => {
       failure ??= new Error(`${kind.name} ${machine}`, { cause: error })
     })
     const ended = fault.then(() => {
+      line.toMs = Date.now()
       for (const need of needs) taken.delete(need)
       running.delete(ended)
     })

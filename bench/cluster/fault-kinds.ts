@@ -13,6 +13,14 @@ export interface FaultWorld {
   readonly machines: Machines
   readonly load: RecordedLoad
   readonly random: () => number
+  /** What was broken when, for who looks for the cause of something. */
+  readonly story: {
+    readonly name: string
+    readonly machine: number
+    readonly fromMs: number
+    /** 0: it is not put right. */
+    toMs: number
+  }[]
   /** Whether the streams have all since the first message. */
   isWhole: boolean
 }

@@ -14,7 +14,7 @@ import { runTenrec } from '../program.ts'
 import { freePort, Network } from './network.ts'
 import { Broker, ClickHouse } from './servers.ts'
 
-const LINES_KEPT = 25
+const LINES_KEPT = 60
 const LOOK_MS = 100
 /** A node tells how it is every two seconds. */
 const REPORT_MS_MAX = 3000
