@@ -89,7 +89,7 @@ export class ClickHouse extends Server {
     const configuration = `<yandex>
       <logger><level>none</level></logger>
       <http_port>${port}</http_port><tcp_port>${tcpPort}</tcp_port><listen_host>0.0.0.0</listen_host>
-      <path>${path}/data/</path><tmp_path>${path}/tmp/</tmp_path>
+      <path>${path}/data/</path><tmp_path>${path}/temporary/</tmp_path>
       <user_files_path>${path}/files/</user_files_path>
       <format_schema_path>${path}/schemas/</format_schema_path>
       <users_config>users.xml</users_config>
