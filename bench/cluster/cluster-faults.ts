@@ -69,7 +69,7 @@ async function breakThings(
   const counts = new Map<string, number>()
   const taken = new Set<string>()
   const running = new Set<Promise<void>>()
-  let failure: unknown
+  let failure: Error | undefined
   for (let count = 0; count < faults && failure === undefined; ) {
     if (performance.now() > deadline) break
     const machine = Math.floor(world.random() * MACHINES)
