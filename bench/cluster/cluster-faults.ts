@@ -69,8 +69,8 @@ async function breakThings(
   const counts = new Map<string, number>()
   const taken = new Set<string>()
   const running = new Set<Promise<void>>()
-  let failure: Error | undefined
-  for (let count = 0; count < faults && failure === undefined; ) {
+  const failures: Error[] = []
+  for (let count = 0; count < faults && failures.length === 0; ) {
     if (performance.now() > deadline) break
     const machine = Math.floor(world.random() * MACHINES)
     const kind = choose(world)
@@ -86,7 +86,7 @@ async function breakThings(
     const line = { name: kind.name, machine, fromMs: Date.now(), toMs: 0 }
     world.story.push(line)
     const fault = kind.run(world, machine).catch((error: unknown) => {
-      failure ??= new Error(`${kind.name} ${machine}`, { cause: error })
+      failures.push(new Error(`${kind.name} ${machine}`, { cause: error }))
     })
     const ended = fault.then(() => {
       line.toMs = Date.now()
@@ -100,6 +100,7 @@ async function breakThings(
     await sleep(world.random() * PAUSE_MS)
   }
   await Promise.all(running)
+  const [failure] = failures
   if (failure !== undefined) throw failure
   return counts
 }
