@@ -2,6 +2,7 @@
 import { ANALYTICS } from './analytics/analytics.ts'
 import { QUERIES } from './analytics/queries.ts'
 import { BASELINES } from './baselines.ts'
+import { CLUSTER_FAULTS } from './cluster/cluster-faults.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
@@ -41,6 +42,7 @@ export const BENCHES: readonly Bench[] = [
   CRASH,
   OPERATE,
   LIFECYCLE,
+  CLUSTER_FAULTS,
   CONSOLE,
   PEERS,
   SOAK,

@@ -44,6 +44,19 @@ export interface DaemonOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Start through `npm start`, as an operator of a checkout does. */
   readonly isNpmStart?: boolean
+  /** Where it runs and listens, instead of on a free port of the loopback address. */
+  readonly place?: DaemonPlace
+  /** Called with each line of its log. */
+  readonly onLine?: (line: string) => void
+}
+
+/** A network that a daemon runs in. */
+export interface DaemonPlace {
+  /** Words before the command. */
+  readonly launcher: readonly string[]
+  /** Under which it is reached from here. */
+  readonly outerHost: string
+  readonly nodePort: number
 }
 
 /** How many events the daemon has seen since it started, and how far it is. */
@@ -86,7 +99,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const killWithRunner = (): void => void child.kill('SIGKILL')
   process.once('exit', killWithRunner)
   child.once('exit', () => process.removeListener('exit', killWithRunner))
-  const { url, pid } = await untilReady(child)
+  const { url: said, pid } = await untilReady(child, options.onLine)
+  const { place } = options
+  const url = place === undefined ? said : `http://${place.outerHost}:${place.nodePort}`
   const startMs = performance.now() - startedAtMs
   const isWrapped = pid !== child.pid
   const progress = async (): Promise<IngestProgress> => readProgress(await fetchText(url))
@@ -113,17 +128,27 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
-function mainPath(): string {
+/** The built program. */
+export function mainPath(): string {
   return join(repositoryFolder(), 'dist', 'main.js')
 }
 
 function spawnDaemon(options: DaemonOptions): ChildProcess {
-  const serve = ['--data-dir', options.dataDir, '--port', '0', '--log-level', 'info']
+  const { place } = options
+  const port = place === undefined ? ['0'] : [String(place.nodePort), '--host', '0.0.0.0']
+  const serve = ['--data-dir', options.dataDir, '--port', ...port, '--log-level', 'info']
   const args = [...serve, '--log-format', 'json', ...(options.args ?? [])]
-  const [command, words] =
+  const [command = '', ...words] =
     options.isNpmStart === true
-      ? ['npm', ['start', '--silent', '--', ...args]]
-      : [process.execPath, [...NODE_OPTIONS, mainPath(), 'serve', ...args]]
+      ? ['npm', 'start', '--silent', '--', ...args]
+      : [
+          ...(place?.launcher ?? []),
+          process.execPath,
+          ...NODE_OPTIONS,
+          mainPath(),
+          'serve',
+          ...args,
+        ]
   return spawn(command, words, {
     cwd: repositoryFolder(),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -139,7 +164,10 @@ function spawnDaemon(options: DaemonOptions): ChildProcess {
 }
 
 /** Reads the log until the line `ready`; afterwards the log is read and dropped. */
-function untilReady(child: ChildProcess): Promise<{ url: string; pid: number }> {
+function untilReady(
+  child: ChildProcess,
+  onLine: (line: string) => void = () => {},
+): Promise<{ url: string; pid: number }> {
   return new Promise((resolve, reject) => {
     const lines: string[] = []
     const fail = (reason: string): void => {
@@ -151,6 +179,7 @@ function untilReady(child: ChildProcess): Promise<{ url: string; pid: number }> 
     child.once('exit', onExit)
     child.once('error', (error) => fail(error.message))
     const take = (line: string): void => {
+      onLine(line)
       lines.push(line)
       if (lines.length > LAST_LINES) lines.shift()
       const ready = parseReadyLine(line)

@@ -22,6 +22,7 @@ export interface Bench {
     | 'flags'
     | 'analytics'
     | 'operations'
+    | 'cluster'
     | 'peers'
   readonly question: string
   readonly workload: string
@@ -52,6 +53,8 @@ export interface ContextOptions {
   readonly rounds: number | null
   /** Replaces the length of benches that last a given time; null: their own. */
   readonly minutes: number | null
+  /** Replaces how often benches that break something do so; null: their own. */
+  readonly faults: number | null
 }
 
 /** Distinct events that are drawn for a run when the bench does not say otherwise. */
@@ -91,6 +94,10 @@ export class BenchContext {
 
   minutes(quick: number, full: number): number {
     return this.#options.minutes ?? this.size(quick, full)
+  }
+
+  faults(quick: number, full: number): number {
+    return this.#options.faults ?? this.size(quick, full)
   }
 
   rounds(full: number, quick = 1): number {

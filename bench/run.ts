@@ -1,6 +1,6 @@
 /**
  * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--persons N] [--rounds N]
- * [--minutes N] [--seed N]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
+ * [--minutes N] [--faults N] [--seed N]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
  * could not answer its question (lost events included), 0 otherwise, missed targets included. `--list`
  * is answered by .ci/list-benches.mjs, without a build.
  */
@@ -20,6 +20,7 @@ interface RunOptions {
   readonly persons: number | null
   readonly rounds: number | null
   readonly minutes: number | null
+  readonly faults: number | null
   readonly command: string
 }
 
@@ -62,6 +63,7 @@ async function main(args: string[]): Promise<number> {
       persons: { type: 'string' },
       rounds: { type: 'string' },
       minutes: { type: 'string' },
+      faults: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
   })
@@ -74,6 +76,7 @@ async function main(args: string[]): Promise<number> {
     persons: values.persons === undefined ? null : Number(values.persons),
     rounds: values.rounds === undefined ? null : Number(values.rounds),
     minutes: values.minutes === undefined ? null : Number(values.minutes),
+    faults: values.faults === undefined ? null : Number(values.faults),
     command: ['npm run bench --', ...args].join(' '),
   }
   // So that what hangs on the event 'exit' is done: daemons ended, folders removed.
@@ -116,8 +119,8 @@ async function runBench(
     console.error(`${bench.name}: dist/main.js is missing; run npm run build first`)
     return null
   }
-  const { isQuick, seed, events, persons, rounds, minutes } = options
-  const sizes = { events, persons, rounds, minutes }
+  const { isQuick, seed, events, persons, rounds, minutes, faults } = options
+  const sizes = { events, persons, rounds, minutes, faults }
   const context = new BenchContext({ bench: bench.name, isQuick, seed, ...sizes })
   const startedAtMs = performance.now()
   let isAnswered = false

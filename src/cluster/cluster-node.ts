@@ -103,11 +103,8 @@ export class ClusterNode {
     const { dataDir } = settings
     const origin = readOrigin(dataDir)
     const position = readProcessedPosition(dataDir)
-    if (origin === null && position > 0) {
-      throw new OperatorError(
-        `${dataDir} has events of a single box, which the brokers do not have: begin a cluster with an empty directory`,
-      )
-    }
+    // one-box.ts was there before.
+    if (origin === null && position > 0) throw new TypeError('these events are of one box')
     this.#feed = new ReplicaFeed({
       ...{ shared: this.#stream, channel, logger, onBlock },
       ...{ origin, position },

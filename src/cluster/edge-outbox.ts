@@ -7,6 +7,7 @@
  * What the brokers do not have stays in the outbox and is sent later; what they have stays until enough copies
  * have stored what follows from it, so that brokers that forget everything lose nothing.
  */
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import type { ServiceError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -15,15 +16,18 @@ import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { LogReader } from '../ports/log.ts'
 import { encodeMessage, numberOf, type PlacedBlock } from './block-message.ts'
 import {
+  LAGGARD_MS_MAX,
   MESSAGE_BYTES_MAX,
   OUTBOX_MEMORY_BYTES_MAX,
   PUBLISH_MS_MAX,
   REPLICATION_MS_MAX,
 } from './limits.ts'
 import type { OutboxIdentity } from './outbox-identity.ts'
-import type { Announcements, NodeReport, SharedStream } from './shared-log.ts'
+import type { Announcements, NodeReport, SharedStream, StreamPosition } from './shared-log.ts'
 
 const AGAIN_MS = 50
+/** What was sent again may be on its way for so long. */
+const SEND_AGAIN_MS = 3000
 
 /** What an outbox works with. */
 export interface EdgeOutboxOptions {
@@ -72,10 +76,16 @@ export class EdgeOutbox {
   #isClosed = false
   /** Another incarnation has come: what is on its way does not count. */
   #epoch = 0
+  /** What was sent in an earlier life, or is sent again because brokers have lost it, is no repetition to them. */
+  readonly #life = randomBytes(6).toString('hex')
   #acked = 0
+  /** Where the newest block is that the brokers have. */
+  #ackedAt: StreamPosition = { incarnation: '', sequence: 0 }
+  #sentAgainAtMs = Number.NEGATIVE_INFINITY
   /** Blocks that others have, or null while the majority is there. */
   #aloneSinceMs: number | null = null
-  readonly #stored = new Map<string, number>()
+  /** Of each copy: the place up to which it has everything of this edge, and when that was news. */
+  readonly #stored = new Map<string, { readonly place: number; readonly atMs: number }>()
   /** Answers that did not wait for a majority, and messages. */
   readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
 
@@ -228,14 +238,17 @@ export class EdgeOutbox {
       if (sending === null) break
       const { first, last, message } = sending
       // The same blocks again are the same message, and no others are.
-      const id = `${identity.name}.${identity.placeOf(first)}.${last}`
+      const id = `${identity.name}.${identity.placeOf(first)}.${last}.${this.#life}.${epoch}`
+      const { incarnation } = shared
+      let sequence: number
       try {
-        await shared.publish(message, id, PUBLISH_MS_MAX)
+        sequence = await shared.publish(message, id, PUBLISH_MS_MAX)
       } catch {
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS).unref())
         continue
       }
       if (epoch !== this.#epoch) continue
+      this.#ackedAt = { incarnation, sequence }
       this.#noteSent(last, message.length)
       sending = null
     }
@@ -298,14 +311,43 @@ export class EdgeOutbox {
     return block === undefined ? undefined : Buffer.from(block)
   }
 
-  /** What enough copies have may be forgotten. */
-  #noteStored({ replica, places }: NodeReport): void {
-    const { identity, copies, onStored } = this.#options
-    const place = places[identity.name]
+  /**
+   * What enough copies have may be forgotten, unless another one was just about to get it: brokers may lose what they
+   * had acknowledged. Then a copy that is at their end lacks it, and it is sent again.
+   */
+  #noteStored(report: NodeReport): void {
+    const { identity, copies, onStored, clock } = this.#options
+    const place = report.places[identity.name]
     if (place === undefined) return
-    this.#stored.set(replica, place)
-    const sorted = [...this.#stored.values()].sort((a, b) => b - a)
-    const through = sorted[copies - 1]
-    if (through !== undefined) onStored(numberOf(through))
+    const now = clock.monotonic()
+    const known = this.#stored.get(report.replica)
+    const isNews = known?.place !== place || numberOf(place) >= this.#acked
+    this.#stored.set(report.replica, { place, atMs: isNews ? now : known.atMs })
+    const all = [...this.#stored.values()]
+    const enough = all.map((copy) => copy.place).sort((a, b) => b - a)[copies - 1]
+    const near = all.filter(({ atMs }) => now - atMs < LAGGARD_MS_MAX).map((copy) => copy.place)
+    if (enough !== undefined) onStored(numberOf(Math.min(enough, ...near)))
+    if (this.#lacks(report, place)) this.#sendAgain(numberOf(place) + 1, now)
+  }
+
+  /** Whether a copy has read the stream beyond the newest block that the brokers have taken, and does not have it. */
+  #lacks({ position, waiting }: NodeReport, place: number): boolean {
+    const { incarnation, sequence } = this.#ackedAt
+    const isBehind = position.incarnation === incarnation && position.sequence >= sequence
+    return isBehind && waiting === 0 && numberOf(place) < this.#acked
+  }
+
+  #sendAgain(number: number, now: number): void {
+    const { log, logger } = this.#options
+    if (now - this.#sentAgainAtMs < SEND_AGAIN_MS) return
+    this.#sentAgainAtMs = now
+    log.refresh()
+    // What is forgotten can be had from a backup only.
+    if ((log.extent()?.first ?? this.#last + 1) > number) return
+    logger.warn({ from: number }, 'the brokers have lost messages: they are sent again')
+    this.#epoch++
+    this.#next = number
+    this.#acked = number - 1
+    this.#send()
   }
 }

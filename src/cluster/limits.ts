@@ -10,6 +10,8 @@ export const MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 export const OUTBOX_MEMORY_BYTES_MAX = 32 * 1024 * 1024
 /** Bytes of messages that wait to be processed. Beyond, nothing more is taken from the stream. */
 export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
+/** How long an outbox waits for a copy beyond those that must have a block, milliseconds, while it comes no further. */
+export const LAGGARD_MS_MAX = 300_000
 /** Times that an outbox was opened, or had to give up a number; its numbers cannot tell more apart. */
 export const OUTBOX_RUNS_MAX = 8000
 /** How long the stream keeps messages, milliseconds. A copy that is away for longer needs a newer backup. */

@@ -42,6 +42,8 @@ export class ReplicaFeed {
   /** Of each edge: the newest place that was handed over, and the newest that is stored. */
   readonly #handed: Map<string, number>
   readonly #stored: Map<string, number>
+  /** Edges of which blocks are missing, and what is said of it. */
+  readonly #lacking = new Map<string, string>()
   #onRoom: (() => void) | null = null
   #trouble: string | null = null
   #isNews = true
@@ -67,7 +69,7 @@ export class ReplicaFeed {
 
   /** Why this copy cannot go on; null: it can. */
   get trouble(): string | null {
-    return this.#trouble
+    return this.#trouble ?? [...this.#lacking.values()][0] ?? null
   }
 
   /** Messages that wait to be processed. */
@@ -121,9 +123,15 @@ export class ReplicaFeed {
     const fresh = blocks.filter(({ place }) => place > after)
     const [first] = fresh
     if (first !== undefined && numberOf(first.place) > numberOf(after) + 1) {
-      this.#stop(edge, numberOf(after), numberOf(first.place))
+      this.#lack(edge, numberOf(after), numberOf(first.place))
+      const isSame = this.#read.incarnation === incarnation
+      const isLost = isSame && sequence <= this.#read.sequence + 1
+      // Nobody sends again what the stream was to forget, nor what was before this copy.
+      if (!isLost || after === 0) this.#trouble = this.trouble
+      else this.#read = { incarnation, sequence }
       return
     }
+    if (first !== undefined) this.#lacking.delete(edge)
     this.#read = { incarnation, sequence }
     const places = fresh.map(({ place }) => place)
     const newest = places.at(-1)
@@ -145,12 +153,13 @@ export class ReplicaFeed {
     this.#onRoom = null
   }
 
-  /** What is missing here is in no outbox any more: other copies have it. */
-  #stop(edge: string, has: number, comes: number): void {
-    this.#trouble = `This copy lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`
+  /** What is missing here was lost by the brokers: its edge sends it again if it can. */
+  #lack(edge: string, has: number, comes: number): void {
+    if (this.#lacking.has(edge)) return
+    this.#lacking.set(edge, `This copy lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)
     this.#options.logger.error(
       { edge, has, comes },
-      'this copy lacks what the stream does not have any more: restore a newer backup of another one',
+      'this copy lacks what the stream does not have any more: unless it comes soon, restore a newer backup of another one',
     )
   }
 }

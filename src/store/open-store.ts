@@ -24,7 +24,7 @@ import { lockForCommand } from './directory/data-dir-lock.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
-import { loadOrigin } from './lmdb/shared-position.ts'
+import { clearOrigin, loadOrigin, storeOrigin } from './lmdb/shared-position.ts'
 import { LogReader } from './log/event-log.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
 
@@ -258,6 +258,19 @@ export function readOrigin(dataDir: string): LogOrigin | null {
     return loadOrigin(environment.table('shared_log'))
   } finally {
     // Closing ends at once; what it returns only tells of writes, and there were none.
+    void environment.close()
+  }
+}
+
+/** Sets it; null: the directory is that of one box. Nobody may have the store open to process. */
+export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
+  const tables = ['shared_log']
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables })
+  try {
+    const table = environment.table('shared_log')
+    environment.write(() => (origin === null ? clearOrigin(table) : storeOrigin(table, origin)))
+  } finally {
+    // As above; the write has ended.
     void environment.close()
   }
 }

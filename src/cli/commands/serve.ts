@@ -3,7 +3,7 @@ import { createLogger } from '../../base/log.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
-import { OrganizationStore } from '../../store/catalog/organization-store.ts'
+import { OrganizationStore, SHARED_CATALOGUE } from '../../store/catalog/organization-store.ts'
 import { correctBaseUrl, type JoinCatalogue, openFilled } from '../../store/open-store.ts'
 import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
@@ -49,13 +49,28 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
   return 0
 }
 
-/** In a cluster: how a data directory gets the catalogue. */
-async function joining(settings: Settings): Promise<JoinCatalogue | undefined> {
-  if (settings.cluster.length === 0) return undefined
-  const { joinCatalogue } = await import('../../cluster/join-catalogue.ts')
+/** How a data directory becomes that of a machine of a cluster, or of one box. */
+async function joining(settings: Settings): Promise<JoinCatalogue> {
   const { logLevel: level, logFormat: format, cluster: servers } = settings
+  if (servers.length === 0) {
+    return async (fill, dataDir) => {
+      if (SHARED_CATALOGUE.place(dataDir) !== null) {
+        const { leaveCluster } = await import('../../cluster/one-box.ts')
+        await leaveCluster({ settings, logger: createLogger({ level, format }) })
+      }
+      fill()
+      return true
+    }
+  }
+  const { enterCluster, prepareBox } = await import('../../cluster/one-box.ts')
+  const { joinCatalogue } = await import('../../cluster/join-catalogue.ts')
   const logger = createLogger({ level, format })
-  return (fill, dataDir) => joinCatalogue({ dataDir, servers, logger, fill })
+  return async (fill, dataDir) => {
+    const isBox = await prepareBox({ settings, logger })
+    const isKept = await joinCatalogue({ dataDir, servers, logger, fill })
+    if (isBox) await enterCluster(dataDir)
+    return isKept
+  }
 }
 
 /** A code with which the owner logs into the console. The store must be this process's. */

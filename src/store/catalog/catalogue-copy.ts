@@ -72,6 +72,13 @@ export function readChangePlace(dataDir: string): ChangePlace | null {
   }
 }
 
+/** From now on the catalogue is that of one box. */
+export async function leaveShared(dataDir: string): Promise<void> {
+  const copy = new StoredCatalogue(dataDir)
+  copy.leave()
+  await copy.close()
+}
+
 /** The copy in a data directory, which a daemon may have open. Close it before the thread ends. */
 export class StoredCatalogue implements CatalogueCopy {
   /** A catalogue that was never shared may be replaced by that of another organization. */
@@ -151,6 +158,13 @@ export class StoredCatalogue implements CatalogueCopy {
     } finally {
       pin.release()
     }
+  }
+
+  /** It is a copy of nothing any more; what it holds stays. */
+  leave(): void {
+    this.#environment.write(() => {
+      this.#environment.table(STATE).removeSync(PLACE_KEY)
+    })
   }
 
   close(): Promise<void> {

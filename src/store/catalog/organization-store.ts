@@ -26,7 +26,13 @@ import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, keysOf } from '../lmdb/keys.ts'
 import { readCount, recordsOf } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
-import { proposeWrites, readChangePlace, StoredCatalogue, takeProposal } from './catalogue-copy.ts'
+import {
+  leaveShared,
+  proposeWrites,
+  readChangePlace,
+  StoredCatalogue,
+  takeProposal,
+} from './catalogue-copy.ts'
 import { ConsoleStore } from './console-store.ts'
 import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
@@ -44,6 +50,8 @@ export const SHARED_CATALOGUE = {
   open: (dataDir: string) => new StoredCatalogue(dataDir),
   /** Where the copy stands; null: the catalogue is not shared. */
   place: readChangePlace,
+  /** From now on it is that of one box. */
+  leave: leaveShared,
   propose: proposeWrites,
   takeProposal,
 }

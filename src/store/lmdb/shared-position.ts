@@ -28,3 +28,8 @@ export function loadOrigin(table: Table): LogOrigin | null {
   }
   return { ...stream, places }
 }
+
+/** Forgets it. Only in a write transaction. */
+export function clearOrigin(table: Table): void {
+  for (const key of [...table.getKeys({})]) table.removeSync(key)
+}

@@ -1,0 +1,209 @@
+/**
+ * What goes wrong, and how it is put right again. Each fault names what it needs to itself, so that as many as
+ * possible are there at the same time, and none is there that a cluster is not promised to survive: what nobody but
+ * one machine has goes with its disk.
+ */
+import { rmSync } from 'node:fs'
+import { sleep } from '../harness.ts'
+import type { Machines } from './machines.ts'
+import type { RecordedLoad } from './recorded-load.ts'
+
+/** What a fault works with. */
+export interface FaultWorld {
+  readonly machines: Machines
+  readonly load: RecordedLoad
+  readonly random: () => number
+  /** What was broken when, for who looks for the cause of something. */
+  readonly story: {
+    readonly name: string
+    readonly machine: number
+    readonly fromMs: number
+    /** 0: it is not put right. */
+    toMs: number
+  }[]
+  /** Whether the streams have all since the first message. */
+  isWhole: boolean
+}
+
+/** A kind of fault. */
+export interface FaultKind {
+  readonly name: string
+  /** How often it is chosen, against the others. */
+  readonly weight: number
+  /** What it needs for itself; `n`: that of the machine. */
+  readonly needs: readonly string[]
+  /** Breaks something and puts it right. */
+  run(world: FaultWorld, machine: number): Promise<void>
+}
+
+const HELD_MS_MIN = 100
+const HELD_MS_MAX = 1500
+const ALL_BROKERS = ['broker 0', 'broker 1', 'broker 2']
+const ALL_NODES = ['node 0', 'node 1', 'node 2']
+const CURRENT_MS_MAX = 60_000
+
+function held(random: () => number, factor = 1): Promise<void> {
+  return sleep(HELD_MS_MIN + random() * (HELD_MS_MAX - HELD_MS_MIN) * factor)
+}
+
+/** Waits until all brokers have all, so that the next one may lose its own. */
+async function current({ machines }: FaultWorld): Promise<void> {
+  const deadline = performance.now() + CURRENT_MS_MAX
+  while (!(await machines.areBrokersCurrent())) {
+    if (performance.now() > deadline) throw new Error('the brokers do not become equal')
+    await sleep(100)
+  }
+}
+
+function of<T>(list: readonly T[], index: number): T {
+  const found = list[index]
+  if (found === undefined) throw new RangeError(`there is no machine ${index}`)
+  return found
+}
+
+/** All kinds; those that the machines cannot have are left out by who chooses. */
+export const FAULT_KINDS: readonly FaultKind[] = [
+  {
+    name: 'kill a node',
+    weight: 24,
+    needs: ['node n'],
+    async run({ machines, random }, machine) {
+      const node = of(machines.nodes, machine)
+      await node.kill()
+      await held(random, 0.3)
+      await node.start()
+    },
+  },
+  {
+    name: 'kill a broker',
+    weight: 24,
+    needs: ['broker n'],
+    async run({ machines, random }, machine) {
+      const broker = of(machines.brokers, machine)
+      await broker.kill()
+      await held(random)
+      broker.begin()
+    },
+  },
+  {
+    name: 'pause a node',
+    weight: 12,
+    needs: ['node n'],
+    async run({ machines, random }, machine) {
+      const node = of(machines.nodes, machine)
+      node.pause(true)
+      await held(random, 2)
+      node.pause(false)
+    },
+  },
+  {
+    name: 'pause a broker',
+    weight: 12,
+    needs: ['broker n'],
+    async run({ machines, random }, machine) {
+      const broker = of(machines.brokers, machine)
+      broker.pause(true)
+      await held(random, 2)
+      broker.pause(false)
+    },
+  },
+  {
+    name: 'cut the network',
+    weight: 14,
+    needs: ['network n'],
+    async run({ machines, random }, machine) {
+      machines.network.cut(machine, true)
+      await held(random, 2)
+      machines.network.cut(machine, false)
+    },
+  },
+  {
+    name: 'kill ClickHouse',
+    weight: 6,
+    needs: ['clickhouse'],
+    async run({ machines, random }) {
+      await machines.clickhouse?.kill()
+      await held(random, 2)
+      machines.clickhouse?.begin()
+    },
+  },
+  {
+    name: 'kill a machine',
+    weight: 8,
+    needs: ['node n', 'broker n'],
+    async run({ machines, random }, machine) {
+      const node = of(machines.nodes, machine)
+      const broker = of(machines.brokers, machine)
+      await Promise.all([node.kill(), broker.kill()])
+      await held(random)
+      broker.begin()
+      await node.start()
+    },
+  },
+  {
+    name: 'kill all brokers',
+    weight: 4,
+    needs: ALL_BROKERS,
+    async run({ machines, random }) {
+      await Promise.all(machines.brokers.map((broker) => broker.kill()))
+      await held(random, 2)
+      for (const broker of machines.brokers) broker.begin()
+    },
+  },
+  {
+    name: 'kill all nodes',
+    weight: 2,
+    needs: ALL_NODES,
+    async run({ machines, random }) {
+      await Promise.all(machines.nodes.map((node) => node.kill()))
+      await held(random, 0.3)
+      await Promise.all(machines.nodes.map((node) => node.start()))
+    },
+  },
+  {
+    name: 'wipe a broker',
+    weight: 3,
+    needs: [...ALL_BROKERS, 'network 0', 'network 1', 'network 2'],
+    async run(world, machine) {
+      const broker = of(world.machines.brokers, machine)
+      await current(world)
+      await broker.kill()
+      broker.wipe()
+      await held(world.random)
+      broker.begin()
+      await current(world)
+    },
+  },
+  {
+    name: 'wipe a node',
+    weight: 3,
+    needs: [...ALL_BROKERS, ...ALL_NODES, 'network 0', 'network 1', 'network 2'],
+    async run(world, machine) {
+      const { machines, load, random } = world
+      const node = of(machines.nodes, machine)
+      await load.avoid(machine, true)
+      while ((await node.metric('cluster_outbox_blocks')) !== 0) await sleep(100)
+      await node.kill()
+      rmSync(node.dataDir, { recursive: true })
+      await held(random, 0.3)
+      const other = of(machines.nodes, (machine + 1) % machines.nodes.length)
+      const isEmpty = world.isWhole && random() < 0.5
+      if (!isEmpty) await machines.refill(node, other)
+      await node.start()
+      await load.avoid(machine, false)
+    },
+  },
+  {
+    name: 'forget the streams',
+    weight: 1,
+    needs: [...ALL_BROKERS, ...ALL_NODES, 'network 0', 'network 1', 'network 2'],
+    async run(world) {
+      const { machines, load } = world
+      await load.hold(true)
+      await machines.settled()
+      await machines.forgetStreams()
+      world.isWhole = false
+      await load.hold(false)
+    },
+  },
+]

@@ -1,0 +1,238 @@
+/** Three machines, each with a broker and a node, and ClickHouse beside them where it is installed. */
+import { spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import { createLogger } from '../../src/base/log.ts'
+import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers, SALT_STREAM } from '../../src/cluster/nats.ts'
+import type { NodeReport } from '../../src/cluster/shared-log.ts'
+import { type Daemon, startDaemon } from '../daemon.ts'
+import { type BenchContext, sleep } from '../harness.ts'
+import { parseMetrics, readMetric } from '../metrics.ts'
+import { runTenrec } from '../program.ts'
+import { freePort, Network } from './network.ts'
+import { Broker, ClickHouse } from './servers.ts'
+
+const LINES_KEPT = 60
+const LOOK_MS = 100
+/** A node tells how it is every two seconds. */
+const REPORT_MS_MAX = 3000
+const SETTLED_MS_MAX = 120_000
+const QUIET = createLogger({ level: 'silent', format: 'json' })
+
+/** A node: its daemon and its directory. */
+export class ClusterNode {
+  readonly dataDir: string
+  /** The last lines of its log, over all starts. */
+  readonly lines: string[] = []
+  readonly #start: () => Promise<Daemon>
+  #daemon: Daemon | null = null
+  /** The time that the daemons before this one have used, CPU seconds. */
+  #cpuBefore = 0
+
+  constructor(dataDir: string, start: (node: ClusterNode) => Promise<Daemon>) {
+    this.dataDir = dataDir
+    this.#start = () => start(this)
+  }
+
+  /** Null while it does not run. */
+  get url(): string | null {
+    return this.#daemon?.url ?? null
+  }
+
+  /** User and system time of all its daemons, seconds. */
+  get cpuSeconds(): number {
+    return this.#cpuBefore + (this.#daemon?.cpuSeconds() ?? 0)
+  }
+
+  async start(): Promise<void> {
+    this.#daemon = await this.#start()
+  }
+
+  /** SIGKILL, and waits. */
+  async kill(): Promise<void> {
+    const daemon = this.#daemon
+    this.#daemon = null
+    if (daemon === null) return
+    this.#cpuBefore += daemon.cpuSeconds()
+    await daemon.kill()
+  }
+
+  async stop(): Promise<void> {
+    const daemon = this.#daemon
+    this.#daemon = null
+    await daemon?.stop()
+  }
+
+  pause(isPaused: boolean): void {
+    if (this.#daemon !== null) process.kill(this.#daemon.pid, isPaused ? 'SIGSTOP' : 'SIGCONT')
+  }
+
+  /** A value of /metrics; null while it does not answer. */
+  async metric(name: string): Promise<number | null> {
+    try {
+      const answer = await fetch(`${this.url}/metrics`, { signal: AbortSignal.timeout(5000) })
+      return readMetric(parseMetrics(await answer.text()), name)
+    } catch {
+      return null
+    }
+  }
+
+  /** What it says of its health; null while it does not answer. */
+  async health(): Promise<string | null> {
+    try {
+      const answer = await fetch(`${this.url}/_health`, { signal: AbortSignal.timeout(5000) })
+      return await answer.text()
+    } catch {
+      return null
+    }
+  }
+}
+
+/** What `Machines.make` makes. */
+export interface MachinesOptions {
+  readonly context: BenchContext
+  readonly machines: number
+  readonly hasWarehouse: boolean
+  /** Further arguments of each node. */
+  readonly args?: readonly string[]
+}
+
+/** All of them. They are gone with the bench. */
+export class Machines {
+  readonly network: Network
+  readonly brokers: readonly Broker[]
+  readonly nodes: readonly ClusterNode[]
+  readonly clickhouse: ClickHouse | null
+  readonly #client: NatsBrokers
+  readonly #servers: readonly string[]
+  /** By the name of who told it. */
+  readonly #reports = new Map<string, { readonly report: NodeReport; readonly atMs: number }>()
+  readonly #backups: string
+
+  private constructor(
+    network: Network,
+    folder: string,
+    clickhouse: ClickHouse | null,
+    args: readonly string[],
+  ) {
+    const { places } = network
+    this.network = network
+    this.clickhouse = clickhouse
+    this.#backups = join(folder, 'backups')
+    this.brokers = places.map((_, index) => new Broker(folder, places, index))
+    const servers = places.map(({ innerHost, brokerPort }) => `nats://${innerHost}:${brokerPort}`)
+    this.nodes = places.map((place, index) => {
+      const warehouse = index === 0 ? (clickhouse?.address(place.clientHost) ?? null) : null
+      const words = ['--cluster', servers.join(','), '--workers', '1', ...args]
+      if (warehouse !== null) words.push('--warehouse', warehouse)
+      return new ClusterNode(join(folder, `node-${index}`), (node) =>
+        startDaemon({
+          ...{ dataDir: node.dataDir, place, args: words },
+          onLine: (line) => {
+            node.lines.push(line)
+            if (node.lines.length > LINES_KEPT) node.lines.shift()
+          },
+        }),
+      )
+    })
+    this.#servers = servers
+    this.#client = new NatsBrokers(servers, QUIET)
+    this.#client.onReport((report) => {
+      this.#reports.set(report.replica, { report, atMs: performance.now() })
+    })
+  }
+
+  /** Starts everything. Throws when nats-server is not installed. */
+  static async make({
+    context,
+    machines,
+    hasWarehouse,
+    args = [],
+  }: MachinesOptions): Promise<Machines> {
+    if (!isInstalled('nats-server')) throw new Error('nats-server is not installed')
+    const folder = context.newFolder()
+    const isWarehouse = hasWarehouse && isInstalled('clickhouse-server')
+    const clickhouse = isWarehouse
+      ? new ClickHouse(folder, await freePort(), await freePort())
+      : null
+    const made = new Machines(await Network.make(machines), folder, clickhouse, args)
+    context.cleanUpWith(() => made.#end())
+    for (const broker of made.brokers) broker.begin()
+    clickhouse?.begin()
+    await Promise.all(made.nodes.map((node) => node.start()))
+    return made
+  }
+
+  /** Whether every broker has all of the streams. */
+  async areBrokersCurrent(): Promise<boolean> {
+    const state = await this.#client.look(EVENT_STREAM).catch(() => null)
+    const current = state?.brokers.filter(({ isCurrent }) => isCurrent) ?? []
+    return current.length === Math.min(3, this.brokers.length)
+  }
+
+  /** Lets the brokers forget all streams, without being stopped. */
+  async forgetStreams(): Promise<void> {
+    const connection = await connect({ servers: [...this.#servers] })
+    const manager = await jetstreamManager(connection, { checkAPI: false })
+    for (const { name } of [EVENT_STREAM, CONTROL_STREAM, SALT_STREAM]) {
+      await manager.streams.delete(name)
+    }
+    await connection.close()
+  }
+
+  /** Takes the directory of a node, which must not run, from a backup of another. */
+  async refill(node: ClusterNode, from: ClusterNode): Promise<void> {
+    rmSync(node.dataDir, { recursive: true, force: true })
+    await runTenrec(['backup', this.#backups, '--data-dir', from.dataDir, '--keep', '1'])
+    await runTenrec(['restore', this.#backups, '--data-dir', node.dataDir])
+  }
+
+  /** Waits until nothing is on one machine alone and all have the same number of events. Throws what is missing. */
+  async settled(): Promise<void> {
+    const deadline = performance.now() + SETTLED_MS_MAX
+    for (;;) {
+      const unsent = await this.#metrics('cluster_outbox_blocks')
+      const waiting = await this.#metrics('cluster_messages_waiting')
+      const depths = await this.#metrics('ingest_queue_depth')
+      const all = [...unsent, ...waiting, ...depths]
+      if (all.every((value) => value === 0) && (await this.#haveSamePosition())) return
+      if (performance.now() > deadline) {
+        const health = await Promise.all(this.nodes.map((node) => node.health()))
+        throw new Error(`not settled: ${JSON.stringify({ unsent, waiting, depths, health })}`)
+      }
+      await sleep(LOOK_MS)
+    }
+  }
+
+  #metrics(name: string): Promise<readonly (number | null)[]> {
+    return Promise.all(this.nodes.map((node) => node.metric(name)))
+  }
+
+  /** Whether as many nodes as there are have told of late that they have all of the stream. */
+  async #haveSamePosition(): Promise<boolean> {
+    const state = await this.#client.look(EVENT_STREAM).catch(() => null)
+    const now = performance.now()
+    const arrived = [...this.#reports.values()].filter(({ report, atMs }) => {
+      const { incarnation, sequence } = report.position
+      const isEnd = incarnation === state?.incarnation && sequence === state.last
+      return isEnd && report.waiting === 0 && now - atMs < REPORT_MS_MAX
+    })
+    return arrived.length >= this.nodes.length
+  }
+
+  async #end(): Promise<void> {
+    await this.#client.close()
+    for (const node of this.nodes) {
+      node.pause(false)
+      await node.kill()
+    }
+    for (const server of [...this.brokers, this.clickhouse]) await server?.kill()
+    this.network.remove()
+  }
+}
+
+function isInstalled(program: string): boolean {
+  return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
+}

@@ -1,0 +1,128 @@
+/**
+ * Where the machines of a cluster run: each in a network of its own, with a link to the others that can be cut and
+ * one to whoever sends events, where this process is root and iproute2 is installed; else all on the loopback address,
+ * and nothing can be cut.
+ */
+import { spawnSync } from 'node:child_process'
+import { createServer } from 'node:net'
+
+/** One machine: how a program is started there, and under which addresses it is reached. */
+export interface Place {
+  /** Words before the command. */
+  readonly launcher: readonly string[]
+  /** For the other machines. */
+  readonly innerHost: string
+  /** For clients. */
+  readonly outerHost: string
+  /** Of this process, as the machine sees it. */
+  readonly clientHost: string
+  readonly brokerPort: number
+  readonly routePort: number
+  readonly nodePort: number
+}
+
+const BROKER_PORT = 4222
+const ROUTE_PORT = 6222
+const NODE_PORT = 8080
+/** A network that is for measuring other networks (RFC 2544), so that it is nobody's. */
+const NET = '198.18'
+
+/** Three machines, say; `remove` at the end. */
+export class Network {
+  readonly places: readonly Place[]
+  readonly canCut: boolean
+  readonly #name = `tnr${process.pid}`
+
+  private constructor(places: readonly Place[], canCut: boolean) {
+    this.places = places
+    this.canCut = canCut
+    process.once('exit', this.remove)
+  }
+
+  /** Makes it. Throws when a command that worked for one machine fails for another. */
+  static async make(machines: number): Promise<Network> {
+    const numbers = Array.from({ length: machines }, (_, index) => index)
+    const name = `tnr${process.pid}`
+    const canCut = tryRun(`ip netns add ${name}-0`)
+    const places = canCut
+      ? numbers.map((n) => placeApart(name, n))
+      : await Promise.all(numbers.map(placeHere))
+    const network = new Network(places, canCut)
+    if (canCut) network.#link()
+    return network
+  }
+
+  /** Takes a machine off the network of the others, or puts it back. */
+  cut(index: number, isCut: boolean): void {
+    run(`ip link set ${this.#name}i${index} ${isCut ? 'down' : 'up'}`)
+  }
+
+  /** May be called twice. */
+  readonly remove = (): void => {
+    process.removeListener('exit', this.remove)
+    if (!this.canCut) return
+    for (const index of this.places.keys()) tryRun(`ip netns delete ${this.#name}-${index}`)
+    tryRun(`ip link delete ${this.#name}b`)
+  }
+
+  #link(): void {
+    const name = this.#name
+    run(`ip link add ${name}b type bridge`)
+    run(`ip address add ${NET}.0.254/24 dev ${name}b`)
+    run(`ip link set ${name}b up`)
+    for (const [index, { innerHost, outerHost, clientHost }] of this.places.entries()) {
+      const space = `${name}-${index}`
+      const inside = `ip -n ${space}`
+      if (index > 0) run(`ip netns add ${space}`)
+      run(`${inside} link set lo up`)
+      run(`ip link add ${name}i${index} type veth peer name inner netns ${space}`)
+      run(`ip link add ${name}o${index} type veth peer name outer netns ${space}`)
+      run(`ip link set ${name}i${index} master ${name}b up`)
+      run(`ip address add ${clientHost}/30 dev ${name}o${index}`)
+      run(`ip link set ${name}o${index} up`)
+      run(`${inside} address add ${innerHost}/24 dev inner`)
+      run(`${inside} address add ${outerHost}/30 dev outer`)
+      run(`${inside} link set inner up`)
+      run(`${inside} link set outer up`)
+    }
+  }
+}
+
+function placeApart(name: string, index: number): Place {
+  return {
+    launcher: ['ip', 'netns', 'exec', `${name}-${index}`],
+    innerHost: `${NET}.0.${index + 1}`,
+    outerHost: `${NET}.${index + 1}.2`,
+    clientHost: `${NET}.${index + 1}.1`,
+    ...{ brokerPort: BROKER_PORT, routePort: ROUTE_PORT, nodePort: NODE_PORT },
+  }
+}
+
+async function placeHere(): Promise<Place> {
+  const host = '127.0.0.1'
+  return {
+    ...{ launcher: [], innerHost: host, outerHost: host, clientHost: host },
+    brokerPort: await freePort(),
+    routePort: await freePort(),
+    nodePort: await freePort(),
+  }
+}
+
+/** A port of the loopback address that nobody uses now. */
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+function tryRun(command: string): boolean {
+  const [program = '', ...words] = command.split(' ')
+  return spawnSync(program, words, { stdio: 'ignore' }).status === 0
+}
+
+function run(command: string): void {
+  if (!tryRun(command)) throw new Error(`failed: ${command}`)
+}

@@ -1,0 +1,122 @@
+/** Other people's programs that a cluster works with: NATS servers and ClickHouse, killed and started again at will. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Place } from './network.ts'
+
+const PASSWORD = 'bench'
+/** Whatever ends this process ends them, too. */
+const WITH_THIS = ['setpriv', '--pdeathsig', 'KILL']
+
+/** A program that may be killed, paused and started again. */
+class Server {
+  readonly #words: readonly string[]
+  #child: ChildProcess | null = null
+
+  constructor(words: readonly string[]) {
+    this.#words = words
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== null
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0
+  }
+
+  begin(): void {
+    if (this.#child !== null) return
+    const [command = '', ...words] = this.#words
+    this.#child = spawn(command, words, { stdio: 'ignore' })
+  }
+
+  /** SIGKILL, and waits. */
+  async kill(): Promise<void> {
+    const child = this.#child
+    if (child === null) return
+    this.#child = null
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await ended
+  }
+
+  pause(isPaused: boolean): void {
+    this.#child?.kill(isPaused ? 'SIGSTOP' : 'SIGCONT')
+  }
+}
+
+/** The NATS server of one of several machines. */
+export class Broker extends Server {
+  readonly #store: string
+
+  constructor(folder: string, places: readonly Place[], index: number) {
+    const place = places[index]
+    if (place === undefined) throw new RangeError('no such machine')
+    const { launcher, innerHost: host, brokerPort, routePort } = place
+    const store = join(folder, `broker-${index}`)
+    const routes = places.map((other) => `nats://${other.innerHost}:${other.routePort}`).join(', ')
+    const path = join(folder, `broker-${index}.conf`)
+    const configuration = `
+      server_name: broker-${index}
+      listen: ${host}:${brokerPort}
+      max_payload: 33554432
+      jetstream { store_dir: "${store}" }
+      cluster { name: bench, listen: ${host}:${routePort}, routes: [${routes}] }`
+    writeFileSync(path, configuration)
+    super([...launcher, ...WITH_THIS, 'nats-server', '-c', path])
+    this.#store = store
+    mkdirSync(store, { recursive: true })
+  }
+
+  /** Removes all that it has; it must not run. */
+  wipe(): void {
+    rmSync(this.#store, { recursive: true })
+    mkdirSync(this.#store)
+  }
+}
+
+/** ClickHouse, outside of all machines. */
+export class ClickHouse extends Server {
+  readonly #port: number
+
+  constructor(folder: string, port: number, tcpPort: number) {
+    const path = join(folder, 'clickhouse')
+    mkdirSync(path)
+    const user = `<tenrec><password>${PASSWORD}</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></tenrec>`
+    const users = `<yandex><profiles><default/></profiles><quotas><default/></quotas><users>${user}</users></yandex>`
+    const configuration = `<yandex>
+      <logger><level>none</level></logger>
+      <http_port>${port}</http_port><tcp_port>${tcpPort}</tcp_port><listen_host>0.0.0.0</listen_host>
+      <path>${path}/data/</path><tmp_path>${path}/temporary/</tmp_path>
+      <user_files_path>${path}/files/</user_files_path>
+      <format_schema_path>${path}/schemas/</format_schema_path>
+      <users_config>users.xml</users_config>
+      <default_profile>default</default_profile><default_database>default</default_database>
+      <mark_cache_size>67108864</mark_cache_size><keep_alive_timeout>3</keep_alive_timeout>
+    </yandex>`
+    writeFileSync(join(path, 'config.xml'), configuration)
+    writeFileSync(join(path, 'users.xml'), users)
+    super([...WITH_THIS, 'clickhouse-server', `--config-file=${join(path, 'config.xml')}`])
+    this.#port = port
+  }
+
+  /** For the setting `warehouse`, from a machine that sees this one as `host`. */
+  address(host: string): string {
+    return `http://tenrec:${PASSWORD}@${host}:${this.#port}/events`
+  }
+
+  /** The answer to a statement; null while it does not answer. */
+  async ask(sql: string): Promise<string | null> {
+    const headers = { 'X-ClickHouse-User': 'tenrec', 'X-ClickHouse-Key': PASSWORD }
+    const request = { method: 'POST', body: sql, headers }
+    try {
+      const answer = await fetch(`http://127.0.0.1:${this.#port}/`, request)
+      const text = await answer.text()
+      return answer.ok ? text : null
+    } catch {
+      return null
+    }
+  }
+}

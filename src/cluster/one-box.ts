@@ -1,0 +1,166 @@
+/**
+ * From one box to a machine of a cluster, and back. What a box has accepted becomes blocks of its outbox that every
+ * copy must have: whoever follows without having begun from its backup finds that they are missing, and stops. Both
+ * ways may be cut short at any moment and are begun again.
+ */
+import { existsSync, renameSync, rmSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { flush } from '../base/durable-file.ts'
+import { OperatorError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { Settings } from '../config/settings.ts'
+import { openEnrichment } from '../engine/processor/event-enrichment.ts'
+import { openProcessor } from '../engine/processor/open-processor.ts'
+import { threadSettings } from '../engine/threads/tasks.ts'
+import { sealedBlock } from '../rules/capture/log-block.ts'
+import { SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
+import { outboxFolder, readProcessedPosition } from '../store/directory/data-dir.ts'
+import { LogAppender, LogReader } from '../store/log/event-log.ts'
+import { readOrigin, writeOrigin } from '../store/open-store.ts'
+import { JOIN_MS_MAX, MESSAGE_BYTES_MAX } from './limits.ts'
+import { EVENT_STREAM, NatsBrokers } from './nats.ts'
+import { OutboxIdentity } from './outbox-identity.ts'
+
+const PROCESS_MS = 200
+const LOOK_MS = 100
+
+/** A data directory that is locked by this process, and opened by nobody else. */
+export interface BoxOptions {
+  readonly settings: Settings
+  readonly logger: Logger
+}
+
+/**
+ * Whether a directory has events, or a log, of one box, which no stream has. Processes what is in its log. Throws
+ * `OperatorError` when the brokers have events of others, and when no majority of them answers within a minute.
+ */
+export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
+  const { dataDir } = settings
+  if (readOrigin(dataDir) !== null || (await lastOf(dataDir)) === 0) return false
+  await requireEmptyStream(settings.cluster, logger)
+  await processAll({ settings, logger })
+  return true
+}
+
+/** Makes a box that is prepared, and has its catalogue from the cluster, the first machine of it. */
+export async function enterCluster(dataDir: string): Promise<void> {
+  const position = readProcessedPosition(dataDir)
+  const folder = outboxFolder(dataDir)
+  const identity = new OutboxIdentity(folder)
+  const appender = new LogAppender({ dataDir: folder, processed: position })
+  try {
+    // Without events, so that there is something in the stream that nobody else can go on from.
+    if (appender.append([], 0) === position) {
+      appender.append([sealedBlock(Buffer.alloc(0), 0, 0)], 0)
+    }
+    identity.beginRun(position + 1, position + 1)
+  } finally {
+    await appender.close()
+  }
+  const places = { [identity.name]: identity.placeOf(position) }
+  writeOrigin(dataDir, { incarnation: '', sequence: 0, places })
+}
+
+/**
+ * Makes a machine of a cluster one box: what it has accepted and not stored becomes its log.
+ */
+export async function leaveCluster({ settings, logger }: BoxOptions): Promise<void> {
+  const { dataDir } = settings
+  const outbox = outboxFolder(dataDir)
+  const left = `${outbox}.left`
+  if (existsSync(outbox)) {
+    const blocks = await takeOver(dataDir, outbox)
+    renameSync(outbox, left)
+    flush(resolve(dataDir))
+    logger.warn({ blocks }, 'this machine leaves its cluster and is one box now')
+  }
+  writeOrigin(dataDir, null)
+  rmSync(left, { recursive: true, force: true })
+  // Last: as long as it is shared the way back is begun again.
+  await SHARED_CATALOGUE.leave(dataDir)
+}
+
+/** The number of the newest block that a box has had. */
+async function lastOf(dataDir: string): Promise<number> {
+  const log = new LogReader({ dataDir })
+  const last = log.extent()?.last ?? 0
+  await log.close()
+  return Math.max(last, readProcessedPosition(dataDir))
+}
+
+async function requireEmptyStream(servers: readonly string[], logger: Logger): Promise<void> {
+  const brokers = new NatsBrokers(servers, logger)
+  const stream = brokers.stream(EVENT_STREAM)
+  const deadline = performance.now() + JOIN_MS_MAX
+  try {
+    for (;;) {
+      const state = await stream.state().catch(() => null)
+      if (state?.last === 0) return
+      if (state !== null) {
+        const what =
+          'the brokers have events already, and this directory has others of a single box'
+        const how = 'restore a backup of a machine of the cluster here, or choose other brokers'
+        throw new OperatorError(`${what}: ${how}`)
+      }
+      if (performance.now() > deadline) {
+        throw new OperatorError(
+          'no majority of brokers answers: a box needs them to begin a cluster',
+        )
+      }
+      await new Promise((settle) => setTimeout(settle, LOOK_MS))
+    }
+  } finally {
+    await brokers.close()
+  }
+}
+
+/** What the log of a box still has is processed as one box does it. */
+async function processAll({ settings, logger }: BoxOptions): Promise<void> {
+  const threads = threadSettings(settings, new Int32Array(new SharedArrayBuffer(4)))
+  const onDamage = (err: Error): void => logger.error({ err }, 'a stored record is damaged')
+  const processor = openProcessor(threads, onDamage, { enrichment: openEnrichment(threads) })
+  try {
+    for (;;) {
+      const { processed, last } = processor.run(PROCESS_MS)
+      if (processed >= last) return
+      await setImmediate()
+    }
+  } finally {
+    await processor.close()
+  }
+}
+
+/** Appends what the store lacks of an outbox to the log of one box; how many blocks. */
+async function takeOver(dataDir: string, outbox: string): Promise<number> {
+  const position = readProcessedPosition(dataDir)
+  const identity = new OutboxIdentity(outbox)
+  const stored = readOrigin(dataDir)?.places[identity.name] ?? 0
+  const log = new LogReader({ dataDir: outbox })
+  const appender = new LogAppender({ dataDir, processed: position })
+  try {
+    // Of a try that was cut short; a machine of a cluster has nothing behind its position.
+    let known = appender.append([], 0) - position
+    let blocks: Buffer[] = []
+    let bytes = 0
+    let count = 0
+    const { first, last } = log.extent() ?? { first: 1, last: 0 }
+    for (let number = first; number <= last; number++) {
+      const block = log.block(number)
+      if (block === undefined || identity.placeOf(number) <= stored) continue
+      if (known-- > 0) continue
+      blocks.push(Buffer.from(block))
+      bytes += block.length
+      count++
+      if (bytes < MESSAGE_BYTES_MAX) continue
+      appender.append(blocks, 0)
+      blocks = []
+      bytes = 0
+    }
+    if (blocks.length > 0) appender.append(blocks, 0)
+    return count
+  } finally {
+    await appender.close()
+    await log.close()
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * Brokers that lose what they had acknowledged, and remember its ids: the edge sends it again, and a copy that lacks
+ * it takes it then; what cannot be sent again stops the copy.
+ */
+import t, { type Test } from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { createLogger } from '../../src/base/log.ts'
+import { EdgeOutbox } from '../../src/cluster/edge-outbox.ts'
+import { OutboxIdentity } from '../../src/cluster/outbox-identity.ts'
+import { ReplicaFeed } from '../../src/cluster/replica-feed.ts'
+import type {
+  Announcements,
+  NodeReport,
+  SharedStream,
+  StreamListener,
+  StreamState,
+} from '../../src/cluster/shared-log.ts'
+import { sealedBlock } from '../../src/rules/capture/log-block.ts'
+import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+t.setTimeout(60_000)
+
+const logger = createLogger({ level: 'silent', format: 'json' })
+
+/** One stream of one incarnation, and what machines say of themselves. */
+class LosingStream implements SharedStream, Announcements {
+  readonly incarnation = 'one'
+  readonly messages: Buffer[] = []
+  readonly #ids = new Map<string, number>()
+  readonly #listeners: { readonly listener: StreamListener; read: number }[] = []
+  readonly #reporters: ((report: NodeReport) => void)[] = []
+
+  async publish(data: Uint8Array, id: string): Promise<number> {
+    const known = this.#ids.get(id)
+    if (known !== undefined) return known
+    this.messages.push(Buffer.from(data))
+    this.#ids.set(id, this.messages.length)
+    await this.deliver()
+    return this.messages.length
+  }
+
+  follow(listener: StreamListener): void {
+    this.#listeners.push({ listener, read: listener.position().sequence })
+  }
+
+  get followers(): number {
+    return this.#listeners.length
+  }
+
+  listenerOf(index: number): StreamListener | undefined {
+    return this.#listeners[index]?.listener
+  }
+
+  onIncarnation(): void {
+    // There is one.
+  }
+
+  async state(): Promise<StreamState> {
+    throw new Error('nobody asks')
+  }
+
+  async cut(): Promise<void> {
+    throw new Error('nobody cuts')
+  }
+
+  announce(report: NodeReport): void {
+    for (const hear of this.#reporters) hear(report)
+  }
+
+  onReport(listener: (report: NodeReport) => void): void {
+    this.#reporters.push(listener)
+  }
+
+  loseNewest(count: number): void {
+    this.messages.length -= count
+    // As nats.ts: whoever was beyond the end begins from the start.
+    for (const end of this.#listeners) if (end.read > this.messages.length) end.read = 0
+  }
+
+  async deliver(): Promise<void> {
+    for (const end of this.#listeners) {
+      while (end.read < this.messages.length) {
+        const data = this.messages[end.read] ?? Buffer.alloc(0)
+        end.read++
+        await end.listener.take({ sequence: end.read, data }, this.incarnation)
+      }
+    }
+  }
+}
+
+/** A copy that stores at once what it is handed. */
+function openFeed(t: Test, stream: LosingStream) {
+  const stored: number[] = []
+  const feed: ReplicaFeed = new ReplicaFeed({
+    ...{ shared: stream, channel: `feed ${Math.random()}`, logger, origin: null, position: 0 },
+    onBlock: (number) => {
+      stored.push(number)
+      setImmediate(() => feed.processed(number))
+    },
+  })
+  t.teardown(() => feed.close())
+  const listener = stream.listenerOf(stream.followers - 1)
+  const take = async (sequence: number, data: Buffer): Promise<void> => {
+    await listener?.take({ sequence, data }, stream.incarnation)
+  }
+  return { feed, stored, take }
+}
+
+function reportOf(name: string, feed: ReplicaFeed): NodeReport {
+  return {
+    ...{ replica: name, host: name, position: feed.position, waiting: feed.waitingCount },
+    ...{ unsent: 0, control: 0, troubles: [], places: feed.places },
+  }
+}
+
+interface Edge {
+  readonly outbox: EdgeOutbox
+  readonly identity: OutboxIdentity
+  readonly trimmed: () => number
+  send(): Promise<void>
+}
+
+function openEdge(t: Test, folder: string, stream: LosingStream): Edge {
+  const appender = new LogAppender({ dataDir: folder, processed: 0 })
+  const log = new LogReader({ dataDir: folder })
+  const identity = new OutboxIdentity(folder)
+  let trimmed = 0
+  const outbox = new EdgeOutbox({
+    append: async ({ blocks }) => ({
+      commitMs: 0,
+      last: appender.append(
+        blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes)),
+        0,
+      ),
+    }),
+    ...{ log, shared: stream, others: stream, identity, clock: SYSTEM_CLOCK, logger },
+    ...{ isMajorityNeeded: false, copies: 2 },
+    onStored: (through) => {
+      trimmed = through
+    },
+  })
+  outbox.start(0)
+  t.teardown(async () => {
+    outbox.close()
+    await appender.close()
+    await log.close()
+  })
+  const send = async (): Promise<void> => {
+    const block = sealedBlock(Buffer.alloc(0), 0, 0)
+    const buffer = new Uint8Array(block).buffer
+    const { replicated } = await outbox.append({
+      blocks: [{ buffer, bytes: block.length }],
+      trimThrough: 0,
+    })
+    await replicated
+  }
+  return { outbox, identity, trimmed: () => trimmed, send }
+}
+
+t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
+  const stream = new LosingStream()
+  const edge = openEdge(t, t.testdir({}), stream)
+  const [one, two, late] = [openFeed(t, stream), openFeed(t, stream), openFeed(t, stream)]
+  stream.announce(reportOf('late', late.feed))
+  for (let count = 0; count < 3; count++) await edge.send()
+  t.ok(await eventually(async () => late.feed.places[edge.identity.name] !== undefined))
+  for (const [name, { feed }] of Object.entries({ one, two, late })) {
+    stream.announce(reportOf(name, feed))
+  }
+  t.equal(edge.trimmed(), 3, 'all have it')
+  // The third copy does not get what comes, and then the brokers do not have it any more.
+  const third = late.feed.position
+  const lost = new LosingStream()
+  for (const message of stream.messages) lost.messages.push(message)
+  await edge.send()
+  await edge.send()
+  t.equal(one.feed.position.sequence, 5)
+  stream.announce(reportOf('one', one.feed))
+  stream.announce({
+    ...reportOf('late', late.feed),
+    position: third,
+    places: { [edge.identity.name]: edge.identity.placeOf(3) },
+  })
+  stream.announce(reportOf('two', two.feed))
+  t.equal(edge.trimmed(), 3, 'what one copy is about to get is kept')
+  const behind = openFeed(t, lost)
+  await lost.deliver()
+  stream.loseNewest(2)
+  await edge.send()
+  t.equal(stream.messages.length, 4)
+  const sixth = stream.messages[3] ?? Buffer.alloc(0)
+  lost.messages.push(sixth)
+  await lost.deliver()
+  t.match(behind.feed.trouble, /lacks blocks 4 to 5/, 'a copy says what it lacks')
+  t.equal(behind.feed.position.sequence, 4, 'and goes on')
+  await eventually(async () => behind.feed.waitingCount === 0)
+  stream.announce(reportOf('behind', behind.feed))
+  t.ok(await eventually(async () => edge.outbox.unsentBlocks === 0))
+  t.ok(stream.messages.length > 4, 'the edge sends it again')
+  for (const message of stream.messages.slice(4)) lost.messages.push(message)
+  await lost.deliver()
+  t.equal(behind.feed.trouble, null)
+  await eventually(async () => behind.feed.waitingCount === 0)
+  t.strictSame(behind.feed.places, one.feed.places, 'all have the same')
+  t.equal(behind.stored.at(-1), 6)
+})
+
+t.test('what is cut off stops a copy', async (t) => {
+  const stream = new LosingStream()
+  const edge = openEdge(t, t.testdir({}), stream)
+  for (let count = 0; count < 4; count++) await edge.send()
+  const late = openFeed(t, new LosingStream())
+  t.ok(stream.messages.length > 2)
+  const [first = Buffer.alloc(0), , third = Buffer.alloc(0)] = stream.messages
+  await late.take(1, first)
+  t.equal(late.feed.trouble, null)
+  // The second message is not in the stream any more.
+  await late.take(3, third)
+  t.match(late.feed.trouble, /lacks blocks 2 to 2/)
+  t.equal(late.feed.position.sequence, 1, 'it goes no further')
+})
