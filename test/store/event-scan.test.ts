@@ -235,7 +235,8 @@ function compare(t: Test, reader: EventReader, deleted: Deleted = new Map()): vo
         const scan = () => piece
         const personUuid = (id: number, person: number) => scanner.personUuid(id, person)
         const rows = rowsOf({ scan, personUuid }, asked)
-        const eachOf = (row: unknown[], at: number) => Array(piece.weights?.[at] ?? 1).fill(row)
+        const eachOf = (row: unknown[], at: number) =>
+          Array.from({ length: piece.weights?.[at] ?? 1 }, () => row)
         pieces.push(...rows.flatMap(eachOf))
       })
       const shown = expected.map(([timeMs, person, mask, ...values]) => [

@@ -13,7 +13,8 @@ import { setFlagsFromString } from 'node:v8'
 // Threads get what V8 or their limits say: each would fill all of it before it collects anything.
 setFlagsFromString('--min-semi-space-size=0')
 // Helpers of a collection compete with the threads that do the work, and whoever collects waits for them.
-setFlagsFromString('--no-parallel-scavenge')// Some quiet seconds after a start or a rush, V8 goes through a whole heap to give memory back. The front, whose
+setFlagsFromString('--no-parallel-scavenge')
+// Some quiet seconds after a start or a rush, V8 goes through a whole heap to give memory back. The front, whose
 // requests leave nothing behind, has no other collection of that kind and answers nobody meanwhile: it is started
 // with `--no-memory-reducer`. Threads are to give back what a large question took.
 setFlagsFromString('--memory-reducer')
