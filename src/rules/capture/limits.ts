@@ -17,6 +17,8 @@ export const ELEMENT_TEXT_UNITS_MAX = 400
 export const ELEMENT_HREF_UNITS_MAX = 2048
 /** More than any name or id keeps: a code point has at most two units. */
 export const FIELD_JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
+/** Rows of a column that the kernel fills by itself. A column of more is filled value by value. */
+export const COLUMN_BLOCK_ROWS = 8192
 /** Bytes of an event beyond which it is always parsed: what large events hold hardly repeats. */
 export const KERNEL_EVENT_BYTES_MAX = 256 * 1024
 /** Events without a key that are looked at for one before the body has to wait for those that are proved. */

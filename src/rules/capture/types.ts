@@ -91,6 +91,18 @@ export interface EventCells {
   /** Whether the cell is no property of the event after all. */
   isTakenOut(cell: number): boolean
   nameOfKey(key: number): string
+  /**
+   * Puts the cells into a row of those columns of a table that know their values, and answers how many are
+   * left: the cells `leftAt` 0, 1 and so on. Cells that were taken out are not among them. About 3 ns a cell.
+   */
+  fill(table: ColumnBlock | null, row: number): number
+  leftAt(index: number): number
+  /** Rows of a block. */
+  readonly blockRows: number
+  /** Blank memory for a column or a table of them; null: there is none left. */
+  takeBlock(): ColumnBlock | null
+  /** Only when it is blank again. */
+  giveBack(block: ColumnBlock): void
   /** So many properties with these names and values follow. */
   readonly addedCount: number
   readonly addedNames: readonly string[]
@@ -103,6 +115,19 @@ export interface EventCells {
   readonly idWords: Int32Array
   readonly idFirstWord: number
   readonly idBytes: number
+}
+
+/** Memory that `fill` knows: a column, or the table of the columns of a segment. It stays where it is. */
+export interface ColumnBlock {
+  readonly address: number
+  /** Rows that have a value; 1 while all values are the distinct_id of their row, else 0. */
+  readonly state: Int32Array
+  /** For each row its id, or 0. */
+  readonly ids: Uint16Array
+  /** For the number of a value its id, or 0: it is not known. */
+  readonly codes: Uint16Array
+  /** Of a table: for each key the address of its column, or 0. The same memory as all of the others. */
+  readonly columns: Int32Array
 }
 
 /** Takes values without making texts and number objects of them. */

@@ -10,9 +10,13 @@
  * hardly repeat gives up its dictionary; its values, and those for which there is no room, are told by their
  * place. All of it stays from one event to the next, until `forget`.
  *
- * Memory: RESULT words, ID_TEXT, CELLS, KEYS with their table KEY_TABLE, the window on INPUT with events, followed
- * by PADDING zero bytes (a zero ends every rule below, so no loop needs a bound), then the dictionaries from
- * HEAP on, which grow up to HEAP_BYTES_MAX.
+ * Memory: RESULT words, ID_TEXT, CELLS, KEYS with their table KEY_TABLE, LEFT, the window on INPUT with events,
+ * followed by PADDING zero bytes (a zero ends every rule below, so no loop needs a bound), then the dictionaries
+ * from HEAP on, HEAP_BYTES_MAX and what one event adds, and BLOCKS. It never grows: others have views of it.
+ *
+ * A block is a column that is being filled: rows u32, u32 1 while its values are the distinct_id of their rows,
+ * ids u16 from BLOCK_IDS on, one for each row, and from BLOCK_CODES on the id for each code u16, 0 where it is
+ * not known. Or it is a table: the address of the column of each key u32, 0 where it has none.
  *
  * Cell, 16 bytes: key u32, code i32, and for code TEXT start u32 (in this memory), length u32 shifted by 2
  * with IS_ASCII and NEEDS_PARSING; for code NUMBER a float64.
@@ -33,6 +37,8 @@ const KEY_BYTES: usize = 64
 const KEYS_MAX: u32 = 1536
 const KEY_TABLE: usize = KEYS + 1536 * KEY_BYTES
 const KEY_TABLE_MASK: u32 = 4095
+/** The cells that `fill` left, u16 each. */
+const LEFT: usize = KEY_TABLE + 4096 * 4
 const HEAP: usize = INPUT + INPUT_BYTES + 65536
 const HEAP_BYTES_MAX: usize = 24 << 20
 const ENTRY_BYTES: usize = 16
@@ -41,6 +47,10 @@ const ID_BYTES_MAX: usize = 200
 const INTEGER_DIGITS_MAX: usize = 15
 /** Longer texts are not compared: they hardly repeat. */
 const CODED_BYTES_MAX: usize = 1024
+
+// The blocks themselves are known to kernel.ts alone.
+const BLOCK_IDS: usize = 32
+const BLOCK_CODES: usize = BLOCK_IDS + 8192 * 2
 
 // Result words.
 const R_CELLS: usize = RESULT
@@ -57,6 +67,7 @@ const R_SET_ONCE: usize = RESULT + 48
 
 // Codes that are no place in a dictionary.
 const TEXT: i32 = 0
+const NONE: i32 = -1
 const NUMBER: i32 = -2
 const SELF: i32 = -3
 const IS_ASCII: u32 = 1
@@ -115,7 +126,6 @@ let number: f64 = 0
 /** Forgets all keys and values. `secret` decides where they lie, so that nobody can make them collide. */
 export function forget(secret: u64): void {
   seed = secret
-  ensure(HEAP + (1 << 16))
   memory.fill(KEYS, 0, INPUT - KEYS)
   memory.fill(HEAP, 0, top - HEAP)
   top = HEAP
@@ -140,15 +150,9 @@ export function reserve(length: usize): void {
   memory.fill(INPUT + length, 0, PADDING)
 }
 
-function ensure(bytes: usize): void {
-  const have = <usize>memory.size() << 16
-  if (bytes > have) memory.grow(<i32>((bytes - have + 0xffff) >> 16) + 16)
-}
-
 function allocate(bytes: usize): usize {
   const start = top
   top = (top + bytes + 7) & ~7
-  ensure(top + 65536)
   return start
 }
 
@@ -519,6 +523,34 @@ function readCell(p: usize, cell: usize, index: u32, key: usize, keyKind: u32): 
     }
   }
   return end
+}
+
+/**
+ * Puts the cells of the event that was read last into a row of the columns of a table (0: there is none), and
+ * notes at LEFT those whose column or value is not known there; how many these are.
+ */
+export function fill(table: usize, row: u32): u32 {
+  const count = load<u32>(R_CELLS)
+  let left: u32 = 0
+  for (let index: u32 = 0; index < count; index++) {
+    const cell = CELLS + <usize>index * CELL_BYTES
+    const code = load<i32>(cell, 4)
+    if (code == NONE) continue
+    const column: usize = table == 0 ? 0 : load<u32>(table + (<usize>load<u32>(cell) << 2))
+    if (column != 0) {
+      let id: u32 = 0
+      if (code > 0) id = load<u16>(column + (<usize>code << 1), BLOCK_CODES)
+      else if (code == SELF) id = load<u32>(column, 4)
+      if (id != 0) {
+        store<u16>(column + (<usize>row << 1), <u16>id, BLOCK_IDS)
+        store<u32>(column, load<u32>(column) + 1)
+        continue
+      }
+    }
+    store<u16>(LEFT + (<usize>left << 1), <u16>index)
+    left++
+  }
+  return left
 }
 
 // What of the root was seen, so that no key counts twice.

@@ -6,8 +6,9 @@
  * One instance serves one thread. What was read is valid until the next `read`.
  */
 import { readFileSync } from 'node:fs'
+import { COLUMN_BLOCK_ROWS } from '../limits.ts'
 import { usualMomentAt } from '../timestamp.ts'
-import type { EventCells, ValueSink } from '../types.ts'
+import type { ColumnBlock, EventCells, ValueSink } from '../types.ts'
 
 /** The value of a cell is a text or JSON at a place. */
 const CODE_TEXT = 0
@@ -31,6 +32,7 @@ const INPUT_BYTES = 1_048_576
 const WINDOW_BYTES = 128 * 1024
 const ENTRY_BYTES = 16
 const CELL_WORDS = 4
+const CELL_COUNT = 1000
 const FIRST_CELL = CELLS / 4
 const R_CELLS = RESULT / 4
 const R_NAME = R_CELLS + 1
@@ -48,6 +50,14 @@ const USUAL_TIMESTAMP_BYTES = 26
 const NEEDS_PARSING = 2
 const IS_ASCII = 1
 const NAME_KEY = 0
+const KEY_COUNT = 1536
+const LEFT = 4096 + 1024 * 16 + KEY_COUNT * 64 + 4096 * 4
+/** Behind the dictionaries and what one event may add to them. */
+const BLOCKS = INPUT + INPUT_BYTES + 65_536 + 26 * 1024 * 1024
+const BLOCK_IDS = 32
+const BLOCK_CODES = BLOCK_IDS + COLUMN_BLOCK_ROWS * 2
+const BLOCK_BYTES = 24_640
+const CODES = 4104
 
 interface KernelExports {
   readonly memory: WebAssembly.Memory
@@ -55,6 +65,7 @@ interface KernelExports {
   isFull(): number
   entries(key: number): number
   reserve(length: number): void
+  fill(table: number, row: number): number
   read(start: number, length: number): number
 }
 
@@ -68,15 +79,19 @@ export interface KeyRules {
   valueOf(name: string, value: unknown): unknown
 }
 
-/** A kernel with a memory of its own, of up to 30 MiB. */
+/** A kernel with a memory of its own: of 52 MiB at most those parts that were needed. */
 export class EventKernel implements EventCells {
   readonly #exports: KernelExports
   readonly #rules: KeyRules
   readonly #drawSecret: () => bigint
-  #bytes: Buffer
+  readonly #bytes: Buffer
   /** The whole memory as words; cells are four of them, from `FIRST_CELL`. */
-  #words: Int32Array
-  #numbers: Float64Array
+  readonly #words: Int32Array
+  readonly #numbers: Float64Array
+  readonly #left: Uint16Array
+  /** Addresses of blocks that were given back. */
+  readonly #freeBlocks: number[] = []
+  #nextBlock = BLOCKS
   #source: Uint8Array | null = null
   #from = 0
   #to = 0
@@ -89,6 +104,7 @@ export class EventKernel implements EventCells {
   epoch = 0
   cellCount = 0
   readonly idFirstWord = ID_TEXT / 4
+  readonly blockRows = COLUMN_BLOCK_ROWS
   addedCount = 0
   readonly addedNames: string[] = []
   readonly addedValues: unknown[] = []
@@ -102,9 +118,11 @@ export class EventKernel implements EventCells {
     const instance = new WebAssembly.Instance(compiled(), { kernel: { newKey } })
     // The exports are those of assembly.ts, compiled by the same build.
     this.#exports = instance.exports as unknown as KernelExports
-    this.#bytes = Buffer.alloc(0)
-    this.#words = new Int32Array(0)
-    this.#numbers = new Float64Array(0)
+    const { buffer } = this.#exports.memory
+    this.#bytes = Buffer.from(buffer)
+    this.#words = new Int32Array(buffer)
+    this.#numbers = new Float64Array(buffer)
+    this.#left = new Uint16Array(buffer, LEFT, CELL_COUNT)
     this.#forget()
   }
 
@@ -123,9 +141,7 @@ export class EventKernel implements EventCells {
       if (length > INPUT_BYTES) return false
       this.#load(bytes, start, length)
     }
-    const isRead = this.#run(INPUT + start - this.#from, length)
-    // Its dictionaries grow, which moves the memory.
-    if (this.#words.length === 0) this.#renewViews()
+    const isRead = this.#exports.read(INPUT + start - this.#from, length) === 1
     this.cellCount = this.#words[R_CELLS] ?? 0
     this.#id = null
     this.addedCount = 0
@@ -256,6 +272,35 @@ export class EventKernel implements EventCells {
     return this.#rules.valueOf(name, text)
   }
 
+  fill(table: ColumnBlock | null, row: number): number {
+    return this.#exports.fill(table === null ? 0 : table.address, row)
+  }
+
+  leftAt(index: number): number {
+    return this.#left[index] ?? 0
+  }
+
+  takeBlock(): ColumnBlock | null {
+    const { buffer } = this.#exports.memory
+    let address = this.#freeBlocks.pop()
+    if (address === undefined) {
+      address = this.#nextBlock
+      if (address + BLOCK_BYTES > buffer.byteLength) return null
+      this.#nextBlock += BLOCK_BYTES
+    }
+    return {
+      address,
+      state: new Int32Array(buffer, address, 2),
+      ids: new Uint16Array(buffer, address + BLOCK_IDS, COLUMN_BLOCK_ROWS),
+      codes: new Uint16Array(buffer, address + BLOCK_CODES, CODES),
+      columns: new Int32Array(buffer, address, KEY_COUNT),
+    }
+  }
+
+  giveBack({ address }: ColumnBlock): void {
+    this.#freeBlocks.push(address)
+  }
+
   copyValue(cell: number, sink: ValueSink): boolean {
     const word = FIRST_CELL + cell * CELL_WORDS
     const code = this.#words[word + 1] ?? 0
@@ -275,16 +320,6 @@ export class EventKernel implements EventCells {
     const start = this.#words[word + 2] ?? 0
     sink.pushBytes(this.#bytes, start, start + (lengthWord >>> 2))
     return true
-  }
-
-  #run(start: number, length: number): boolean {
-    try {
-      return this.#exports.read(start, length) === 1
-    } catch {
-      // There is no memory for more: what it was doing with it is not known.
-      this.#forget()
-      return false
-    }
   }
 
   #valueOf(key: number, code: number): unknown {
@@ -324,14 +359,6 @@ export class EventKernel implements EventCells {
     this.#names = []
     this.#values = []
     this.epoch++
-    this.#renewViews()
-  }
-
-  #renewViews(): void {
-    const { buffer } = this.#exports.memory
-    this.#bytes = Buffer.from(buffer)
-    this.#words = new Int32Array(buffer)
-    this.#numbers = new Float64Array(buffer)
   }
 }
 

@@ -1,13 +1,14 @@
 /**
  * One column of a segment that is being filled: which rows have a value, and which one. It begins as a
  * dictionary; when the first values turn out to be nearly all different it goes on as a plain list.
- * This is the hottest code of processing: some 25 calls of `put` for each event (bench
- * `micro/segments`), so it allocates nothing but what new values need.
+ * This is the hottest code of processing: some 25 values for each event (bench `micro/segments`), so it allocates
+ * nothing but what new values need. Of an event that was read into cells most rows are written by the kernel,
+ * into the block of the column; only what that does not know comes here.
  */
 
 import { jsonOf } from '../../../base/json.ts'
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
-import type { EventCells } from '../../../rules/capture/types.ts'
+import type { ColumnBlock, EventCells } from '../../../rules/capture/types.ts'
 import type { ByteWriter } from './byte-writer.ts'
 import { PlainValues } from './plain-values.ts'
 import { planValues, type ValuesPlan, writeValues } from './segment-values.ts'
@@ -23,18 +24,20 @@ export class ColumnBuilder {
   readonly key: string
   /** For each row 0, or the position of its value from 1 (any other number when plain or mirrored). */
   ids: Uint16Array
-  /** Rows that have a value. */
-  count = 0
   isPlain = false
-  /** All values so far are the distinct_id of their row: `values` stays empty. */
-  isMirror = false
   /** The different values, unless it is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
   /** Positions of values by the numbers that the kernel gives them; 0: not known. */
-  #idsByCode = NO_IDS
+  #idsByCode: Uint16Array = NO_IDS
+  /** Behind the last of them that may be known. */
+  #codesEnd = 0
+  /** Where the kernel finds `ids`, `#idsByCode` and `#state`. */
+  #block: ColumnBlock | null = null
+  /** `count` and `isMirror`. */
+  #state: Int32Array = new Int32Array(2)
   // Neighbours often agree: comparing is cheaper than hashing a text that was just parsed.
   #lastValue: unknown = undefined
   #lastId = 0
@@ -42,6 +45,24 @@ export class ColumnBuilder {
   constructor(key: string, capacity: number) {
     this.key = key
     this.ids = new Uint16Array(capacity)
+  }
+
+  /** Rows that have a value. */
+  get count(): number {
+    return this.#state[0] ?? 0
+  }
+
+  set count(count: number) {
+    this.#state[0] = count
+  }
+
+  /** All values so far are the distinct_id of their row: `values` stays empty. */
+  get isMirror(): boolean {
+    return this.#state[1] === 1
+  }
+
+  set isMirror(isMirror: boolean) {
+    this.#state[1] = isMirror ? 1 : 0
   }
 
   /** The different values, or, when plain, the value of each row that has one. */
@@ -60,7 +81,36 @@ export class ColumnBuilder {
 
   /** Makes room for rows up to `capacity`. */
   grow(capacity: number): void {
-    this.ids = grown(this.ids, capacity)
+    if (this.#block === null || capacity > this.ids.length) this.ids = grown(this.ids, capacity)
+  }
+
+  /** The address at which the kernel may fill the column from now on, in memory of `cells`; 0: there is none. */
+  attach(cells: Pick<EventCells, 'takeBlock'>, rows: number): number {
+    if (this.#block !== null) return this.#block.address
+    const block = cells.takeBlock()
+    if (block === null) return 0
+    block.ids.set(this.ids.subarray(0, rows))
+    block.codes.set(this.#idsByCode.subarray(0, this.#codesEnd))
+    block.state.set(this.#state)
+    this.ids = block.ids
+    this.#idsByCode = block.codes
+    this.#state = block.state
+    this.#block = block
+    return block.address
+  }
+
+  /** Takes the column, with its first `rows` rows, out of the kernel's memory, which is given back. */
+  detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
+    const block = this.#block
+    if (block === null) return
+    this.#block = null
+    this.ids = block.ids.slice()
+    this.#idsByCode = block.codes.slice(0, this.#codesEnd)
+    this.#state = block.state.slice()
+    block.ids.fill(0, 0, rows)
+    block.codes.fill(0, 0, this.#codesEnd)
+    block.state.fill(0)
+    cells.giveBack(block)
   }
 
   /** Forgets everything of a segment of `rows` rows. */
@@ -75,7 +125,7 @@ export class ColumnBuilder {
     this.#lastValue = undefined
     this.#lookup.clear()
     this.#objects = null
-    this.#idsByCode.fill(0)
+    this.#clearCodes()
   }
 
   /** Gives a row its value: any JSON value. Rows come in ascending order. */
@@ -118,6 +168,7 @@ export class ColumnBuilder {
     if (this.isPlain) return
     if (code >= this.#idsByCode.length) this.#idsByCode = grown(this.#idsByCode, code * 2 + 16)
     this.#idsByCode[code] = this.ids[row] ?? 0
+    if (code >= this.#codesEnd) this.#codesEnd = code + 1
   }
 
   /** The same for a cell without a number; false: nothing was done, its value has to be put. */
@@ -141,7 +192,7 @@ export class ColumnBuilder {
 
   /** The numbers of the kernel mean something else from now on. */
   forgetCodes(): void {
-    this.#idsByCode = NO_IDS
+    this.#clearCodes()
   }
 
   /** Gives a row a value that has a position already; not when plain or mirrored. */
@@ -162,6 +213,8 @@ export class ColumnBuilder {
     this.ids[row] = 0
     this.count--
     if (this.isPlain) this.#plain.pop()
+    // Without rows it may become a mirror, of which the kernel knows nothing.
+    if (this.count === 0) this.#clearCodes()
   }
 
   /** Turns a mirror of the distinct_ids into an ordinary column. */
@@ -217,6 +270,11 @@ export class ColumnBuilder {
     return this.count * 8 <= this.#values.length * PLAIN_ROWS_PER_8_VALUES
   }
 
+  #clearCodes(): void {
+    this.#idsByCode.fill(0, 0, this.#codesEnd)
+    this.#codesEnd = 0
+  }
+
   #makePlain(rows: number): void {
     const { ids } = this
     const values = this.#values
@@ -230,7 +288,7 @@ export class ColumnBuilder {
     this.#values = []
     this.#plain.begin(plain)
     this.isPlain = true
-    this.#idsByCode = NO_IDS
+    this.#clearCodes()
     this.#lookup.clear()
     this.#objects = null
   }

@@ -5,6 +5,7 @@
 
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import {
+  type ColumnBlock,
   type EventCells,
   type NormalisedEvent,
   PERSON_MODES,
@@ -60,6 +61,9 @@ export class SegmentBuilder {
   /** Columns by the kernel's numbers of keys. */
   #byKey: (ColumnBuilder | undefined)[] = []
   #epoch = -1
+  #cells: EventCells | null = null
+  /** Where the kernel finds the columns that it may fill; null: it fills none. */
+  #table: ColumnBlock | null = null
 
   /** `textOf` gives the text of a distinct_id number of the project. */
   constructor(textOf: (distinctId: number) => string) {
@@ -125,11 +129,12 @@ export class SegmentBuilder {
   /** The same of an event that was read into cells. */
   putCells(row: number, event: NormalisedEvent, cells: EventCells): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
-    if (cells.epoch !== this.#epoch) this.#beginEpoch(cells.epoch)
+    if (cells.epoch !== this.#epoch || cells !== this.#cells) this.#beginEpoch(cells)
     const byKey = this.#byKey
     let rest: Record<string, unknown> | null = null
-    for (let cell = 0; cell < cells.cellCount; cell++) {
-      if (cells.isTakenOut(cell)) continue
+    const left = cells.fill(this.#table, row)
+    for (let index = 0; index < left; index++) {
+      const cell = cells.leftAt(index)
       const key = cells.keyAt(cell)
       const column = byKey[key] ?? this.#columnOfKey(key, cells)
       if (column === null) {
@@ -199,12 +204,14 @@ export class SegmentBuilder {
     // Columns that come and go must not use up the room of those that are needed now.
     const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
-      if (isCrowded && column.count === 0) this.columns.delete(key)
-      else column.reset(rows)
+      if (isCrowded && column.count === 0) {
+        if (this.#cells !== null) column.detach(this.#cells, rows)
+        this.columns.delete(key)
+      } else column.reset(rows)
     }
     if (isCrowded) {
       this.#order = []
-      this.#byKey = []
+      this.#forgetKeys()
     }
     this.rows = 0
     this.bytes = 0
@@ -220,16 +227,35 @@ export class SegmentBuilder {
     column.put(row, value)
   }
 
+  /** Gives the kernel back its memory. */
+  release(): void {
+    const cells = this.#cells
+    if (cells === null) return
+    for (const column of this.columns.values()) column.detach(cells, this.rows)
+    this.#forgetKeys()
+    if (this.#table !== null) cells.giveBack(this.#table)
+    this.#table = null
+  }
+
   #columnOfKey(key: number, cells: EventCells): ColumnBuilder | null {
     const column = this.columnOf(cells.nameOfKey(key))
-    if (column !== null) this.#byKey[key] = column
+    if (column === null) return null
+    this.#byKey[key] = column
+    if (this.#table !== null) this.#table.columns[key] = column.attach(cells, this.rows)
     return column
   }
 
-  #beginEpoch(epoch: number): void {
-    this.#epoch = epoch
-    this.#byKey = []
+  #beginEpoch(cells: EventCells): void {
+    if (this.#cells !== cells) this.release()
+    this.#cells = cells
+    this.#epoch = cells.epoch
+    this.#forgetKeys()
     for (const column of this.columns.values()) column.forgetCodes()
+  }
+
+  #forgetKeys(): void {
+    this.#byKey = []
+    this.#table?.columns.fill(0)
   }
 
   #columnAt(position: number, key: string): ColumnBuilder | null {
@@ -247,7 +273,14 @@ export class SegmentBuilder {
     this.modes = grown(this.modes, capacity)
     this.uuids = grown(this.uuids, capacity * 16)
     for (const column of [this.names, this.elements, this.rest]) column.grow(capacity)
+    const cells = this.#cells
+    const isFitting = cells !== null && capacity <= cells.blockRows
+    if (!isFitting) this.release()
     for (const column of this.columns.values()) column.grow(capacity)
+    if (!isFitting || this.#table !== null) return
+    // Few rows are not worth memory of the kernel.
+    this.#forgetKeys()
+    this.#table = cells.takeBlock()
   }
 }
 

@@ -48,6 +48,7 @@ export class OpenProject {
 
   /** Gives back the memory of the builder. Only when it is empty. */
   releaseBuilder(): void {
+    this.#builder?.release()
     this.#builder = null
     this.nameHashes = []
   }

@@ -1,0 +1,185 @@
+/**
+ * Question: what does an event cost from the log to the segment, without accepting it and without the log?
+ * Workload: the usual traffic, 100 events a request, accepted beforehand into blocks in memory; full commits
+ * as behind a busy front, and what merging is left to do; one thread, flushes deferred; a third warms up.
+ * Baseline: `JSON.parse` of the same requests in the same run. CPU time of the process, the garbage
+ * collector's threads included.
+ * What would change our mind about cells: more than 2.5 parses with accepting, which takes one of them.
+ */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import type { LogReader } from '../../src/ports/log.ts'
+import type { ProjectDirectory } from '../../src/rules/access/project-directory.ts'
+import { acceptCapture, type CaptureRequest } from '../../src/rules/capture/accept.ts'
+import { LogBlockWriter, seal } from '../../src/rules/capture/log-block.ts'
+import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { eventRequests, type RequestTemplate, stampUuids } from '../ingest/bodies.ts'
+
+/** Sizes of a run. */
+export interface ProcessingRun {
+  readonly commits: number
+  /** Events of a commit, about. */
+  readonly commitEvents: number
+  readonly seed: number
+  readonly dataDir: string
+  /** Default 5000. */
+  readonly users?: number
+  /** Every user is as active as any other. */
+  readonly isUniform?: boolean
+}
+
+/** What a run found, per event. */
+export interface ProcessingFigures {
+  readonly events: number
+  readonly jsonBytes: number
+  readonly parseUs: number
+  /** Of the commit that took least, as others share the machine. Reading, persons, columns, and what of encoding falls between. */
+  readonly processUs: number
+  /** Of that, the commit. */
+  readonly commitUs: number
+  readonly recognised: number
+  /** The whole file of the environment. */
+  readonly fileBytes: number
+}
+
+const EVENTS_PER_REQUEST = 100
+const REQUESTS_PER_BLOCK = 16
+const DISTINCT_EVENTS = 20_000
+const BYTES_MAX = 20 * 1024 * 1024
+const KEY = 'phc_bench'
+const PROJECT = { id: 1, apiKey: KEY, isIpAnonymized: false }
+const DIRECTORY: ProjectDirectory = {
+  projectByKey: () => PROJECT,
+  projectById: () => PROJECT,
+  personalKey: () => null,
+}
+const SECOND_MS = 1000
+const LONG_US = 1e9
+
+/** Blocks in memory, which are made before they are measured. */
+class Blocks implements LogReader {
+  readonly #templates: RequestTemplate[]
+  readonly #scanner = new Scanner()
+  #blocks: Buffer[] = []
+  #first = 1
+  #requests = 0
+
+  constructor({ seed, users, isUniform = false, commitEvents }: ProcessingRun) {
+    const distinctEvents = Math.min(DISTINCT_EVENTS, commitEvents)
+    const usual = { kind: 'events', projectKey: KEY, seed, stream: 1, isUniform } as const
+    const options = { ...usual, eventsPerRequest: EVENTS_PER_REQUEST, distinctEvents }
+    this.#templates = eventRequests('', users === undefined ? options : { ...options, users }, 1)
+  }
+
+  /** The JSON of the next request, its events with new uuids. */
+  next(): Buffer {
+    const template = this.#templates[this.#requests % this.#templates.length]
+    if (template === undefined) throw new Error('there is no request')
+    stampUuids(template, 1, this.#requests++ * EVENTS_PER_REQUEST)
+    return template.bytes.subarray(template.bytes.length - template.bodyBytes)
+  }
+
+  /** Forgets the blocks up to `processed`, and makes others until there are at least so many events. */
+  fill(events: number, processed: number, arrivedAtMs: number): void {
+    const done = processed + 1 - this.#first
+    this.#blocks.splice(0, done)
+    this.#first += done
+    const left = this.#blocks.length * REQUESTS_PER_BLOCK * EVENTS_PER_REQUEST
+    for (let made = left; made < events; ) {
+      const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(1024 * 1024))
+      for (let count = 0; count < REQUESTS_PER_BLOCK; count++) this.#accept(writer, arrivedAtMs)
+      made += writer.eventCount
+      const block = writer.finish()
+      seal(block)
+      this.#blocks.push(block)
+    }
+  }
+
+  #accept(writer: LogBlockWriter, arrivedAtMs: number): void {
+    const request: CaptureRequest = {
+      ...{ kind: 'capture', method: 'POST', contentType: 'application/json', contentEncoding: '' },
+      ...{ query: '', address: '203.0.113.7', arrivedAtMs, body: this.next() },
+    }
+    const limits = { decodedBytesMax: BYTES_MAX, slowBytesMax: BYTES_MAX }
+    const context = { scanner: this.#scanner, directory: DIRECTORY, ...limits }
+    acceptCapture(request, { ...context, outlinedBytesMax: BYTES_MAX }, writer)
+  }
+
+  refresh(): void {}
+
+  extent(): { first: number; last: number } {
+    return { first: this.#first, last: this.#first + this.#blocks.length - 1 }
+  }
+
+  block(sequence: number): Buffer | undefined {
+    return this.#blocks[sequence - this.#first]
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** Processes events into an empty data directory and prints one line of JSON. */
+export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
+  const { commits, commitEvents, dataDir } = options
+  const blocks = new Blocks(options)
+  const onDamage = (error: Error): void => {
+    throw error
+  }
+  const store = new EventStoreWriter({ dataDir, isFlushDeferred: true, onDamage })
+  const settings = { dataDir, propertiesBytesMax: 0, isFlushDeferred: true }
+  const processor = new LogProcessor({ settings, log: blocks, store, onDamage, commitEvents })
+  const none = { events: 0, process: LONG_US, commit: 0, recognised: 0, parse: LONG_US, json: 0 }
+  const spent = { ...none, all: 0 }
+  let processed = 0
+  for (let index = 0; index < commits; index++) {
+    if (index === Math.ceil(commits / 3)) Object.assign(spent, none)
+    parseSome(blocks, Math.ceil(commitEvents / EVENTS_PER_REQUEST / 8), spent)
+    // A commit takes some more, to fill its last segment.
+    blocks.fill(commitEvents * 1.5, processed, Date.UTC(2024, 4, 1, 1) + index * SECOND_MS)
+    const before = cpuUs()
+    const result = processor.run(600_000, false, commitEvents)
+    const us = (cpuUs() - before) / result.eventCount
+    processed = result.processed
+    if (us < spent.process) spent.process = us
+    spent.events += result.eventCount
+    spent.all += result.eventCount
+    spent.commit += result.commitMs * 1000
+    spent.recognised += result.recognisedCount
+  }
+  await processor.close()
+  const { events } = spent
+  const figures: ProcessingFigures = {
+    events,
+    jsonBytes: rounded(spent.json),
+    parseUs: rounded(spent.parse),
+    processUs: rounded(spent.process),
+    commitUs: rounded(spent.commit / events),
+    recognised: rounded(spent.recognised / events),
+    fileBytes: rounded(statSync(join(dataDir, 'events', 'data.mdb')).size / spent.all),
+  }
+  console.log(JSON.stringify({ bench: 'processing', commitEvents, ...figures }))
+  return figures
+}
+
+function parseSome(blocks: Blocks, requests: number, spent: { parse: number; json: number }): void {
+  let bytes = 0
+  const texts = Array.from({ length: requests }, () => blocks.next().toString('utf8'))
+  const before = cpuUs()
+  for (const text of texts) {
+    JSON.parse(text)
+    bytes += text.length
+  }
+  spent.parse = Math.min(spent.parse, (cpuUs() - before) / requests / EVENTS_PER_REQUEST)
+  spent.json = bytes / requests / EVENTS_PER_REQUEST
+}
+
+function cpuUs(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100
+}
