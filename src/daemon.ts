@@ -24,10 +24,9 @@ import { RetentionSchedule } from './engine/front/retention-schedule.ts'
 import { collectGauges, type GaugeSources } from './engine/front/service-gauges.ts'
 import { ServiceMetrics } from './engine/front/service-metrics.ts'
 import { StatusReport } from './engine/front/service-status.ts'
-import { catalogueOf, WorkerPool } from './engine/threads/pool.ts'
+import { catalogueOf, type Queries, WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
-import type { ConsoleSessions } from './http/console/console-sessions.ts'
 import { buildDocument } from './http/openapi/document.ts'
 import { descriptionRoutes } from './http/routes/description.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
@@ -37,9 +36,7 @@ import { DEFINITION_ROUTES } from './http/routes/public/definitions.ts'
 import { publicFlagRoutes } from './http/routes/public/flag-routes.ts'
 import { BodyBudget, bodyBudgetBytes } from './http/server/body.ts'
 import { createFront } from './http/server/daemon-server.ts'
-import type { RateLimits } from './http/server/rate-limits.ts'
 import type { Route } from './http/server/router.ts'
-import type { HttpServer } from './http/server/server.ts'
 import { TrustedProxies } from './http/server/url.ts'
 import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
@@ -141,6 +138,7 @@ class RunningDaemon implements Daemon {
   readonly #disk: DiskGuard
   readonly #directory: ProjectDirectory
   readonly #pool: WorkerPool
+  readonly #queries: Queries
   readonly #budget: BodyBudget
   readonly #cluster: ClusterNode | null
   readonly #copy: EventCopy | null
@@ -152,9 +150,7 @@ class RunningDaemon implements Daemon {
   readonly #commands: LoggedPersonCommands
   readonly #retention: RetentionSchedule
   readonly #flags: FlagService
-  readonly #limits: RateLimits
-  readonly #sessions: ConsoleSessions | undefined
-  readonly #server: HttpServer
+  readonly #front: ReturnType<typeof createFront>
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
   #isStopping = false
@@ -187,7 +183,8 @@ class RunningDaemon implements Daemon {
     this.#refused = new RefusedCaptures(clock, this.#directory)
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
-      ...{ pool: this.#pool, clock, disk: this.#disk, front: this.#load },
+      ...{ clock, disk: this.#disk, front: this.#load },
+      pool: parts.cluster?.ClusterNode.processing(settings, this.#pool) ?? this.#pool,
       ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
       copied: () => this.#copy?.takeCopied() ?? [],
       onResult: (result) => this.#processed(result),
@@ -196,6 +193,7 @@ class RunningDaemon implements Daemon {
     this.#copy =
       parts.warehouse?.openCopy(parts, this.#metrics.page, () => this.#loop.look()) ?? null
     this.#cluster = this.#joinCluster(shared.sharedLogChannel ?? '')
+    this.#queries = this.#cluster?.queries ?? this.#pool.queries
     this.#groupCommit = new GroupCommit({
       ...{ pool: this.#cluster ?? this.#pool, clock, log },
       onCommit: (...commit) => this.#committed(...commit),
@@ -209,28 +207,26 @@ class RunningDaemon implements Daemon {
     this.#commands = new LoggedPersonCommands({
       ...{ groupCommit: this.#groupCommit, clock, eraseCopies: this.#copy?.erase },
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
-      onLogged: () => this.#loop.hurry(),
+      onLogged: (...of) => this.#cluster?.logged(...of) ?? this.#loop.hurry(),
     })
     this.#retention = new RetentionSchedule(
-      { queries: this.#pool.queries, commands: this.#commands, clock },
+      { queries: this.#queries, commands: this.#commands, clock },
       log,
       parts.retentionMs,
     )
     this.#flags = new FlagService({
-      ...{ dataDir: settings.dataDir, clock, projects: this.#directory },
+      ...{ dataDir: settings.dataDir, clock, projects: this.#directory, log },
       damage: new DamageReports(this.#damage, log, clock),
-      ...{ groupCommit: this.#groupCommit, queries: this.#pool.queries, log },
+      elsewhere: this.#cluster?.elsewhere,
+      ...{ groupCommit: this.#groupCommit, queries: this.#queries },
       refusal: () => this.#admission.refusal('change'),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
     })
-    const front = createFront({
+    this.#front = createFront({
       ...{ ...parts, metrics: this.#metrics, budget: this.#budget },
-      ...{ queries: this.#pool.queries, directory: this.#directory },
+      ...{ queries: this.#queries, directory: this.#directory },
     })
-    this.#limits = front.limits
-    this.#sessions = front.sessions
-    this.#server = front.server
   }
 
   get url(): string {
@@ -239,7 +235,7 @@ class RunningDaemon implements Daemon {
   }
 
   get port(): number {
-    return this.#server.port
+    return this.#front.server.port
   }
 
   async start(): Promise<void> {
@@ -253,9 +249,9 @@ class RunningDaemon implements Daemon {
     this.#copy?.start()
     // Who gets an answer finds what was accepted before.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
-    this.#parts.onListening(await this.#server.listen(settings.host, settings.port))
+    this.#parts.onListening(await this.#front.server.listen(settings.host, settings.port))
     this.#lag.start()
-    this.#retention.start()
+    if (settings.partitions !== 'none') this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
@@ -283,7 +279,7 @@ class RunningDaemon implements Daemon {
     serviceManager.stopping()
     serviceManager.status('stopping')
     this.#live.close()
-    const cutOffCount = await this.#server.close(ANSWER_MS_MAX)
+    const cutOffCount = await this.#front.server.close(ANSWER_MS_MAX)
     if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'requests were cut off')
     if (this.#failure === undefined) {
       await this.#groupCommit.drained()
@@ -308,26 +304,26 @@ class RunningDaemon implements Daemon {
     const { settings, clock } = this.#parts
     const capture = captureRoutes({
       ...{ clock, pool: this.#pool, groupCommit: this.#groupCommit, budget: this.#budget },
-      directory: this.#limits.directory(this.#directory, true),
+      directory: this.#front.limits.directory(this.#directory, true),
       bodyBytesMax: settings.bodyBytesMax,
       decodedBytesMax: settings.bodyBytesMax,
       isForwardedForTrusted: settings.isForwardedForTrusted,
       isGetCaptureEnabled: settings.isGetCaptureEnabled,
       refusal: () => this.#admission.refusal('event'),
-      admit: (projectId) => this.#limits.project(projectId, true),
+      admit: (projectId) => this.#front.limits.project(projectId, true),
       onAccepted: (projectId, eventCount) => {
-        this.#limits.events(projectId, eventCount)
+        this.#front.limits.events(projectId, eventCount)
         this.#metrics.accepted(projectId, eventCount)
       },
       onRefused: (error, request) => this.#refused.note(error, request),
     })
     const flags = publicFlagRoutes({
       ...{ clock, settings, budget: this.#budget },
-      directory: this.#limits.directory(this.#directory, false),
+      directory: this.#front.limits.directory(this.#directory, false),
       ...{ flags: this.#flags, projects: this.#directory },
     })
-    this.#server.publicRoutes([...capture, ...flags])
-    this.#server.routes([
+    this.#front.server.publicRoutes([...capture, ...flags])
+    this.#front.server.routes([
       ...DEFINITION_ROUTES.map((route) =>
         route.bind({ ...this.#routeServices(), snapshots: this.#flags.snapshots }),
       ),
@@ -340,8 +336,9 @@ class RunningDaemon implements Daemon {
   /** What the handlers of all private routes work with. */
   #routeServices() {
     const { settings, clock } = this.#parts
+    const { sessions, limits } = this.#front
     return {
-      ...{ clock, directory: this.#directory, sessions: this.#sessions, limits: this.#limits },
+      ...{ clock, directory: this.#directory, sessions, limits },
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     }
@@ -349,11 +346,12 @@ class RunningDaemon implements Daemon {
 
   #privateRoutes(): readonly Route[] {
     const { clock } = this.#parts
-    const { queries } = this.#pool
+    const queries = this.#queries
+    const live = this.#cluster?.streams(this.#live) ?? this.#live
     const analytics = measuredQueries(queries, this.#metrics, clock)
     return privateRoutes({
       ...this.#routeServices(),
-      ...{ queries, analytics, numbers: analytics, live: this.#live, refused: this.#refused },
+      ...{ queries, analytics, numbers: analytics, live, refused: this.#refused },
       ...{ commands: this.#commands, letters: this.#commands, status: this.#statusSource() },
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
@@ -390,8 +388,9 @@ class RunningDaemon implements Daemon {
     if (cluster === null) return null
     return new cluster.ClusterNode({
       ...{ settings, clock, logger: log, channel, page: this.#metrics.page },
-      ...{ append: (task) => this.#pool.append(task), catalogue: catalogueOf(this.#pool) },
-      onCatalogue: () => this.#flags.snapshots.refresh(),
+      ...{ pool: this.#pool, catalogue: catalogueOf(this.#pool) },
+      ...{ flags: () => this.#flags, hurry: () => this.#loop.hurry() },
+      onOutcome: (outcome) => this.#commands.processed({ commands: [outcome], erased: [] }),
       onBlock: (...block) => this.#loop.committed(...block),
       onStored: (through) => this.#groupCommit.trim(through),
     })
@@ -408,7 +407,7 @@ class RunningDaemon implements Daemon {
   #processed(result: ProcessResult): void {
     this.#metrics.processed(result)
     if (this.#cluster === null) this.#groupCommit.trim(result.processed)
-    else this.#cluster.processed(result.processed)
+    else this.#cluster.processed(result)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result)
     this.#live.stored(result.live ?? [])

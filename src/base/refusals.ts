@@ -34,6 +34,35 @@ export const REFUSALS = {
     'No majority of the brokers has taken the change; look whether it was made before you make it again.',
     'cluster_control_refused_total',
   ),
+  nobody_holds: busy(
+    5,
+    'No machine that holds the events answers; try again later.',
+    'cluster_questions_unanswered_total',
+  ),
+  holder_silent: busy(
+    5,
+    'The machine that holds the events has not answered; look what is there before a change is made again.',
+    'cluster_questions_unanswered_total',
+  ),
+  holder_behind: busy(
+    2,
+    'The machine that holds the events is not as far as what was written before; try again shortly.',
+    'cluster_questions_unanswered_total',
+  ),
+  holders_full: retry(
+    'Too many questions wait for machines that hold events',
+    'cluster_questions_unanswered_total',
+  ),
+  holder_message_large: busy(
+    null,
+    'The question or its answer is larger than what machines send each other; ask for fewer rows, or a machine that holds the events.',
+    'cluster_questions_unanswered_total',
+  ),
+  streams_elsewhere: busy(
+    30,
+    'This machine stores no events; open the stream at one that does.',
+    null,
+  ),
   not_stored: busy(
     5,
     'The events could not be written to disk; send them again with the same uuids.',

@@ -15,6 +15,11 @@ export interface ClusterFigures {
   readonly control: { readonly made: number; readonly again: number; readonly refused: number }
   /** The newest change of the catalogue, by whomever. */
   readonly controlNumber: number
+  /** Questions to machines that hold events, and those of them that got no answer. */
+  readonly asked: number
+  readonly unanswered: number
+  /** Questions of other machines that were answered here. */
+  readonly answered: number
 }
 
 /** Adds the metrics of a node to the page. */
@@ -45,8 +50,17 @@ export function addMetrics(page: MetricPage, figures: () => ClusterFigures): voi
   const number = page
     .gauges('cluster_control_number', 'The newest change of the catalogue, by whomever.', [])
     .with()
+  const asked = counted('cluster_questions_total', 'Questions to machines that hold events.')
+  const unanswered = counted(
+    'cluster_questions_unanswered_total',
+    'Questions to them that were refused or got no answer.',
+  )
+  const answers = counted('cluster_answers_total', 'Questions of other machines answered here.')
   page.onCollect(() => {
     const now = figures()
+    asked.value = now.asked
+    unanswered.value = now.unanswered
+    answers.value = now.answered
     made.value = now.control.made
     again.value = now.control.again
     refused.value = now.control.refused

@@ -20,6 +20,8 @@ export interface NodeStatus {
   readonly host: string
   /** Its name in the cluster, the first digits. */
   readonly node: string
+  /** It stores events; others accept them alone. */
+  readonly isHolder: boolean
   /** Messages of the stream that it has not taken; null: that is not known. */
   readonly behind: number | null
   /** Messages that it has taken and not processed. */
@@ -71,10 +73,11 @@ export function clusterStatus(view: ClusterView, copies: number, nowMs: number):
 }
 
 function nodeStatus(report: NodeReport, events: StreamState | null): NodeStatus {
-  const { host, replica, position, waiting, unsent, control: catalogue } = report
+  const { host, replica, isHolder, position, waiting, unsent, control: catalogue } = report
   const isSame = events !== null && events.incarnation === position.incarnation
   const behind = isSame ? Math.max(0, events.last - position.sequence) : (events?.last ?? null)
-  return { host, node: replica.slice(0, 8), behind, waiting, unsent, catalogue }
+  const node = replica.slice(0, 8)
+  return { host, node, isHolder, behind: isHolder ? behind : 0, waiting, unsent, catalogue }
 }
 
 function brokerRisks({ events, control }: ClusterView): readonly string[] {
@@ -103,9 +106,10 @@ function nodeRisks({ host, unsent, troubles }: NodeReport): readonly string[] {
 function copyRisks(nodes: readonly NodeReport[], copies: number): readonly string[] {
   if (nodes.length === 0) return ['No machine has told how it is.']
   const risks: string[] = []
-  if (nodes.length < copies) {
+  const holders = nodes.filter(({ isHolder }) => isHolder)
+  if (holders.length < copies) {
     risks.push(
-      `Only ${nodes.length} of ${copies} machines that should store each event tell how they are: outboxes grow.`,
+      `Only ${holders.length} of ${copies} machines that should store each event tell how they are: outboxes grow.`,
     )
   }
   const newest = Math.max(...nodes.map(({ control }) => control))

@@ -30,3 +30,37 @@ export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
 export const STATUS_LISTENED_MS = 3000
 /** How long before its events the secret of a day is made, and how long after them one may still come, milliseconds. */
 export const SALT_DAYS_MS = 6 * 86_400_000
+/** Questions of one machine to those that hold events that may wait for their answers. Beyond: 503. */
+export const QUESTIONS_WAITING_MAX = 1024
+/** Questions of other machines that one works on. Beyond, they are refused with 503. */
+export const QUESTIONS_SERVED_MAX = 1024
+/** How long an answer may take in all, milliseconds. Beyond: 503. */
+export const QUESTION_MS_MAX = 300_000
+/** How long who was asked may be silent, milliseconds. Beyond, a read is asked once more, and then refused with 503. */
+export const SILENCE_MS_MAX = 2000
+/** How long it is tried to find a machine that holds events, milliseconds. Beyond: 503. */
+export const NOBODY_MS_MAX = 1000
+/** How long a question waits for a copy to be as far as who asks has seen, milliseconds. Beyond, another one is asked. */
+export const QUESTION_WAIT_MS_MAX = 1500
+/** Bytes of one answer of another machine. Beyond: 503. */
+export const DISTANT_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+/** Bytes of answers that one machine puts together at a time. Beyond: 503. */
+export const DISTANT_ANSWERS_BYTES_MAX = 256 * 1024 * 1024
+/** Bytes of a part of an answer in one message, or what fits into one if that is less. */
+export const ANSWER_PART_BYTES_MAX = 512 * 1024
+/** Outcomes of commands that a machine remembers for others. Beyond, the oldest is forgotten. */
+export const OUTCOMES_KEPT_MAX = 2000
+/** How long a decision waits for what is stored elsewhere, milliseconds. Beyond, flags that need it fail. */
+export const FACTS_MS_MAX = 300
+/** How long before another machine is asked for it, milliseconds. */
+export const FACTS_SILENCE_MS_MAX = 150
+/** How long what a decision needed is taken as it was, milliseconds: less than processing takes to show an event. */
+export const FACTS_KEPT_MS_MAX = 100
+/** Bytes of what decisions needed that is kept. Beyond, the oldest is forgotten. */
+export const FACTS_KEPT_BYTES_MAX = 16 * 1024 * 1024
+/** A copy that has not come to the end of the stream for that long, milliseconds, answers nobody. */
+export const HOLDER_LATE_MS_MAX = 10_000
+/** How long cohorts and group types are waited for, milliseconds. Beyond, they are asked for again. */
+export const DEFINITIONS_MS_MAX = 5000
+/** How long what an edge asks must be as far as what was written there, milliseconds: copies that are later answer nobody. */
+export const WRITTEN_MS_MAX = 30_000

@@ -20,6 +20,8 @@ import type { Logger } from '../base/log.ts'
 import { SALT_DAYS_MS, STREAM_AGE_MS_MAX } from './limits.ts'
 import {
   type Announcements,
+  type MessagePlace,
+  type Messages,
   type NodeReport,
   OvertakenError,
   type SharedStream,
@@ -79,12 +81,15 @@ export interface StreamOptions {
 }
 
 /** The brokers of a list of addresses such as `nats://host:port`. */
-export class NatsBrokers implements Announcements {
+export class NatsBrokers implements Announcements, Messages {
   readonly #servers: readonly string[]
   readonly #log: Logger
   readonly #streams: NatsStream[] = []
   readonly #reportListeners: ((report: NodeReport) => void)[] = []
+  readonly #listeners = new Set<Listener>()
   #link: Link | null = null
+  /** What is sent without a connection would wait for one in memory. */
+  #isConnected = false
   #isClosed = false
 
   constructor(servers: readonly string[], log: Logger) {
@@ -123,8 +128,26 @@ export class NatsBrokers implements Announcements {
     this.#reportListeners.push(listener)
   }
 
+  send(subject: string, data: Uint8Array, answerTo?: string): boolean {
+    if (!this.#isConnected || this.#link === null) return false
+    const options = answerTo === undefined ? {} : { reply: answerTo }
+    this.#link.connection.publish(subject, data, options)
+    return true
+  }
+
+  listen(subject: string, on: Listener['on'], group?: string): () => void {
+    const listener: Listener = { subject, on, group, end: () => {} }
+    this.#listeners.add(listener)
+    if (this.#link !== null) subscribe(this.#link.connection, listener)
+    return () => {
+      this.#listeners.delete(listener)
+      listener.end()
+    }
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#isConnected = false
     for (const stream of this.#streams) await stream.close()
     // The client may wait for a broker that is gone.
     await Promise.race([this.#link?.connection.close(), sleep(CLOSE_MS)])
@@ -146,6 +169,8 @@ export class NatsBrokers implements Announcements {
         // The manager's first question may find no majority: none is asked here.
         const manager = await jetstreamManager(connection, { checkAPI: false })
         this.#hearReports(connection)
+        for (const listener of this.#listeners) subscribe(connection, listener)
+        void this.#watch(connection)
         this.#link = { connection, manager, streams: jetstream(connection) }
         this.#log.info({ server: connection.getServer() }, 'connected to a broker')
         for (const stream of this.#streams) void stream.look()
@@ -153,6 +178,14 @@ export class NatsBrokers implements Announcements {
       } catch {
         await sleep(AGAIN_MS)
       }
+    }
+  }
+
+  async #watch(connection: NatsConnection): Promise<void> {
+    this.#isConnected = true
+    for await (const { type } of connection.status()) {
+      if (type === 'reconnect') this.#isConnected = !this.#isClosed
+      if (type === 'disconnect' || type === 'close') this.#isConnected = false
     }
   }
 
@@ -168,6 +201,32 @@ export class NatsBrokers implements Announcements {
   }
 }
 
+interface Listener {
+  readonly subject: string
+  readonly on: (data: Buffer | null, place: MessagePlace) => void
+  readonly group: string | undefined
+  end: () => void
+}
+
+/** What a broker answers in place of somebody who listens. */
+const NO_RESPONDERS = 503
+
+function subscribe(connection: NatsConnection, listener: Listener): void {
+  const { subject, group, on } = listener
+  const subscription = connection.subscribe(subject, {
+    ...(group === undefined ? {} : { queue: group }),
+    callback: (error, { subject, reply = '', data, headers }) => {
+      if (error !== null) return
+      const isNobody = data.length === 0 && headers?.code === NO_RESPONDERS
+      const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+      on(isNobody ? null : bytes, { subject, answerTo: reply })
+    },
+  })
+  listener.end = () => {
+    if (!connection.isClosed()) subscription.unsubscribe()
+  }
+}
+
 class NatsStream implements SharedStream {
   readonly #options: StreamOptions
   readonly #copies: number
@@ -177,6 +236,7 @@ class NatsStream implements SharedStream {
   /** Of followings: what an earlier one still gets does not count. */
   #generation = 0
   #incarnation = ''
+  #seen = 0
   #listener: StreamListener | null = null
   #messages: ConsumerMessages | null = null
   #following: Promise<void> = Promise.resolve()
@@ -196,6 +256,10 @@ class NatsStream implements SharedStream {
 
   get incarnation(): string {
     return this.#incarnation
+  }
+
+  get seen(): number {
+    return this.#seen
   }
 
   async publish(
@@ -263,6 +327,7 @@ class NatsStream implements SharedStream {
     let delayMs = LOOK_MS
     try {
       const { created, state } = await this.#info()
+      this.#seen = state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
       const isLate = !isBusy && performance.now() - atMs > STALLED_MS
       const isStalled = sequence < state.last_seq && isLate

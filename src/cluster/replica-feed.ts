@@ -87,6 +87,12 @@ export class ReplicaFeed {
     return this.#read
   }
 
+  /** Everything up to this message of the stream is stored durably. */
+  get storedSequence(): number {
+    const [oldest] = this.#waiting
+    return oldest === undefined ? this.#read.sequence : oldest.message.sequence - 1
+  }
+
   /** Whether something was stored since it was asked last. */
   takeNews(): boolean {
     const isNews = this.#isNews

@@ -33,6 +33,8 @@ export class OvertakenError extends Error {}
 export interface SharedStream {
   /** '' while it is not known. */
   readonly incarnation: string
+  /** The newest sequence that was seen when it was looked last, every second; 0 before. */
+  readonly seen: number
   /**
    * Resolves with its sequence when a majority of brokers has the message. A message with an `id` that came some
    * moments before is not added again. Rejects with `OvertakenError` when `expected` is not the newest sequence; and
@@ -68,6 +70,8 @@ export interface StreamState {
 
 /** What a machine says about itself. */
 export interface NodeReport {
+  /** It stores events; others accept them and ask. */
+  readonly isHolder: boolean
   /** Its name as an edge and as a replica. */
   readonly replica: string
   readonly host: string
@@ -89,4 +93,28 @@ export interface NodeReport {
 export interface Announcements {
   announce(report: NodeReport): void
   onReport(listener: (report: NodeReport) => void): void
+}
+
+/** Where a message comes from, and where its answer is wanted. */
+export interface MessagePlace {
+  readonly subject: string
+  /** '': no answer is wanted. */
+  readonly answerTo: string
+}
+
+/** Messages between machines, at most once each, in the order of who sends them. */
+export interface Messages {
+  /** Bytes that one may have; null: no broker is connected. */
+  readonly messageBytesMax: number | null
+  /** Sends one to whoever listens to the subject. False: it is not sent, because no broker is connected. */
+  send(subject: string, data: Uint8Array, answerTo?: string): boolean
+  /**
+   * Listens until what it answers is called; of a `group` one member gets each. Null: nobody listens where the answer
+   * was to come from.
+   */
+  listen(
+    subject: string,
+    on: (data: Buffer | null, place: MessagePlace) => void,
+    group?: string,
+  ): () => void
 }

@@ -196,6 +196,13 @@ const TABLE = {
     sentence:
       'Machines of a cluster that must have stored an event before the one that accepted it forgets it.',
   }),
+  partitions: setting({
+    fileKey: 'partitions',
+    kind: choice(['0', 'none']),
+    default: () => '0',
+    sentence:
+      'Of a machine of a cluster: `0`, it stores all events; `none`, it accepts them, decides flags, and asks the others for all else.',
+  }),
   warehouse: setting({
     fileKey: 'warehouse',
     kind: optional(

@@ -145,6 +145,18 @@ function refuseContradictions(settings: Settings): void {
         'in a cluster, whose machines erase at different times',
     )
   }
+  if (settings.partitions === 'none' && settings.cluster.length === 0) {
+    throw new UsageError(
+      `setting partitions: none from ${settings.origins.partitions.text} is allowed in a cluster only: ` +
+        'one box stores its events itself',
+    )
+  }
+  if (settings.partitions === 'none' && settings.warehouse !== null) {
+    throw new UsageError(
+      `setting warehouse: from ${settings.origins.warehouse.text} is not allowed with partitions none: ` +
+        'the machine has no events to copy',
+    )
+  }
   if (settings.inFlightBytesMax >= settings.bodyBytesMax) return
   throw new UsageError(
     `setting inflight_limit: ${formatBytes(settings.inFlightBytesMax)} from ` +

@@ -55,8 +55,9 @@ t.test('every reason is used, and nobody answers 503 or 429 past the table', asy
 t.test('the metrics that it names are exposed', async (t) => {
   const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
   const counts = { unsentBlocks: 0, alone: 0, messages: 0, messageBytes: 0, waiting: 0 }
+  const questions = { asked: 0, unanswered: 0, answered: 0 }
   const control = { made: 0, again: 0, refused: 0 }
-  addMetrics(page, () => ({ ...counts, isAlone: false, control, controlNumber: 0 }))
+  addMetrics(page, () => ({ ...counts, ...questions, isAlone: false, control, controlNumber: 0 }))
   const waiting = { waitingEvents: 0, waitingErasures: 0, lagSeconds: 0 }
   const sent = { rows: 0, bytes: 0, inserts: 0, failures: 0, segments: 0 }
   addWarehouseMetrics(page, () => ({ ...waiting, ...sent, isAway: false }))

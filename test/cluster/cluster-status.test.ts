@@ -12,6 +12,7 @@ function stream(current: readonly boolean[]): StreamState {
 
 function node(host: string, changes: Partial<NodeReport> = {}): NodeReport {
   return {
+    isHolder: true,
     ...{ host, replica: `${host}0123456789`, places: {}, waiting: 0, unsent: 0, control: 7 },
     ...{ position: { incarnation: 'a', sequence: 100 }, troubles: [] },
     ...changes,

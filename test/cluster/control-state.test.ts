@@ -65,6 +65,10 @@ class MemoryStream implements SharedStream {
     brokers.ends.push(this)
   }
 
+  get seen(): number {
+    return this.#brokers.messages.length
+  }
+
   get incarnation(): string {
     return `life ${this.#brokers.life}`
   }

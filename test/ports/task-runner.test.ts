@@ -1,11 +1,17 @@
-/** The pool of one process, held to src/ports/task-runner.ts. */
-import t from 'tap'
+/** The pool of one process, and the way to that of another machine, held to src/ports/task-runner.ts. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Edge } from '../../src/cluster/edge.ts'
+import { HolderService } from '../../src/cluster/holder-service.ts'
 import { WorkerPool } from '../../src/engine/threads/pool.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
+import { MemoryMessages } from '../fixtures/cluster/memory-messages.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 import { taskRunnerContract } from './task-runner-contract.ts'
 
-taskRunnerContract(t, 'embedded', (t) => {
+function embedded(t: Test): WorkerPool {
   const dataDir = t.testdir()
   const projects = new ProjectStore(dataDir)
   projects.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
@@ -25,6 +31,48 @@ taskRunnerContract(t, 'embedded', (t) => {
   })
   t.teardown(() => pool.close())
   return pool
+}
+
+taskRunnerContract(t, 'embedded', embedded)
+
+taskRunnerContract(t, 'another machine', (t) => distant(t).edge)
+
+function distant(t: Test) {
+  const pool = embedded(t)
+  const messages = new MemoryMessages()
+  messages.messageBytesMax = 16 * 1024
+  const folder = join(t.testdirName, 'other')
+  mkdirSync(folder)
+  const stored = new DecisionSourceReader(folder)
+  const control = () => 0
+  const hurry = () => {}
+  const holder = new HolderService({ messages, pool, stored: () => stored, control, hurry })
+  holder.serve(true)
+  const edge = new Edge({ messages, pool, control, folder, onDefinitions: () => {} })
+  t.teardown(async () => {
+    edge.close()
+    holder.close()
+    await stored.close()
+  })
+  return { edge, holder, messages }
+}
+
+t.test('a machine answers others what they may ask, and what it has', async (t) => {
+  const { edge, holder } = distant(t)
+  const task = { budgetMs: 1, lateInMs: 0, isDiskShort: false, watches: [] }
+  const asked = { ask: 'call', name: 'process', values: [task], options: {} } as const
+  await t.rejects(edge.link.ask(asked, 0, 0, {}), { code: 'invalid_input' })
+  const unknown = { ask: 'unknown' } as never
+  await t.rejects(edge.link.ask(unknown, 0, 0, {}), { code: 'invalid_input' })
+  const later = edge.link.ask({ ask: 'definitions', projects: [1] }, 3, 0, {})
+  const result = { commands: [], changedDefinitions: [] }
+  setTimeout(() => holder.processed({ ...result, processed: 3 } as never), 50)
+  t.match(await later, { result: [[1, [], []]] }, 'as soon as it is there')
+  const never = edge.link.ask({ ask: 'definitions', projects: [1] }, 4, 0, {})
+  await t.rejects(never, { status: 503, message: /is not as far/ })
+  t.match(await edge.link.ask({ ask: 'outcome', uuid: 'a' }, 0, 0, {}), { result: null })
+  holder.serve(false)
+  await t.rejects(edge.run('groupTypes', [1]), { status: 503, message: /No machine that holds/ })
 })
 
 t.test('a refusal of a thread keeps its Retry-After on the way', async (t) => {

@@ -12,10 +12,34 @@ import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 import type { FlagUsage, FlagUsageReport, RepeatedDecision } from './flag-usage.ts'
 
 /** Stored persons, groups and overrides. Every method may throw. */
-type StoredSources = Pick<
+export type StoredSources = Pick<
   DecisionSourceReader,
   'freshen' | 'position' | 'person' | 'groupProperties' | 'isInStaticCohort' | 'overrides'
 >
+
+/** All that deciding a request may need of what is stored. */
+export interface WantedFacts {
+  readonly projectId: number
+  readonly distinctIds: readonly string[]
+  readonly groups: readonly (readonly [typeIndex: number, key: string])[]
+  /** With fixed lists. */
+  readonly cohorts: readonly number[]
+}
+
+/** Where the events of this machine's projects are stored by others: what decisions need comes from there. */
+export interface DistantSources {
+  /** Resolves with what answers from memory; rejects when it does not come in time. */
+  fetch(wanted: WantedFacts): Promise<StoredSources>
+}
+
+/** It is stored elsewhere, and was not fetched. */
+export class StoredElsewhereError extends Error {}
+
+/** A decision, and what it was made of; null: it cannot be repeated. */
+export interface Repeatable {
+  readonly decided: Decisions
+  readonly basis: DecisionBasis | null
+}
 
 /** Keeps what was hashed for persons; see engine/front/override-log.ts. */
 export interface OverrideSink {
@@ -34,6 +58,8 @@ export interface OverrideRequest {
 export interface DecisionServiceOptions {
   readonly snapshots: Pick<FlagSnapshots, 'of' | 'compiled'>
   readonly stored: StoredSources
+  /** Then `stored` answers nothing but throws `StoredElsewhereError`. */
+  readonly distant?: DistantSources | undefined
   readonly overrides: OverrideSink
   /** Told of stored records that could not be read. */
   readonly onDamage: (error: unknown) => void
@@ -74,25 +100,44 @@ export class DecisionService {
     return this.#options.snapshots.of(projectId)
   }
 
-  /** Decides about the flags of a project. Never throws for what is stored. */
-  decide(projectId: number, request: DecisionRequest): Decisions {
-    return this.decideRepeatably(projectId, request).decided
-  }
-
   /**
    * Decides and says what the decision was made of; `basis` is null when it cannot be repeated: something
    * failed, the time takes part, or the request itself changes what is stored.
    */
-  decideRepeatably(
-    projectId: number,
-    request: DecisionRequest,
-  ): { readonly decided: Decisions; readonly basis: DecisionBasis | null } {
+  decideRepeatably(projectId: number, request: DecisionRequest): Repeatable {
     const snapshot = this.#options.snapshots.of(projectId)
-    if (snapshot === null) return { decided: NO_DECISIONS, basis: null }
+    if (snapshot === null) return UNDECIDED
     const sources = new RequestSources(this.#options, snapshot, request)
-    const { clock, onDecision, usage } = this.#options
-    const startedAtMs = clock.monotonic()
+    const startedAtMs = this.#options.clock.monotonic()
     const decided = decide(snapshot.compiled, request, sources)
+    return this.#note(decided, sources, startedAtMs)
+  }
+
+  /**
+   * As `decideRepeatably`. What is stored elsewhere is waited for, and when it does not come the flags that need it
+   * fail. A promise only then: whoever needs nothing that is elsewhere gets the decision at once.
+   */
+  decideFully(projectId: number, request: DecisionRequest): Repeatable | Promise<Repeatable> {
+    const { distant, clock } = this.#options
+    if (distant === undefined) return this.decideRepeatably(projectId, request)
+    const snapshot = this.#options.snapshots.of(projectId)
+    if (snapshot === null) return UNDECIDED
+    const startedAtMs = clock.monotonic()
+    const sources = new RequestSources(this.#options, snapshot, request)
+    const decided = decide(snapshot.compiled, request, sources)
+    if (!sources.isIncomplete) return this.#note(decided, sources, startedAtMs)
+    return distant.fetch(wantedFor(snapshot, request)).then(
+      (stored) => {
+        const fetched = new RequestSources({ ...this.#options, stored }, snapshot, request)
+        const complete = decide(snapshot.compiled, request, fetched)
+        return { ...this.#note(complete, fetched, startedAtMs), basis: null }
+      },
+      () => this.#note(decided, sources, startedAtMs),
+    )
+  }
+
+  #note(decided: Decisions, sources: RequestSources, startedAtMs: number): Repeatable {
+    const { clock, onDecision, usage } = this.#options
     onDecision(clock.monotonic() - startedAtMs, decided.hasErrors)
     const isRepeatable = !decided.hasErrors && !decided.isTimeBound
     usage.decided(decided)
@@ -142,9 +187,30 @@ export class DecisionService {
     usage.collect(snapshots.compiled())
   }
 
-  /** What is stored about the person and the groups of a request. */
-  sources(snapshot: FlagSnapshot, request: Subject): DecisionSources {
-    return new RequestSources(this.#options, snapshot, request)
+  /** What is stored about the person and the groups of a request; waited for as by `decideFully`. */
+  async sources(snapshot: FlagSnapshot, request: DecisionRequest): Promise<DecisionSources> {
+    const { distant } = this.#options
+    const fetched = distant?.fetch(wantedFor(snapshot, request)).catch(() => undefined)
+    const stored = (await fetched) ?? this.#options.stored
+    return new RequestSources({ ...this.#options, stored }, snapshot, request)
+  }
+}
+
+const UNDECIDED: Repeatable = { decided: NO_DECISIONS, basis: null }
+
+/** Everything that may be asked for: it is one question, whichever flags take part. */
+function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): WantedFacts {
+  const { distinctId, anonDistinctId, groups } = request
+  const cohorts = [...compiled.cohorts.values()].filter(({ cohort }) => cohort.isStatic)
+  return {
+    projectId: set.projectId,
+    distinctIds: [...new Set([distinctId, anonDistinctId ?? distinctId])],
+    groups: [...set.groupTypes].flatMap(([index, name]) => {
+      const key = Object.hasOwn(groups, name) ? groups[name] : undefined
+      const isKey = typeof key === 'string' || typeof key === 'number'
+      return isKey ? [[index, String(key)] as const] : []
+    }),
+    cohorts: cohorts.map(({ cohort }) => cohort.id),
   }
 }
 
@@ -157,6 +223,8 @@ class RequestSources implements DecisionSources {
   #person: StoredPerson | null = null
   #hasReadMore = false
   #hasWritten = false
+  /** Something is stored elsewhere and was not fetched. */
+  isIncomplete = false
 
   constructor(options: DecisionServiceOptions, snapshot: FlagSnapshot, request: Subject) {
     this.#options = options
@@ -231,7 +299,8 @@ class RequestSources implements DecisionSources {
       this.#isFresh = true
       return action(stored, this.#snapshot.set.projectId)
     } catch (error) {
-      onDamage(error)
+      if (error instanceof StoredElsewhereError) this.isIncomplete = true
+      else onDamage(error)
       throw error
     }
   }

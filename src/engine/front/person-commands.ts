@@ -40,8 +40,8 @@ export interface PersonCommandOptions {
   readonly clock: Clock
   /** Why nothing can be written now, or null; `isErasing`: what gives space back. */
   readonly refusal: (isErasing: boolean) => ServiceError | null
-  /** A command is durable in the log: the processing thread shall not wait for more. */
-  readonly onLogged: () => void
+  /** A command, by the uuid of its record, is durable in the log: somebody waits for what becomes of it. */
+  readonly onLogged: (uuid: string, isAwaited: () => boolean) => void
   /** Resolves when what a job means is erased outside of the store, too. Absent: there is nothing. */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
 }
@@ -99,7 +99,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
       this.#waiting.set(uuid, { resolve, reject, timer })
       groupCommit.add(header, events, {
         acknowledge: (error) => {
-          if (error === null) onLogged()
+          if (error === null) onLogged(uuid, () => this.#waiting.has(uuid))
           else this.#end(uuid)?.reject(error)
         },
       })

@@ -108,6 +108,18 @@ export const CALLS = {
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }
 
+/**
+ * Calls that need what events have led to: a machine without it asks one that has it. The others need the catalogue
+ * or this process.
+ */
+export const STORE_CALLS: ReadonlySet<string> = new Set([
+  ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
+  ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
+  ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS }),
+  // Conditions may name cohorts.
+  ...['changeFlag', 'analytics', 'query', 'sessionValues'],
+])
+
 type CallTable = typeof CALLS
 /** Name of a call. */
 export type CallName = keyof CallTable

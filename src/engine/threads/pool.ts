@@ -262,7 +262,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   return {
     writer: new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } }),
     processor: new ThreadGroup({
-      ...one,
+      ...{ ...one, threadsMin: threads.holdsEvents === false ? 0 : 1 },
       kind: 'processor',
       pool: {
         atomics: 'async',
@@ -284,7 +284,9 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
 }
 
 /** A method for each call of the table. */
-function queriesOf(pool: WorkerPool): Queries {
+export function queriesOf(
+  pool: TaskRunner<Calls> & { readonly analyticsThreads: number },
+): Queries {
   const methods = Object.entries(QUERIES).map(([name, { kind }]) => [
     name,
     (...values: unknown[]) => {

@@ -53,6 +53,8 @@ export interface ThreadSettings {
   readonly damageCount?: Int32Array
   /** In a cluster: the name of the channel by which the processing thread gets the shared log. */
   readonly sharedLogChannel?: string
+  /** False: other machines of the cluster store the events. */
+  readonly holdsEvents?: boolean
   /** Shared by all threads: the last block of the log that was appended, once there is one. */
   readonly logReach?: BigInt64Array
 }
@@ -82,6 +84,7 @@ export function threadSettings(settings: Settings, damageCount: Int32Array): Thr
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
     ...(settings.cluster.length === 0 ? {} : { sharedLogChannel: `tenrec ${randomUUID()}` }),
+    ...(settings.partitions === 'none' ? { holdsEvents: false } : {}),
     ...(isEnriched ? { enrichment: { isBotTagged, isUserAgentParsed, geoIpDatabase } } : {}),
     ...(settings.warehouse === null ? {} : { warehouse: settings.warehouse }),
     dataDir: settings.dataDir,

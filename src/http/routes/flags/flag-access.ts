@@ -25,7 +25,7 @@ export interface FlagServices extends RouteServices {
   readonly directory: FlagApiDirectory
   readonly flags: Pick<FlagDirectory, 'flagsOf' | 'flagById' | 'flagByKey'>
   readonly queries: FlagQueries
-  readonly decisions: Pick<DecisionService, 'snapshot' | 'decide' | 'sources' | 'usage'>
+  readonly decisions: Pick<DecisionService, 'snapshot' | 'decideFully' | 'sources' | 'usage'>
   /** Lets `flags` and `decisions` see what was changed. Called before a change is answered. */
   readonly refresh: () => void
   /** Why nothing can be written at the moment, or null. */

@@ -64,9 +64,9 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         ),
       ),
     },
-    handle(call) {
+    async handle(call) {
       const { distinct_id: distinctId, groups } = call.query()
-      const { decisions } = decideFor(call, distinctId, groups)
+      const { decisions } = await decideFor(call, distinctId, groups)
       const reasons = decisions.map((decision): [string, unknown] => {
         const { flag, reason, conditionIndex } = decision
         const evaluation = { reason, condition_index: conditionIndex }
@@ -84,8 +84,8 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   route('GET', 'my_flags/', 'listMyFlags', 'Lists flags with their value for the caller.', {
     query: is.options({ groups: GROUPS }),
     answers: { 200: done(is.list(is.object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
-    handle(call) {
-      const { decisions } = decideFor(call, call.user.distinctId, call.query().groups)
+    async handle(call) {
+      const { decisions } = await decideFor(call, call.user.distinctId, call.query().groups)
       const values = new Map(decisions.map((decision) => [decision.flag.id, shownValue(decision)]))
       const flags = call.services.flags.flagsOf(call.projectId)
       return flags
@@ -121,7 +121,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       },
     ),
     answers: { 200: done(EXPLANATION) },
-    handle(call) {
+    async handle(call) {
       const { services, projectId, grant, nowMs } = call
       const flag = flagInPath(call)
       const given = call.query()
@@ -140,7 +140,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
               snapshot.compiled,
               flag.key,
               request,
-              services.decisions.sources(snapshot, request),
+              await services.decisions.sources(snapshot, request),
             )
       return explanationBody(flag, explanation, hasScope(grant.scopes, 'person:read'))
     },
@@ -190,11 +190,11 @@ function jsonOf(name: string, what: string) {
   return is.refused(is.JSON_OBJECT, detail)
 }
 
-function decideFor(
+async function decideFor(
   { services, projectId, nowMs }: FlagCall,
   distinctId: string,
   groups: JsonObject = {},
-): Decisions {
+): Promise<Decisions> {
   const request = requestOf({ distinctId: distinctIdOf(distinctId) ?? '', groups, nowMs })
-  return services.decisions.decide(projectId, request)
+  return (await services.decisions.decideFully(projectId, request)).decided
 }

@@ -23,7 +23,7 @@ import {
   pascalCase,
   readable,
 } from '../../server/public-route.ts'
-import { sendJson, sendReused } from '../../server/respond.ts'
+import { sendError, sendJson, sendReused } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
@@ -61,7 +61,7 @@ function decide(
     bytesMax: FLAG_BODY_BYTES_MAX,
     budget: options.budget,
     onBody: (body) => {
-      sendReused(exchange, decisionBytes(options, { exchange, head, body, isDecide }))
+      answerDecision(options, { exchange, head, body, isDecide })
     },
   })
 }
@@ -87,23 +87,31 @@ interface DecisionCall {
   readonly isDecide: boolean
 }
 
-function decisionBytes(options: DecideOptions, call: DecisionCall): Uint8Array {
+function answerDecision(options: DecideOptions, call: DecisionCall): void {
   const { clock, known } = options
-  const { body, isDecide } = call
+  const { exchange, body, isDecide } = call
   const head = keepHead(call.head)
   const { query } = head
   const nowMs = clock.now()
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
-  const { projectId, decided } = before ?? decideAnew(options, call, head, name, nowMs)
   const hasConfig = isDecide || query.isConfigWanted
-  return answerBytes({
-    shape: isDecide ? query.decideShape : query.flagsShape,
-    opening: hasConfig ? decisionOpening(options.browserCapture(projectId)) : null,
-    decisions: decided,
-    nowMs,
-  })
+  // The memory of an answer is used again: it is made and sent in one go.
+  const answer = ({ projectId, decided }: ProjectDecisions): void => {
+    const bytes = answerBytes({
+      shape: isDecide ? query.decideShape : query.flagsShape,
+      opening: hasConfig ? decisionOpening(options.browserCapture(projectId)) : null,
+      decisions: decided,
+      nowMs,
+    })
+    sendReused(exchange, bytes)
+  }
+  const made = before ?? decideAnew(options, call, head, name, nowMs)
+  if (!(made instanceof Promise)) answer(made)
+  else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
+
+type ProjectDecisions = Pick<KnownDecision, 'projectId' | 'decided'>
 
 /**
  * Reads the request and decides; `name` is the one under which the decision may be kept, or null. The order
@@ -115,7 +123,7 @@ function decideAnew(
   head: FlagRequestHead,
   name: string | null,
   nowMs: number,
-): Pick<KnownDecision, 'projectId' | 'decided'> {
+): ProjectDecisions | Promise<ProjectDecisions> {
   const { directory, decisions, known } = options
   const request = readFlagRequest(head, body, isDecide)
   const project = resolveFlagProject(request.key, request.projectId, directory)
@@ -131,7 +139,12 @@ function decideAnew(
       ? visitorOf(options, exchange, sent, project.id, request.body, nowMs)
       : distinctId
   const asked = decisionRequestOf(request, head, visitor, nowMs)
-  const { decided, basis } = decisions.decideRepeatably(project.id, asked)
+  const made = decisions.decideFully(project.id, asked)
+  // Where others store the person. Such decisions are not kept.
+  if (made instanceof Promise) {
+    return made.then(({ decided }) => ({ projectId: project.id, decided }))
+  }
+  const { decided, basis } = made
   // Equal bytes of visitors without cookies mean somebody else each time.
   const isRepeatable = name !== null && visitor === distinctId
   // With a personal key, somebody may take the right to ask away.

@@ -5,10 +5,10 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
-import type { DecisionService } from '../../../engine/front/decisions.ts'
+import type { DecisionService, Repeatable } from '../../../engine/front/decisions.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { refuseManyValues } from '../../../rules/capture/json-text.ts'
-import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/types.ts'
+import type { DecisionRequest, Decisions, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import { etagOf, unlessKept } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
@@ -88,30 +88,28 @@ function evaluate(
     evaluationRuntime: runtimeOf(call.head),
     isSurveyFlagsOnly: false,
   }
-  if (call.key === null) evaluateAll(options, exchange, call, request)
-  else evaluateOne(options, exchange, call.project.id, call.key, request)
+  const answer = ({ decided }: Repeatable): void => {
+    if (call.key === null) answerAll(exchange, call, decided)
+    else answerOne(options, exchange, call.project.id, call.key, decided)
+  }
+  const made = options.decisions.decideFully(call.project.id, request)
+  if (!(made instanceof Promise)) answer(made)
+  else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
 
-function evaluateAll(
-  { decisions }: OfrepOptions,
-  exchange: Exchange,
-  call: OfrepCall,
-  request: DecisionRequest,
-): void {
-  const decided = decisions.decide(call.project.id, request)
+function answerAll(exchange: Exchange, call: OfrepCall, decided: Decisions): void {
   const body = JSON.stringify({ flags: decided.decisions.map(evaluationOf), metadata: {} })
   const answer = { status: 200, contentType: 'application/json', body, headers: [EXPOSED] }
   send(exchange, unlessKept(call.head, etagOf(body), answer))
 }
 
-function evaluateOne(
+function answerOne(
   { decisions }: OfrepOptions,
   exchange: Exchange,
   projectId: number,
   key: string,
-  request: DecisionRequest,
+  decided: Decisions,
 ): void {
-  const decided = decisions.decide(projectId, request)
   const decision = decided.decisions.find(({ flag }) => flag.key === key)
   if (decision !== undefined) {
     const evaluation = evaluationOf(decision)

@@ -1,0 +1,163 @@
+/**
+ * Cohorts and group types on a machine that stores no events: fetched from one that does when that says that they
+ * have changed, and now and then, as it may not be heard. Kept beside the outbox, so that a start needs nobody.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeDurably } from '../base/durable-file.ts'
+import type { DefinitionSource } from '../engine/front/flag-snapshots.ts'
+import { EvaluationFailure } from '../rules/flags/evaluation-failure.ts'
+import type { FlagCohort } from '../rules/flags/types.ts'
+import type { DecisionSourceReader } from '../store/identity/decision-sources.ts'
+
+const FILE = 'definitions'
+const LOOK_MS = 1000
+const REFRESH_MS = 10_000
+const PROJECTS_AT_ONCE = 100
+
+/** Of one project. */
+interface Definitions {
+  readonly cohorts: ReadonlyMap<number, FlagCohort>
+  readonly groupTypes: ReadonlyMap<number, string>
+}
+
+/** As they travel, by project. */
+export type ProjectDefinitions = readonly (readonly [
+  projectId: number,
+  cohorts: readonly FlagCohort[],
+  groupTypes: readonly (readonly [number, string])[],
+])[]
+
+/** Those of some projects, as they are stored. Throws `DamagedRecordError`. */
+export function definitionsOf(
+  stored: DecisionSourceReader,
+  projects: readonly number[],
+): ProjectDefinitions {
+  stored.refresh()
+  return projects.map((id) => [
+    id,
+    [...stored.cohorts(id).values()],
+    [...stored.groupTypes(id).entries()],
+  ])
+}
+
+/** Nobody knows yet whether there are any: a flag that asks fails, instead of being off. */
+class UnknownGroupTypes extends Map<number, string> {
+  override get(): never {
+    throw new EvaluationFailure('group_unavailable')
+  }
+}
+
+const UNKNOWN: Definitions = { cohorts: new Map(), groupTypes: new UnknownGroupTypes() }
+
+/** Those of all projects. */
+export class EdgeDefinitions implements DefinitionSource {
+  readonly #path: string
+  readonly #fetch: (projects: readonly number[]) => Promise<ProjectDefinitions>
+  readonly #isDoubtful: () => boolean
+  readonly #known = new Map<number, { readonly text: string; readonly definitions: Definitions }>()
+  /** Asked for by snapshots. */
+  readonly #projects = new Set<number>()
+  #wanted = new Set<number>()
+  #refreshedAtMs = 0
+  #isFetching = false
+  #fetched: Promise<void> = Promise.resolve()
+  readonly #timer: NodeJS.Timeout
+  /** Told which projects have other ones than before. */
+  onChange: (projects: readonly number[]) => void = () => {}
+
+  /** `isDoubtful`: nobody has answered, and whoever does now shows that it is over. */
+  constructor(
+    folder: string,
+    fetch: (projects: readonly number[]) => Promise<ProjectDefinitions>,
+    isDoubtful: () => boolean,
+  ) {
+    this.#isDoubtful = isDoubtful
+    this.#path = join(folder, FILE)
+    this.#fetch = fetch
+    this.#take(readKept(this.#path))
+    this.#timer = setInterval(() => void this.#look(), LOOK_MS)
+  }
+
+  refresh(): void {}
+
+  cohorts(projectId: number): ReadonlyMap<number, FlagCohort> {
+    return this.#of(projectId).cohorts
+  }
+
+  groupTypes(projectId: number): ReadonlyMap<number, string> {
+    return this.#of(projectId).groupTypes
+  }
+
+  /** Fetches those of some projects; when it cannot, it is tried again later. */
+  fetch(projects: readonly number[]): Promise<void> {
+    for (const project of projects) this.#wanted.add(project)
+    // One after the other: what was answered before must not come behind what is newer.
+    this.#fetched = this.#fetched.then(() => this.#fetchNow(projects))
+    return this.#fetched
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #fetchNow(projects: readonly number[]): Promise<void> {
+    try {
+      const changed = this.#take(await this.#fetch(projects))
+      for (const project of projects) this.#wanted.delete(project)
+      if (changed.length === 0) return
+      writeDurably(this.#path, `[${[...this.#known.values()].map(({ text }) => text).join()}]`)
+      this.onChange(changed)
+    } catch {
+      // They stay wanted.
+    }
+  }
+
+  #of(projectId: number): Definitions {
+    const known = this.#known.get(projectId)
+    if (!this.#projects.has(projectId)) {
+      this.#projects.add(projectId)
+      this.#wanted.add(projectId)
+    }
+    return known?.definitions ?? UNKNOWN
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isFetching) return
+    this.#isFetching = true
+    const now = performance.now()
+    if (now - this.#refreshedAtMs > REFRESH_MS || this.#isDoubtful()) {
+      this.#refreshedAtMs = now
+      this.#wanted = new Set(this.#projects)
+    }
+    const projects = [...this.#wanted]
+    for (let first = 0; first < projects.length; first += PROJECTS_AT_ONCE) {
+      await this.fetch(projects.slice(first, first + PROJECTS_AT_ONCE))
+    }
+    this.#isFetching = false
+  }
+
+  /** Those that are other ones than before. */
+  #take(all: ProjectDefinitions): readonly number[] {
+    const changed: number[] = []
+    for (const one of all) {
+      const [projectId, cohorts, groupTypes] = one
+      const text = JSON.stringify(one)
+      if (this.#known.get(projectId)?.text === text) continue
+      const byId = new Map(cohorts.map((cohort) => [cohort.id, cohort]))
+      const definitions = { cohorts: byId, groupTypes: new Map(groupTypes) }
+      this.#known.set(projectId, { text, definitions })
+      changed.push(projectId)
+    }
+    return changed
+  }
+}
+
+function readKept(path: string): ProjectDefinitions {
+  try {
+    // Written by `fetch`.
+    return JSON.parse(readFileSync(path, 'utf8')) as ProjectDefinitions
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * Questions of this machine to those that hold events. One of them works on each, says so while it does, and its
+ * answer comes in parts; when it falls silent, or is not far enough, another one is asked. Bounded are the questions
+ * that wait, the bytes of their answers, and the time.
+ */
+import { randomBytes } from 'node:crypto'
+import { ServiceError } from '../base/errors.ts'
+import { refusal } from '../base/refusals.ts'
+import {
+  type Answer,
+  type Asked,
+  decodeData,
+  decodeFrame,
+  encodeData,
+  type Frame,
+  HOLDERS,
+  LEAVERS,
+} from './holder-message.ts'
+import {
+  DISTANT_ANSWER_BYTES_MAX,
+  DISTANT_ANSWERS_BYTES_MAX,
+  NOBODY_MS_MAX,
+  QUESTION_MS_MAX,
+  QUESTIONS_WAITING_MAX,
+  SILENCE_MS_MAX,
+} from './limits.ts'
+import type { Messages } from './shared-log.ts'
+
+const NOBODY_AGAIN_MS = 100
+
+/** How a question is asked. */
+export interface AskOptions {
+  /** Without a word for that long another one is asked, milliseconds. */
+  readonly silenceMs?: number
+  /** The answer is not waited for longer than that, milliseconds. */
+  readonly msMax?: number
+  /** How often it may be asked: what changes something, once. */
+  readonly attempts?: number
+  /** How long it is tried while nobody is there, milliseconds. */
+  readonly nobodyMs?: number
+  /** Told what to call when nobody waits any more. */
+  readonly onLeave?: ((cancel: () => void) => void) | undefined
+}
+
+/** An answer, with how long it was. */
+export interface Received extends Answer {
+  readonly bytes: number
+}
+
+/** Why there is no answer. */
+type Unanswered =
+  | 'holder_silent'
+  | 'holder_behind'
+  | 'nobody_holds'
+  | 'holders_full'
+  | 'holder_message_large'
+
+/** An attempt that was no answer, and why. */
+class NoAnswer extends Error {
+  readonly reason: 'holder_silent' | 'holder_behind' | 'nobody_holds'
+
+  constructor(reason: NoAnswer['reason'], cause?: unknown) {
+    super(reason, { cause })
+    this.reason = reason
+  }
+}
+
+interface Waiting {
+  readonly onFrame: (data: Buffer) => void
+  readonly onNobody: () => void
+}
+
+/** The link of this machine to all of them. */
+export class HolderLink {
+  readonly #messages: Messages
+  readonly #place = `tenrec.answers.${randomBytes(12).toString('hex')}`
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #stopListening: () => void
+  #questions = 0
+  #bytes = 0
+  #lastNumber = 0
+  #nobodySinceMs: number | null = null
+  #isClosed = false
+  /** What was asked, and what was refused for whatever reason of the way. */
+  readonly counts = { asked: 0, unanswered: 0 }
+
+  constructor(messages: Messages) {
+    this.#messages = messages
+    this.#stopListening = messages.listen(`${this.#place}.*`, (data, { subject }) => {
+      const waiting = this.#waiting.get(subject)
+      if (data === null) waiting?.onNobody()
+      else if (waiting !== undefined) waiting.onFrame(data)
+    })
+  }
+
+  /** Since when nobody has answered; null: somebody has. */
+  get nobodySinceMs(): number | null {
+    return this.#nobodySinceMs
+  }
+
+  /**
+   * The answer of one of them. `after`, `control`: as in `Question`. Rejects with the `ServiceError` that the question
+   * is refused with there, and with `nobody_holds`, `holder_silent`, `holder_behind`, `holders_full`,
+   * `holder_message_large` and `read_unwanted`.
+   */
+  async ask(asked: Asked, after: number, control: number, options: AskOptions): Promise<Received> {
+    const { attempts = 1, nobodyMs = NOBODY_MS_MAX, msMax = QUESTION_MS_MAX } = options
+    if (this.#isClosed || this.#questions >= QUESTIONS_WAITING_MAX) {
+      throw this.#unanswered('holders_full')
+    }
+    const startedAtMs = performance.now()
+    const deadline = startedAtMs + msMax
+    const question = encodeData({ asked, after, control })
+    if (question.length > (this.#messages.messageBytesMax ?? Number.POSITIVE_INFINITY)) {
+      throw this.#unanswered('holder_message_large')
+    }
+    this.counts.asked++
+    this.#questions++
+    try {
+      for (let attempt = 1; ; ) {
+        try {
+          const answer = await this.#askOnce(question, deadline, options)
+          this.#nobodySinceMs = null
+          return answer
+        } catch (cause) {
+          if (!(cause instanceof NoAnswer)) throw cause
+          const now = performance.now()
+          const isNobody = cause.reason === 'nobody_holds'
+          const hasTime = isNobody ? now < startedAtMs + nobodyMs : attempt++ < attempts
+          if (!hasTime || now >= deadline || this.#isClosed) {
+            if (cause.reason !== 'holder_behind') this.#nobodySinceMs ??= now
+            throw this.#unanswered(cause.reason, cause)
+          }
+          if (isNobody) await new Promise((resolve) => setTimeout(resolve, NOBODY_AGAIN_MS))
+        }
+      }
+    } finally {
+      this.#questions--
+    }
+  }
+
+  #unanswered(reason: Unanswered, cause?: unknown): ServiceError {
+    this.counts.unanswered++
+    return refusal(reason, { cause })
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#stopListening()
+    for (const { onNobody } of [...this.#waiting.values()]) onNobody()
+  }
+
+  async #askOnce(question: Buffer, deadline: number, options: AskOptions): Promise<Received> {
+    const { silenceMs = SILENCE_MS_MAX, onLeave = () => {} } = options
+    const subject = `${this.#place}.${++this.#lastNumber}`
+    const gathered = new Gathered()
+    let timer: NodeJS.Timeout | undefined
+    try {
+      const answer = await new Promise<Answer>((resolve, reject) => {
+        const wait = (): void => {
+          clearTimeout(timer)
+          const leftMs = Math.max(0, deadline - performance.now())
+          const waitMs = Math.min(silenceMs, leftMs)
+          timer = setTimeout(() => reject(new NoAnswer('holder_silent')), waitMs)
+        }
+        const onFrame = (data: Buffer): void => {
+          wait()
+          try {
+            const answer = this.#take(gathered, decodeFrame(data))
+            if (answer !== null) resolve(answer)
+          } catch (cause) {
+            const isSaid = cause instanceof NoAnswer || cause instanceof ServiceError
+            reject(isSaid ? cause : new NoAnswer('holder_silent', cause))
+          }
+        }
+        this.#waiting.set(subject, {
+          onFrame,
+          onNobody: () => reject(new NoAnswer('nobody_holds')),
+        })
+        wait()
+        onLeave(() => reject(refusal('read_unwanted')))
+        const isSent = this.#messages.send(HOLDERS.subject, question, subject)
+        if (!isSent) reject(new NoAnswer('nobody_holds'))
+      })
+      return { ...answer, bytes: gathered.bytes }
+    } catch (cause) {
+      // Whoever works on it need not go on.
+      this.#messages.send(LEAVERS, Buffer.from(subject))
+      throw cause
+    } finally {
+      clearTimeout(timer)
+      this.#waiting.delete(subject)
+      this.#bytes -= gathered.bytes
+    }
+  }
+
+  /** The answer, when that was its end. Throws what it is refused with, and `NoAnswer`. */
+  #take(gathered: Gathered, frame: Frame): Answer | null {
+    switch (frame.kind) {
+      case 'working':
+        return null
+      case 'behind':
+        throw new NoAnswer('holder_behind')
+      case 'refused':
+        throw ServiceError.fromBody(frame.body, frame.retryAfterSeconds)
+      case 'part':
+      case 'end': {
+        const { index, bytes } = frame
+        if (index !== gathered.parts.length) throw new NoAnswer('holder_silent')
+        const isTooMuch = gathered.bytes + bytes.length > DISTANT_ANSWER_BYTES_MAX
+        const isFull = this.#bytes + bytes.length > DISTANT_ANSWERS_BYTES_MAX
+        if (isTooMuch) throw this.#unanswered('holder_message_large')
+        if (isFull) throw this.#unanswered('holders_full')
+        gathered.parts.push(bytes)
+        gathered.bytes += bytes.length
+        this.#bytes += bytes.length
+        return frame.kind === 'end' ? gathered.answer() : null
+      }
+    }
+  }
+}
+
+class Gathered {
+  readonly parts: Uint8Array[] = []
+  bytes = 0
+
+  answer(): Answer {
+    try {
+      const [only] = this.parts
+      // Written by a machine of this cluster, of this version.
+      return decodeData(
+        this.parts.length === 1 && only !== undefined ? only : Buffer.concat(this.parts),
+      ) as Answer
+    } catch (cause) {
+      throw new NoAnswer('holder_silent', cause)
+    }
+  }
+}

@@ -1,0 +1,164 @@
+/** Questions between machines: whatever comes back, or does not, who asks gets an answer or a refusal in time. */
+import t, { type Test } from 'tap'
+import { HolderLink } from '../../src/cluster/holder-link.ts'
+import {
+  decodeData,
+  decodeFrame,
+  encodeData,
+  encodeFrame,
+  framesOf,
+  HOLDERS,
+  LEAVERS,
+} from '../../src/cluster/holder-message.ts'
+import {
+  ANSWER_PART_BYTES_MAX,
+  DISTANT_ANSWER_BYTES_MAX,
+  QUESTIONS_WAITING_MAX,
+} from '../../src/cluster/limits.ts'
+import { MemoryMessages } from '../fixtures/cluster/memory-messages.ts'
+
+const ASKED = { ask: 'outcome', uuid: 'a' } as const
+const SOON = { silenceMs: 60, nobodyMs: 0, msMax: 400 }
+
+type Reply = (frame: Buffer) => void
+
+/** A link, and somebody who answers its questions. */
+function linked(t: Test, answer: (reply: Reply, time: number) => void) {
+  const messages = new MemoryMessages()
+  const link = new HolderLink(messages)
+  let times = 0
+  messages.listen(HOLDERS.subject, (_, { answerTo }) => {
+    answer((frame) => void messages.send(answerTo, frame), times++)
+  })
+  t.teardown(() => link.close())
+  return { messages, link, times: () => times }
+}
+
+function whole(result: unknown): Buffer {
+  return encodeData({ result, control: 7 })
+}
+
+t.test('an answer of any size comes as it was', async (t) => {
+  const sizes = [0, 1, 100, 999, 1000, 1001, 5000]
+  const { link } = linked(t, (reply, time) => {
+    for (const frame of framesOf(whole(Buffer.alloc(sizes[time] ?? 0, 7)), 1000)) reply(frame)
+  })
+  for (const size of sizes) {
+    const { result, control } = await link.ask(ASKED, 0, 0, SOON)
+    t.strictSame([Buffer.from(result as Buffer).equals(Buffer.alloc(size, 7)), control], [true, 7])
+    t.equal((result as Buffer).buffer.byteLength, size, 'in memory of its own')
+  }
+  const value = { map: new Map([[1, 'a']]), none: undefined, bytes: new Uint8Array([1, 2]) }
+  t.strictSame(decodeData(whole(value)), { result: value, control: 7 })
+})
+
+t.test('who never answers', async (t) => {
+  const { link, times } = linked(t, () => {})
+  const startedAtMs = performance.now()
+  await t.rejects(link.ask(ASKED, 0, 0, { ...SOON, attempts: 2 }), {
+    status: 503,
+    retryAfterSeconds: 5,
+    message: /has not answered/,
+  })
+  t.ok(performance.now() - startedAtMs < 2000)
+  t.equal(times(), 2, 'another one was asked')
+  t.not(link.nobodySinceMs, null)
+})
+
+t.test('who says for ever that it works', async (t) => {
+  let isOver = false
+  const { link, messages } = linked(t, (reply) => {
+    const timer = setInterval(() => reply(encodeFrame({ kind: 'working' })), 10)
+    t.teardown(() => clearInterval(timer))
+  })
+  messages.listen(LEAVERS, () => {
+    isOver = true
+  })
+  await t.rejects(link.ask(ASKED, 0, 0, SOON), { message: /has not answered/ })
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  t.equal(isOver, true, 'it is told that nobody waits')
+})
+
+t.test('an answer that has no end', async (t) => {
+  let sent = 0
+  const { link } = linked(t, (reply) => {
+    const bytes = Buffer.alloc(ANSWER_PART_BYTES_MAX)
+    const send = (): void => {
+      reply(encodeFrame({ kind: 'part', index: sent++, bytes }))
+      if (sent * bytes.length <= 2 * DISTANT_ANSWER_BYTES_MAX) setImmediate(send)
+    }
+    send()
+  })
+  const asking = { ...SOON, silenceMs: 5000, msMax: 30_000, attempts: 2 }
+  await t.rejects(link.ask(ASKED, 0, 0, asking), { status: 503, message: /larger than/ })
+  t.ok(sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX, 'it was given up on the way')
+})
+
+t.test('what is no answer', async (t) => {
+  const bad = [
+    Buffer.alloc(0),
+    Buffer.of(99),
+    Buffer.of(1),
+    Buffer.of(3, 1, 2),
+    Buffer.from('\x03null'),
+    encodeFrame({ kind: 'part', index: 1, bytes: Buffer.of(1) }),
+    encodeFrame({ kind: 'end', index: 0, bytes: Buffer.of(1, 2, 3) }),
+    encodeFrame({ kind: 'end', index: 0, bytes: Buffer.alloc(0) }),
+  ]
+  const { link, times } = linked(t, (reply, time) => {
+    reply(bad[Math.floor(time / 2)] ?? Buffer.alloc(0))
+  })
+  for (const frame of bad) {
+    const asking = link.ask(ASKED, 0, 0, { ...SOON, attempts: 2 })
+    await t.rejects(asking, { status: 503, message: /has not answered/ }, frame.toString('hex'))
+  }
+  t.equal(times(), 2 * bad.length, 'each was asked twice')
+  t.throws(() => decodeFrame(Buffer.of(2)), RangeError)
+})
+
+t.test('another one answers for who is late, and a refusal is final', async (t) => {
+  const refused = { type: 'x', code: 'not_found', detail: 'no', attr: null }
+  const { link, times } = linked(t, (reply, time) => {
+    if (time === 0) reply(encodeFrame({ kind: 'behind' }))
+    if (time === 1) for (const frame of framesOf(whole('late'), 1000)) reply(frame)
+    if (time === 2) {
+      const body = refused as never
+      reply(encodeFrame({ kind: 'refused', body, retryAfterSeconds: 3 }))
+    }
+  })
+  t.match(await link.ask(ASKED, 0, 0, { ...SOON, attempts: 2 }), { result: 'late' })
+  const asking = link.ask(ASKED, 0, 0, { ...SOON, attempts: 2 })
+  await t.rejects(asking, { code: 'not_found', retryAfterSeconds: 3 })
+  t.equal(times(), 3)
+})
+
+t.test('nobody, too many, too large, and the end', async (t) => {
+  const messages = new MemoryMessages()
+  const link = new HolderLink(messages)
+  const nobody = { status: 503, retryAfterSeconds: 5, message: /No machine that holds/ }
+  await t.rejects(link.ask(ASKED, 0, 0, SOON), nobody)
+  messages.isConnected = false
+  await t.rejects(link.ask(ASKED, 0, 0, SOON), nobody, 'without a broker')
+  messages.isConnected = true
+  const uuid = 'x'.repeat(2 * 1024 * 1024)
+  await t.rejects(link.ask({ ask: 'outcome', uuid }, 0, 0, SOON), { message: /larger than/ })
+  messages.listen(HOLDERS.subject, () => {})
+  const waiting = Array.from({ length: QUESTIONS_WAITING_MAX }, () =>
+    link.ask(ASKED, 0, 0, { ...SOON, silenceMs: 5000, msMax: 5000 }),
+  )
+  await t.rejects(link.ask(ASKED, 0, 0, SOON), { status: 503, message: /Too many questions/ })
+  let leave = (): void => {}
+  link.close()
+  const ended = await Promise.allSettled(waiting)
+  t.ok(ended.every(({ status }) => status === 'rejected'))
+  const other = new HolderLink(messages)
+  const left = other.ask(ASKED, 0, 0, {
+    ...SOON,
+    onLeave: (cancel) => {
+      leave = cancel
+    },
+  })
+  leave()
+  await t.rejects(left, { message: /The client has left/ })
+  other.close()
+})
