@@ -44,6 +44,10 @@ class LosingStream implements SharedStream, Announcements {
     this.#listeners.push({ listener, read: listener.position().sequence })
   }
 
+  get seen(): number {
+    return this.messages.length
+  }
+
   get followers(): number {
     return this.#listeners.length
   }
@@ -109,7 +113,13 @@ function openFeed(t: Test, stream: LosingStream) {
 
 function reportOf(name: string, feed: ReplicaFeed): NodeReport {
   return {
-    ...{ replica: name, host: name, position: feed.position, waiting: feed.waitingCount },
+    ...{
+      isHolder: true,
+      replica: name,
+      host: name,
+      position: feed.position,
+      waiting: feed.waitingCount,
+    },
     ...{ unsent: 0, control: 0, troubles: [], places: feed.places },
   }
 }
