@@ -61,6 +61,7 @@ t.test('without any source every setting has its default', async (t) => {
     durability: 'fsync',
     cluster: [],
     clusterCopies: 2,
+    partitions: '0',
     warehouse: null,
     warehouseKeepDays: null,
     logLevel: 'info',
