@@ -2,6 +2,7 @@
  * A machine that stores no events beside two that do: it accepts, answers everything, changes persons and decides
  * flags, also while one of the others is killed; without them it accepts, and says what it cannot do.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node, Sender } from '../fixtures/cluster/nodes.ts'
@@ -76,12 +77,23 @@ interface Decided {
   readonly featureFlags: Readonly<Record<string, unknown>>
 }
 
-async function decide({ url }: Node, distinctId: string, more: object = {}): Promise<Decided> {
+/** Decides once, also when what is stored does not come in time. */
+async function decideOnce({ url }: Node, distinctId: string, more: object = {}): Promise<Decided> {
   const answer = await fetch(`${url}/decide/?v=3`, {
     method: 'POST',
     body: JSON.stringify({ token: PROJECT_KEY, distinct_id: distinctId, ...more }),
   })
   return (await answer.json()) as Decided
+}
+
+/** As clients do: on a machine that is busy with other tests an answer may lack what was not there in time. */
+async function decide(node: Node, distinctId: string, more: object = {}): Promise<Decided> {
+  let decided = await decideOnce(node, distinctId, more)
+  for (let again = 0; again < 20 && decided.errorsWhileComputingFlags; again++) {
+    await sleep(100)
+    decided = await decideOnce(node, distinctId, more)
+  }
+  return decided
 }
 
 async function capture({ url }: Node, event: object): Promise<number> {
@@ -243,7 +255,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
       const isRead = read.status === 200 && status === 202
       const seen = isRead ? (JSON.parse(read.text) as StoredPerson).properties.number : null
       if (seen !== number) wrong.push([status, number, read.text])
-      const { featureFlags, errorsWhileComputingFlags } = await decide(edge, 'ann')
+      const { featureFlags, errorsWhileComputingFlags } = await decideOnce(edge, 'ann')
       if (featureFlags['everybody'] !== true) wrong.push(['decided', featureFlags])
       if (!errorsWhileComputingFlags && featureFlags['pro'] !== true) wrong.push(['pro', number])
     }
@@ -269,7 +281,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   t.match(refused, { status: 503, retryAfter: '5', text: /No machine that holds the events/ })
   t.match(await makeFlag(edge, 'late', { groups: [{}] }), { status: 503, retryAfter: '5' })
   const startedAtMs = performance.now()
-  const partial = await decide(edge, 'ann')
+  const partial = await decideOnce(edge, 'ann')
   t.match(partial, { errorsWhileComputingFlags: true, featureFlags: { everybody: true } })
   t.notOk(partial.featureFlags['pro'])
   t.ok(performance.now() - startedAtMs < 2000, 'and soon')
@@ -281,7 +293,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   await sender.stop()
   await edge.kill()
   await edge.start()
-  t.match(await decide(edge, 'ann'), { featureFlags: { everybody: true } })
+  t.match(await decideOnce(edge, 'ann'), { featureFlags: { everybody: true } })
   await Promise.all([one.start(), two.start()])
   const lost = async (): Promise<readonly string[]> => {
     const stored = await edge.uuids()
