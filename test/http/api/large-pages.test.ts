@@ -240,7 +240,8 @@ t.test('a hundred readers that stop hold neither threads nor much memory', async
   let heldMax = 0
   let isWaiting = false
   const work = (async () => {
-    for (let round = 0; round < 6; round++) {
+    const isSeen = () => isWaiting && heldMax > 0
+    for (let round = 0; round < 6 || (round < 60 && !isSeen()); round++) {
       heldMax = Math.max(heldMax, await metric('http_answer_bytes_waiting'))
       if ((await metric('worker_queue_depth{threads="long_readers"}')) > 0) isWaiting = true
       await sleep(200)
