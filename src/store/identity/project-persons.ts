@@ -401,7 +401,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   #idsOf(entry: PersonEntry): readonly number[] {
-    if (entry.idCount <= INLINE_IDS_MAX) return entry.firstIds
+    // Whoever notes them keeps them, while the person goes on to get others.
+    if (entry.idCount <= INLINE_IDS_MAX) return [...entry.firstIds]
     const stored = entry.rewritesIds
       ? []
       : storedIds(this.#tables.person_ids, this.projectId, entry)

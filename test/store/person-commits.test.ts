@@ -1,0 +1,48 @@
+/** What is stored of persons depends on the log alone: not on where commits end. */
+import { cpSync } from 'node:fs'
+import t from 'tap'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
+import type { PersonCommand } from '../../src/rules/persons/commands.ts'
+import { refuseDamage } from '../../src/store/faults.ts'
+import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+import { tableDigests } from '../fixtures/table-digests.ts'
+
+const EVERYTHING_MS = 3_600_000
+
+t.setTimeout(120_000)
+
+/** The tables that the log of a store leads to with commits of so many events. */
+async function follow(
+  from: string,
+  to: string,
+  commitEvents: number,
+): Promise<Readonly<Record<string, string>>> {
+  cpSync(`${from}/log`, `${to}/log`, { recursive: true })
+  const processor = openProcessor(threadSettings(to), refuseDamage, { commitEvents })
+  processor.run(EVERYTHING_MS)
+  await processor.close()
+  return tableDigests(to)
+}
+
+const splits: Readonly<Record<string, PersonCommand>> = {
+  'a split': { kind: 'split_person', person: 1, mainDistinctId: null },
+  'a split that keeps properties': { kind: 'split_person', person: 1, mainDistinctId: 'ann' },
+  'a deletion': { kind: 'delete_person', person: 1, deletesEvents: true },
+}
+
+for (const [name, command] of Object.entries(splits)) {
+  t.test(`${name} of a person with one id notes that id, whatever follows`, async (t) => {
+    const dir = t.testdir({ first: {}, all: {}, single: {} })
+    const log = new PersonLog(t, `${dir}/first`)
+    const seen = (id: string) => ({ event: 'seen', distinct_id: id, properties: { $set: { id } } })
+    log.send(1, [seen('ann'), seen('bob')])
+    log.append(1, command)
+    log.send(1, [
+      { event: '$identify', distinct_id: 'ann', properties: { $anon_distinct_id: 'bob' } },
+    ])
+    const all = await follow(log.dataDir, `${dir}/all`, 1e9)
+    const single = await follow(log.dataDir, `${dir}/single`, 1)
+    t.strictSame(all, single)
+    if (!name.endsWith('keeps properties')) t.match(single['separated'], /^1 /)
+  })
+}
