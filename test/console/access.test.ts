@@ -181,8 +181,8 @@ if (browser !== null) {
     await page.locator('main tbody tr').first().waitFor()
     const rows = (await window.rows('Changes')).map((cells) => cells.join(' '))
     for (const [what, answer] of [
-      ['DELETE /api/personal_api_keys/:id/', 204],
-      ['POST /api/personal_api_keys/', 201],
+      ['DELETE personal_api_keys/:id/', 204],
+      ['POST personal_api_keys/', 201],
     ] as const) {
       const isOf = (cells: string) =>
         cells.includes(what) && cells.includes('console') && cells.endsWith(String(answer))
