@@ -1,7 +1,6 @@
 /**
- * The persons of one project in the processing thread, as the rules see them. What is read stays in
- * memory for a while; what is changed stays until the next commit, which writes each person once,
- * however many events changed it.
+ * The persons of one project in the processing thread, as the rules see them. What is read stays in memory for a
+ * while; what is changed stays until the next commit, which writes each person once, however many events changed it.
  */
 
 import { withRoom } from '../../rules/analytics/growing-arrays.ts'
