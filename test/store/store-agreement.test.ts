@@ -27,6 +27,7 @@ import { findDisagreement, judgeClaims } from '../../src/store/directory/store-a
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { stateKey } from '../../src/store/lmdb/keys.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
+import { lookAtLog } from '../../src/store/log/log-inspection.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'
@@ -334,17 +335,22 @@ t.test('verify beside a daemon under load finds nothing, and writes nothing', as
   t.strictSame(after, before)
 })
 
-t.test('after kill -9 under load, events of before are refused or nothing is lost', async (t) => {
+t.test('after kill -9 under load, events of before are refused', async (t) => {
   const path = join(t.testdir(), 'data')
   const first = await spawnDaemon({ dataDir: path })
   const ledger = new EventLedger(seededRandom(6))
   let endsAtMs = performance.now() + 300
   await ledger.drive(first.url, PROJECT_KEY, () => performance.now() > endsAtMs)
   await first.stop()
+  const processed = readProcessedPosition(path)
+  const isForgotten = () => lookAtLog(path, () => processed, false).missing !== null
   await turnBack(path, 'events', async () => {
     const second = await spawnDaemon({ dataDir: path })
-    endsAtMs = performance.now() + 1000
-    await ledger.drive(second.url, PROJECT_KEY, () => performance.now() > endsAtMs)
+    // A busy machine may need longer until the log forgets what is processed.
+    do {
+      endsAtMs = performance.now() + 500
+      await ledger.drive(second.url, PROJECT_KEY, () => performance.now() > endsAtMs)
+    } while (!isForgotten())
     await second.kill()
   })
   await checkRefused(t, path, 'events', /the log no longer has the blocks from \d+ to \d+/)

@@ -7,8 +7,8 @@ import type { JsonObject } from '../../../src/base/json.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const FLAGS = 'feature_flags/'
-/** No request may take longer. */
-const MS_MAX = 20
+/** No request may take longer: without bounds they would for minutes. */
+const MS_MAX = 100
 /** The machine may be busy with other things: the best of so many counts. */
 const TRIES = 12
 const EVIL = 'a'.repeat(1990)
@@ -25,7 +25,7 @@ function withPatterns(patterns: readonly string[], operator = 'regex'): JsonObje
 /** The shortest time that a request takes; each time it is another one. */
 async function bestMs(action: (time: number) => Promise<unknown>): Promise<number> {
   let best = Number.POSITIVE_INFINITY
-  for (let time = 0; time < TRIES; time++) {
+  for (let time = 0; time < TRIES && best >= MS_MAX; time++) {
     const startMs = performance.now()
     await action(time)
     best = Math.min(best, performance.now() - startMs)
