@@ -2,6 +2,7 @@
 import { ANALYTICS } from './analytics/analytics.ts'
 import { QUERIES } from './analytics/queries.ts'
 import { BASELINES } from './baselines.ts'
+import { CLUSTER_ACCEPTING } from './cluster/cluster-accepting.ts'
 import { CLUSTER_FAULTS } from './cluster/cluster-faults.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
@@ -42,6 +43,7 @@ export const BENCHES: readonly Bench[] = [
   CRASH,
   OPERATE,
   LIFECYCLE,
+  CLUSTER_ACCEPTING,
   CLUSTER_FAULTS,
   CONSOLE,
   PEERS,
