@@ -4,6 +4,8 @@ import { QUERIES } from './analytics/queries.ts'
 import { BASELINES } from './baselines.ts'
 import { CLUSTER_ACCEPTING } from './cluster/cluster-accepting.ts'
 import { CLUSTER_FAULTS } from './cluster/cluster-faults.ts'
+import { CLUSTER_FAILOVER } from './cluster/cluster-failover.ts'
+import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
@@ -44,6 +46,8 @@ export const BENCHES: readonly Bench[] = [
   OPERATE,
   LIFECYCLE,
   CLUSTER_ACCEPTING,
+  CLUSTER_FAILOVER,
+  WAREHOUSE_COPY,
   CLUSTER_FAULTS,
   CONSOLE,
   PEERS,

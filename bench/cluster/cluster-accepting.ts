@@ -31,6 +31,8 @@ export const CLUSTER_ACCEPTING: Bench = {
 }
 
 const BATCH = 100
+/** Bodies are made anew for each round. */
+const DISTINCT_EVENTS = 6400
 const STORED_MS_MAX = 120_000
 const LOOK_MS = 200
 
@@ -92,8 +94,8 @@ class Sides {
   /** Runs the code that is measured, and lets who processes stand still. */
   async warm(): Promise<void> {
     for (const way of [BATCHES, SINGLES]) {
-      await this.#ofBox(way, this.#context.size(0.2, 1.5))
-      await this.#ofCluster(way, this.#context.size(0.2, 1.5))
+      await this.#ofBox(way, this.#context.size(0.2, 1))
+      await this.#ofCluster(way, this.#context.size(0.2, 1))
     }
     this.#holder.pause(true)
   }
@@ -138,7 +140,7 @@ class Sides {
 
   async #run(url: string, pid: number, way: Way, seconds: number): Promise<Round> {
     const { eventsPerRequest, connections } = way
-    const request = this.#context.requests(eventsPerRequest)
+    const request = this.#context.requests(eventsPerRequest, { distinctEvents: DISTINCT_EVENTS })
     const load = await prepareLoad(closedLoop({ url, request, connections, seconds }))
     const before = this.#cpu(pid)
     const report = await load.run()
@@ -161,8 +163,8 @@ class Sides {
 }
 
 async function measureBatches(context: BenchContext, sides: Sides): Promise<void> {
-  const seconds = context.size(0.5, 1.5)
-  const [box, cluster] = await sides.rounds(BATCHES, context.rounds(7), seconds)
+  const seconds = context.size(0.5, 1)
+  const [box, cluster] = await sides.rounds(BATCHES, context.rounds(5), seconds)
   const edge = median(cluster.map((round) => usPerEvent(round, round.acceptingSeconds)))
   const brokers = median(cluster.map((round) => usPerEvent(round, round.brokerSeconds)))
   context.report({
@@ -184,7 +186,7 @@ async function measureBatches(context: BenchContext, sides: Sides): Promise<void
 }
 
 async function measureSingles(context: BenchContext, sides: Sides): Promise<void> {
-  const [box, cluster] = await sides.rounds(SINGLES, context.rounds(5), context.size(0.5, 1.5))
+  const [box, cluster] = await sides.rounds(SINGLES, context.rounds(5), context.size(0.5, 1))
   context.report({
     figure: 'single events/s over 512 connections, against one box',
     value: median(cluster.map((round) => round.eventsPerSecond)),
@@ -196,7 +198,7 @@ async function measureSingles(context: BenchContext, sides: Sides): Promise<void
 }
 
 async function measureOne(context: BenchContext, sides: Sides): Promise<void> {
-  const [box, cluster] = await sides.rounds(ONE, context.rounds(5), context.size(0.5, 1))
+  const [box, cluster] = await sides.rounds(ONE, context.rounds(3), context.size(0.5, 1))
   context.report({
     figure: 'p50 acknowledgement of one connection, against one box',
     value: median(cluster.map((round) => round.latencyMs.p50)),
