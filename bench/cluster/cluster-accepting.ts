@@ -176,7 +176,8 @@ async function measureBatches(context: BenchContext, sides: Sides): Promise<void
     note: `median of ${cluster.length}; two cores for edge, brokers and generator`,
   })
   context.report({
-    figure: 'CPU of edge and brokers together, per event of a batch of 100, against accepting on one box',
+    figure:
+      'CPU of edge and brokers together, per event of a batch of 100, against accepting on one box',
     value: edge + brokers,
     unit: 'us',
     baseline: median(box.map((round) => usPerEvent(round, round.acceptingSeconds))),

@@ -6,8 +6,8 @@
  * Baseline: (c) `JSON.parse` of the same events in a loop in a fresh process.
  * What would change our mind about sending segments as they are: more than parsing each event once.
  */
-import { freePort } from './network.ts'
-import { type Daemon } from '../daemon.ts'
+
+import type { Daemon } from '../daemon.ts'
 import {
   type Bench,
   type BenchContext,
@@ -20,6 +20,7 @@ import { closedLoop, runLoad } from '../load.ts'
 import { cpuSeconds } from '../proc.ts'
 import { median } from '../samples.ts'
 import { isInstalled } from './machines.ts'
+import { freePort } from './network.ts'
 import { ClickHouse } from './servers.ts'
 
 export const WAREHOUSE_COPY: Bench = {
