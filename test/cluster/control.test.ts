@@ -16,7 +16,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 const FLAGS = '/api/projects/1/feature_flags/'
 /** Half of the changes are seen by the other machine within the first time, all within the second. */

@@ -19,7 +19,7 @@ import { sealedBlock } from '../../src/rules/capture/log-block.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(300_000)
 
 const logger = createLogger({ level: 'silent', format: 'json' })
 

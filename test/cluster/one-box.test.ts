@@ -16,7 +16,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 async function command(...args: readonly string[]): Promise<string> {
   const { stdout } = await run(process.execPath, ['dist/main.js', ...args])
