@@ -23,6 +23,8 @@ export interface HandedMessage {
 
 /** What a thread says when it begins. */
 export const BEGIN = 'begin'
+/** The answer: behind it comes everything that waits, in order. What came before it may have a gap. */
+export const BEGUN = 'begun'
 
 /** A block that waits. */
 interface WaitingBlock {
@@ -42,6 +44,7 @@ export class HandedLog implements LogReader {
   readonly #messages: HandedMessage[] = []
   /** Of the message that is read now, by number. */
   readonly #blocks = new Map<number, WaitingBlock>()
+  #isBegun = false
   #last = 0
   /** What was read last. */
   #read: Omit<LogOrigin, 'places'> = { incarnation: '', sequence: 0 }
@@ -96,6 +99,8 @@ export class HandedLog implements LogReader {
   }
 
   #add(data: unknown): void {
+    if (data === BEGUN) this.#isBegun = true
+    if (data === BEGUN || !this.#isBegun) return
     // Sent by the feed of this process.
     const message = data as HandedMessage
     if (message.first <= this.#last) return

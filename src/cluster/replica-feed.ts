@@ -6,7 +6,7 @@ import { BroadcastChannel } from 'node:worker_threads'
 import type { Logger } from '../base/log.ts'
 import type { LogOrigin } from '../ports/log.ts'
 import { numberOf, readHead } from './block-message.ts'
-import { BEGIN, type HandedMessage } from './handed-log.ts'
+import { BEGIN, BEGUN, type HandedMessage } from './handed-log.ts'
 import { FOLLOWED_BYTES_MAX } from './limits.ts'
 import type { SharedStream, StreamMessage, StreamPosition } from './shared-log.ts'
 
@@ -59,6 +59,7 @@ export class ReplicaFeed {
     this.#channel.unref()
     this.#channel.onmessage = ({ data }: { readonly data?: unknown }) => {
       if (data !== BEGIN) return
+      this.#channel.postMessage(BEGUN)
       for (const { message } of this.#waiting) this.#channel.postMessage(message)
     }
     shared.follow({

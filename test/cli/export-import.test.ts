@@ -16,7 +16,7 @@ import { closeConnections, postJson } from '../fixtures/exact-client.ts'
 const EVENTS = 1200
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 /** Runs the built program; throws unless it ends with 0. */
 async function runBuilt(...words: readonly string[]): Promise<void> {

@@ -14,7 +14,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const SETTLED_MS = 60_000
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 interface Cluster {
   readonly brokers: Brokers

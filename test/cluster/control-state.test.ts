@@ -22,7 +22,7 @@ import type {
 import { randomNumbers } from '../fixtures/stored-events.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(300_000)
 
 const COUNTERS = 5
 const logger = createLogger({ level: 'silent', format: 'json' })

@@ -10,7 +10,7 @@ import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 const PERSONS = '/api/projects/1/persons/'
 const FLAGS = '/api/projects/1/feature_flags/'

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { EdgeOutbox } from '../../src/cluster/edge-outbox.ts'
+import { HandedLog } from '../../src/cluster/handed-log.ts'
 import { OutboxIdentity } from '../../src/cluster/outbox-identity.ts'
 import { ReplicaFeed } from '../../src/cluster/replica-feed.ts'
 import type {
@@ -19,7 +20,7 @@ import { sealedBlock } from '../../src/rules/capture/log-block.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(300_000)
 
 const logger = createLogger({ level: 'silent', format: 'json' })
 
@@ -229,4 +230,46 @@ t.test('what is cut off stops a copy', async (t) => {
   await late.take(3, third)
   t.match(late.feed.trouble, /lacks blocks 2 to 2/)
   t.equal(late.feed.position.sequence, 1, 'it goes no further')
+})
+
+t.test('a thread that begins while messages come reads each of them, in order', async (t) => {
+  const stream = new LosingStream()
+  const edge = openEdge(t, t.testdir({}), stream)
+  for (let count = 0; count < 4; count++) await edge.send()
+  const own = new LosingStream()
+  const channel = `feed ${Math.random()}`
+  const feed = new ReplicaFeed({
+    ...{ shared: own, channel, logger, origin: null, position: 0 },
+    onBlock: () => {},
+  })
+  t.teardown(() => feed.close())
+  const take = (sequence: number): void => {
+    void own
+      .listenerOf(0)
+      ?.take({ sequence, data: stream.messages[sequence - 1] ?? Buffer.alloc(0) }, 'one')
+  }
+  take(1)
+  take(2)
+  const log = new HandedLog(channel)
+  t.teardown(() => log.close())
+  // Before the feed has heard of the thread.
+  take(3)
+  t.ok(
+    await eventually(async () => {
+      log.refresh()
+      return log.extent()?.last === 3
+    }),
+  )
+  take(4)
+  t.ok(
+    await eventually(async () => {
+      log.refresh()
+      return log.extent()?.last === 4
+    }),
+  )
+  t.equal(log.extent()?.first, 1)
+  t.strictSame(
+    [1, 2, 3, 4].map((number) => log.block(number) !== undefined),
+    [true, true, true, true],
+  )
 })

@@ -21,7 +21,7 @@ const WAY_IN = 'processAll|joinCatalogue|enterCluster'
 const STEPS_MIN = 8
 const STEPS_MAX = 60
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 async function command(...args: readonly string[]): Promise<string> {
   const { stdout } = await run(process.execPath, ['dist/main.js', ...args])

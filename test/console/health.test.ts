@@ -16,7 +16,7 @@ const LEFT_MIB = 16
 const NEWS_MS_MAX = 90_000
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 t.test('Health says that the disk is full, what to do, and that it is over', (t) =>
   onSmallDisk(t, DISK_MIB, (disk) => fillAndLook(t, disk)),

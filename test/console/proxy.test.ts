@@ -19,7 +19,7 @@ const PUBLIC_URL = `https://${HOST}`
 const SHOWN_MS_MAX = 5000
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** The block of nginx in the documents, with each address replaced by one of this machine. */
 function documentedServer(places: Readonly<Record<string, string>>): string {

@@ -16,7 +16,7 @@ const USER_AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 t.test('an event of the shown snippet, from another origin, ticks within 2 s', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })

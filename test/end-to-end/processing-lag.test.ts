@@ -16,7 +16,7 @@ const SENDERS = 6
 const HEADERS = { Authorization: `Bearer ${PERSONAL_KEY}` }
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 function batch(url: string, count: number, ordinal = 0): Promise<Answer> {
   const events = Array.from({ length: count }, (_, index) => ({

@@ -16,7 +16,7 @@ const ENTRY = new URL('../fixtures/faults/failing-appender.js', import.meta.url)
 /** In front of what a block says: mark and checksum. */
 const SEAL_BYTES = 8
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** A log, its thread and the sessions with it. */
 class World {

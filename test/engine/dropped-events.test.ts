@@ -19,7 +19,7 @@ import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import { uuidOf } from '../fixtures/stored-events.ts'
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

@@ -33,7 +33,7 @@ const RANGE = 'date_from=2023-05-01&date_to=2023-05-31'
 const DAY = (day: number): string => `2023-05-${String(day).padStart(2, '0')}T00:00:00.000Z`
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 function uuidText(number: number): string {
   return formatUuid(uuidOf(number), 0)

@@ -7,7 +7,7 @@ import { GEOIP_FILE_BYTES_MAX, GEOIP_LOOKUP_MS_MAX } from '../../src/engine/proc
 import { encode, mapHead, mmdbOf, pointerTo } from '../fixtures/enrichment/mmdb-writer.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const SWEDEN = { country: { iso_code: 'SE', names: { en: 'Sweden' } } }
 const JAPAN = { country: { iso_code: 'JP' }, location: { latitude: 35.5, longitude: -1.25 } }

@@ -35,7 +35,7 @@ const BODIES = 4
 const SEED = 20_261_122
 
 t.teardown(closeConnections)
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** Everything between a socket and the log, with room for `budgetBytesMax` of bodies. */
 async function startFront(t: Test, budgetBytesMax: number) {

@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000
 const MIB = 1024 ** 2
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** An event of a name, so many days ago at noon. */
 function eventOf(name: string, daysAgo: number, properties: object = {}): object {

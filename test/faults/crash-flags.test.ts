@@ -17,7 +17,7 @@ const seed = Number(process.env['CRASH_SEED'] ?? Math.floor(Math.random() * 2 **
 const random = seededRandom(seed)
 
 // Some starts of a daemon on a machine that others use, too.
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 interface Shown {
   readonly id: number

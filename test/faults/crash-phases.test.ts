@@ -30,7 +30,7 @@ const LATE_EVENTS = 20
 const REMOVED_WITH_PERSON = 2 * (EVENTS / PEOPLE + 1)
 
 t.teardown(closeConnections)
-t.setTimeout(60_000)
+t.setTimeout(300_000)
 
 interface ListedPerson {
   readonly id: number

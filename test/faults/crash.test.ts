@@ -28,7 +28,7 @@ const random = seededRandom(seed)
 
 t.teardown(closeConnections)
 // Some starts and stops on a machine that others use, too.
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))

@@ -15,7 +15,7 @@ const UPLOADS = 24
 const GROUP = `/sys/fs/cgroup/memory/tenrec-test-${process.pid}`
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 /** Makes the control group; why not, where that is not possible. */
 function makeGroup(): string | null {

@@ -23,7 +23,7 @@ const EIO = 5
 const ENOSPC = 28
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 /** The library that makes writes fail, or null without a compiler. */
 function compileFaults(folder: string): string | null {

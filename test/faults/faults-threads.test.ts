@@ -19,7 +19,7 @@ const HEAP_MIB = 160
 const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
 
 t.teardown(closeConnections)
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** A daemon whose threads end as its `fault` says, once. */
 class FragileDaemon {

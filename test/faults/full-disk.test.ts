@@ -28,7 +28,7 @@ const FILL_MS_MAX = 60_000
 const DECISIONS = 25
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 /** Clients that send new events until the disk is full, and what they were answered. */
 class Traffic {

@@ -167,7 +167,7 @@ t.test('a process that is killed again and again ends with the same persons', as
   for (let round = 0; !isDone && round < 60; round++) {
     const child = spawn(process.execPath, [...SCRIPT_WORDS, script])
     const ended = new Promise<number | null>((resolve) => child.on('exit', resolve))
-    child.stdout.once('data', () => setTimeout(() => child.kill('SIGKILL'), 3 + round * 6))
+    child.stdout.once('data', () => setTimeout(() => child.kill('SIGKILL'), 3 + round * 15))
     isDone = (await ended) === 0
     if (!isDone) kills++
   }

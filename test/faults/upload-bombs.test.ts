@@ -16,7 +16,7 @@ const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
 const KEY = `"api_key":"${PROJECT_KEY}"`
 
 t.teardown(closeConnections)
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** A text of that many bytes at most: `before`, as often as possible `unit`, `after`. */
 function filled(before: string, unit: string, after: string, bytesMax: number): string {

@@ -42,7 +42,7 @@ interface Client {
 }
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** `fetch` that notes what passes through it. */
 function recordingFetch(recorded: Recorded[]) {

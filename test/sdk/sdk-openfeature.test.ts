@@ -12,7 +12,7 @@ import { requestOf, startShop } from '../fixtures/flags/sdk-flags.ts'
 import { SHOP_USERS, type ShopUser } from '../fixtures/flags/shop-users.ts'
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const shop = await startShop(t, 'some')
 const baseUrl = shop.daemon.url

@@ -43,7 +43,7 @@ const NOW_MS = Date.UTC(2026, 0, 31, 12)
 const PROJECT_KEY = 'phc_backup_faults'
 const TABLE = 'warnings'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 function nothing(): void {}
 

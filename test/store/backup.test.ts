@@ -21,7 +21,7 @@ const NOW_MS = Date.UTC(2026, 0, 31, 12)
 const MARKER = '01890a5d-ac96-774b-bcce-b302099a8057'
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 function nothing(): void {}
 

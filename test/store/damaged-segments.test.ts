@@ -16,7 +16,7 @@ import {
 } from '../fixtures/flags/decision-daemon.ts'
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const FLAGS = { 'public-url': 'http://tenrec.test', 'log-level': 'fatal' }
 const BATCHES = 3

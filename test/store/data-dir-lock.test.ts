@@ -35,7 +35,7 @@ const HAS_NAMESPACES = spawnSync(NAMESPACE[0], [...NAMESPACE.slice(1), 'true']).
 /** A daemon that starts where none may is ended. */
 const COMMAND_MS_MAX = 30_000
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 async function reopen(path: string): Promise<readonly string[]> {
   const dir = await DataDir.open(path)

@@ -28,7 +28,7 @@ import { block, fill, goesOn, isComplete, look, namesIn } from '../fixtures/faul
 const SECTOR = 512
 const PAGE = 4096
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** Whether a log says that it is damaged: when it is opened, or of a block. */
 function isFound(dataDir: string): boolean {

@@ -15,7 +15,7 @@ import { block, fill, goesOn, look, namesIn } from '../fixtures/faults/named-log
 const SECTOR = 512
 const PAGE = 4096
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 t.test('a log that is killed at any step of opening, rotating and recycling', async (t) => {
   const root = t.testdir()

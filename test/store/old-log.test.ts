@@ -37,7 +37,7 @@ import { refusal } from '../fixtures/refusal.ts'
 const NOW_MS = Date.UTC(2026, 0, 31, 12)
 const EVERYTHING_MS = 3_600_000
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 function nothing(): void {}
 

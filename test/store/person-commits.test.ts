@@ -9,7 +9,7 @@ import { tableDigests } from '../fixtures/table-digests.ts'
 
 const EVERYTHING_MS = 3_600_000
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** The tables that the log of a store leads to with commits of so many events. */
 async function follow(

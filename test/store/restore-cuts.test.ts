@@ -18,7 +18,7 @@ import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const REPEATED_EVERY = 4
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** A store with one project of this name. */
 async function storeNamed(path: string, name: string): Promise<void> {

@@ -40,7 +40,7 @@ const EVERYTHING_MS = 3_600_000
 const NOW_MS = Date.UTC(2026, 0, 31, 12)
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** A store with an organization, in a folder of its own. Closed. */
 async function newStore(path: string): Promise<void> {

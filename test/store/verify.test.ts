@@ -34,7 +34,7 @@ const EVERYTHING_MS = 3_600_000
 const MARKER = '01890a5d-ac96-774b-bcce-b302099a8057'
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 /** Makes a store with persons, groups, segments and keys by a real daemon. */
 async function filledStore(dataDir: string): Promise<void> {

@@ -9,7 +9,7 @@ import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
 /** Contradicted by ingestion: test/http/queries/question-cases.test.ts. */
 const LEFT_OUT = ['tr-016']
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 t.test('cases over ClickHouse', { skip: isClickHouseMissing }, async (t) => {
   const server = await ClickHouseServer.start(t, t.testdir({}))

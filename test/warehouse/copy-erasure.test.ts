@@ -8,7 +8,7 @@ import { uuidOf } from '../fixtures/stored-events.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 import { expected, openSink, rowsOf, seen, sendAll } from '../fixtures/warehouse/copies.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const NO_CRITERIA: ErasureCriteria = {
   ...{ event: null, afterMs: null, beforeMs: null, distinctId: null, personId: null },

@@ -7,7 +7,7 @@ import { type EventSketch, eventInput, openWriter, uuidOf } from '../fixtures/st
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 import { expected, openSink, rowsOf, seen, sendAll } from '../fixtures/warehouse/copies.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const NOON_MS = Date.UTC(2026, 2, 31, 12)
 const MONTH_MS = 31 * 86_400_000

@@ -15,7 +15,7 @@ import { PersonLog } from '../fixtures/persons/person-log.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** All events with everything that a list, an export and a timeline say of them. */
 function everything(reader: EventReader, projectId: number): unknown {

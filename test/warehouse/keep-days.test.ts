@@ -11,7 +11,7 @@ const BATCH = 500
 /** Stands for an answer that began and did not end. */
 const CUT_OFF = 'cut off'
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 interface Answer {
   readonly status: number

@@ -8,7 +8,7 @@ import { uuidOf } from '../fixtures/stored-events.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 async function send(daemon: SpawnedDaemon, first: number, count: number): Promise<void> {
   const batch = Array.from({ length: count }, (_, index) => ({

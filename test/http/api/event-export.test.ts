@@ -5,7 +5,7 @@ import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { startOrganization } from '../../fixtures/organization-daemon.ts'
 import { parseCsv } from '../../fixtures/persons/persons-port.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const organization = await startOrganization(t)
 const { decisions } = organization

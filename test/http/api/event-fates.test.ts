@@ -12,7 +12,7 @@ import {
 import { OrganizationDaemon } from '../../fixtures/organization-daemon.ts'
 import { eventInput, uuidOf } from '../../fixtures/stored-events.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const uuidText = (number: number): string => formatUuid(uuidOf(number), 0)
 const ORIGIN = {

@@ -10,7 +10,7 @@ import { EventStream } from '../../fixtures/event-stream.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { startOrganization } from '../../fixtures/organization-daemon.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const PATH = 'events/stream/'
 const organization = await startOrganization(t)

@@ -31,7 +31,7 @@ const BESIDE_MS_MAX = 6000
 const API = '/api/projects/1/'
 
 t.teardown(closeConnections)
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 let daemon: SpawnedDaemon
 

@@ -5,7 +5,7 @@ import { createBackup } from '../../../src/store/care/backup/backups.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { startOrganization } from '../../fixtures/organization-daemon.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const organization = await startOrganization(t)
 const { decisions } = organization

@@ -11,7 +11,7 @@ import { EventStream } from '../../fixtures/event-stream.ts'
 import { send } from '../../fixtures/exact-client.ts'
 import { PERSONAL_KEY, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const { daemon, store, browser } = await startConsole(t)
 

@@ -27,7 +27,7 @@ const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }
 const TEXT = { 'Content-Type': 'text/plain' }
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 function bytes(...values: readonly number[]): Buffer {
   return Buffer.from(values)

@@ -14,7 +14,7 @@ const MEBIBYTE = 1024 ** 2
 const SETTLE_MS_MAX = 60_000
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))

@@ -23,7 +23,7 @@ const LIMIT_BYTES = 20 * MEBIBYTE
 const AT_ONCE = 16
 
 t.teardown(closeConnections)
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 
 function bytes(...values: readonly number[]): Buffer {
   return Buffer.from(values)

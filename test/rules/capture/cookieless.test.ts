@@ -36,7 +36,7 @@ const VISIT = {
 }
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 function eventOf(properties: JsonObject, more: Partial<NormalisedEvent> = {}): NormalisedEvent {
   return {

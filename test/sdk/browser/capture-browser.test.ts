@@ -36,7 +36,7 @@ interface PostHogGlobal {
 }
 
 t.teardown(closeConnections)
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 /** A request as it went over the wire, and the status of its answer. */
 interface Recorded {

@@ -56,7 +56,7 @@ const RELEASES: readonly Release[] = [
 ]
 
 t.teardown(closeConnections)
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 const shop: Shop = await startShop(t, 'some')
 const host = shop.daemon.url

@@ -72,7 +72,7 @@ const WAYS: readonly Way[] = [
 ]
 
 t.teardown(closeConnections)
-t.setTimeout(240_000)
+t.setTimeout(300_000)
 
 /** A site whose page has `head`. */
 function startShop(t: Test, head: string): Promise<string> {
