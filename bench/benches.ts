@@ -2,7 +2,10 @@
 import { ANALYTICS } from './analytics/analytics.ts'
 import { QUERIES } from './analytics/queries.ts'
 import { BASELINES } from './baselines.ts'
+import { CLUSTER_ACCEPTING } from './cluster/cluster-accepting.ts'
+import { CLUSTER_FAILOVER } from './cluster/cluster-failover.ts'
 import { CLUSTER_FAULTS } from './cluster/cluster-faults.ts'
+import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
@@ -42,6 +45,9 @@ export const BENCHES: readonly Bench[] = [
   CRASH,
   OPERATE,
   LIFECYCLE,
+  CLUSTER_ACCEPTING,
+  CLUSTER_FAILOVER,
+  WAREHOUSE_COPY,
   CLUSTER_FAULTS,
   CONSOLE,
   PEERS,

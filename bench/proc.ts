@@ -19,6 +19,21 @@ export function cpuSeconds(pid: number): number {
   return parseCpuSeconds(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 }
 
+/**
+ * The same of the threads that are there now and not less important than others: without what is done when nobody
+ * needs the cores.
+ */
+export function urgentCpuSeconds(pid: number): number {
+  let seconds = 0
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
+    // Field 19 of proc(5).
+    const niceness = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16])
+    if (niceness === 0) seconds += parseCpuSeconds(stat)
+  }
+  return seconds
+}
+
 export function memory(pid: number): Memory {
   return parseMemory(readFileSync(`/proc/${pid}/status`, 'utf8'))
 }

@@ -9,7 +9,7 @@ import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers, SALT_STREAM } from '../../sr
 import type { NodeReport } from '../../src/cluster/shared-log.ts'
 import { type Daemon, startDaemon } from '../daemon.ts'
 import { type BenchContext, sleep } from '../harness.ts'
-import { parseMetrics, readMetric } from '../metrics.ts'
+import { parseMetrics, readMetric, sumMetric } from '../metrics.ts'
 import { runTenrec } from '../program.ts'
 import { freePort, Network } from './network.ts'
 import { Broker, ClickHouse } from './servers.ts'
@@ -39,6 +39,11 @@ export class ClusterNode {
   /** Null while it does not run. */
   get url(): string | null {
     return this.#daemon?.url ?? null
+  }
+
+  /** 0 while it does not run. */
+  get pid(): number {
+    return this.#daemon?.pid ?? 0
   }
 
   /** User and system time of all its daemons, seconds. */
@@ -79,6 +84,12 @@ export class ClusterNode {
     }
   }
 
+  /** Events that it has stored since its start. Throws while it does not answer. */
+  async stored(): Promise<number> {
+    const answer = await fetch(`${this.url}/metrics`)
+    return sumMetric(parseMetrics(await answer.text()), 'ingest_events_total', { fate: 'stored' })
+  }
+
   /** What it says of its health; null while it does not answer. */
   async health(): Promise<string | null> {
     try {
@@ -95,8 +106,10 @@ export interface MachinesOptions {
   readonly context: BenchContext
   readonly machines: number
   readonly hasWarehouse: boolean
-  /** Further arguments of each node. */
-  readonly args?: readonly string[]
+  /** Further arguments of each node; there are as many nodes. Without it each machine has one without any. */
+  readonly nodes?: readonly (readonly string[])[]
+  /** All have the network of this process, whatever could be made. */
+  readonly isTogether?: boolean
 }
 
 /** All of them. They are gone with the bench. */
@@ -115,7 +128,7 @@ export class Machines {
     network: Network,
     folder: string,
     clickhouse: ClickHouse | null,
-    args: readonly string[],
+    args: readonly (readonly string[])[],
   ) {
     const { places } = network
     this.network = network
@@ -123,9 +136,9 @@ export class Machines {
     this.#backups = join(folder, 'backups')
     this.brokers = places.map((_, index) => new Broker(folder, places, index))
     const servers = places.map(({ innerHost, brokerPort }) => `nats://${innerHost}:${brokerPort}`)
-    this.nodes = places.map((place, index) => {
+    this.nodes = places.slice(0, args.length).map((place, index) => {
       const warehouse = index === 0 ? (clickhouse?.address(place.clientHost) ?? null) : null
-      const words = ['--cluster', servers.join(','), '--workers', '1', ...args]
+      const words = ['--cluster', servers.join(','), '--workers', '1', ...(args[index] ?? [])]
       if (warehouse !== null) words.push('--warehouse', warehouse)
       return new ClusterNode(join(folder, `node-${index}`), (node) =>
         startDaemon({
@@ -149,7 +162,8 @@ export class Machines {
     context,
     machines,
     hasWarehouse,
-    args = [],
+    nodes = Array.from({ length: machines }, () => []),
+    isTogether = false,
   }: MachinesOptions): Promise<Machines> {
     if (!isInstalled('nats-server')) throw new Error('nats-server is not installed')
     const folder = context.newFolder()
@@ -157,12 +171,19 @@ export class Machines {
     const clickhouse = isWarehouse
       ? new ClickHouse(folder, await freePort(), await freePort())
       : null
-    const made = new Machines(await Network.make(machines), folder, clickhouse, args)
+    const made = new Machines(await Network.make(machines, isTogether), folder, clickhouse, nodes)
     context.cleanUpWith(() => made.#end())
     for (const broker of made.brokers) broker.begin()
     clickhouse?.begin()
     await Promise.all(made.nodes.map((node) => node.start()))
     return made
+  }
+
+  /** The number of the broker that leads the stream of events; -1: nobody knows. */
+  async leader(): Promise<number> {
+    const state = await this.#client.look(EVENT_STREAM).catch(() => null)
+    const name = state?.brokers[0]?.name ?? ''
+    return this.brokers.findIndex((broker) => broker.name === name)
   }
 
   /** Whether every broker has all of the streams. */
@@ -233,6 +254,7 @@ export class Machines {
   }
 }
 
-function isInstalled(program: string): boolean {
+/** Whether a program can be started by its name. */
+export function isInstalled(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 }

@@ -39,11 +39,14 @@ export class Network {
     process.once('exit', this.remove)
   }
 
-  /** Makes it. Throws when a command that worked for one machine fails for another. */
-  static async make(machines: number): Promise<Network> {
+  /**
+   * Makes it; `isTogether`: on the loopback address in any case. Throws when a command that worked for one machine
+   * fails for another.
+   */
+  static async make(machines: number, isTogether: boolean): Promise<Network> {
     const numbers = Array.from({ length: machines }, (_, index) => index)
     const name = `tnr${process.pid}`
-    const canCut = tryRun(`ip netns add ${name}-0`)
+    const canCut = !isTogether && tryRun(`ip netns add ${name}-0`)
     const places = canCut
       ? numbers.map((n) => placeApart(name, n))
       : await Promise.all(numbers.map(placeHere))

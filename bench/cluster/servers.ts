@@ -49,6 +49,7 @@ class Server {
 
 /** The NATS server of one of several machines. */
 export class Broker extends Server {
+  readonly name: string
   readonly #store: string
 
   constructor(folder: string, places: readonly Place[], index: number) {
@@ -58,14 +59,16 @@ export class Broker extends Server {
     const store = join(folder, `broker-${index}`)
     const routes = places.map((other) => `nats://${other.innerHost}:${other.routePort}`).join(', ')
     const path = join(folder, `broker-${index}.conf`)
+    const name = `broker-${index}`
     const configuration = `
-      server_name: broker-${index}
+      server_name: ${name}
       listen: ${host}:${brokerPort}
       max_payload: 33554432
       jetstream { store_dir: "${store}" }
       cluster { name: bench, listen: ${host}:${routePort}, routes: [${routes}] }`
     writeFileSync(path, configuration)
     super([...launcher, ...WITH_THIS, 'nats-server', '-c', path])
+    this.name = name
     this.#store = store
     mkdirSync(store, { recursive: true })
   }

@@ -12,7 +12,7 @@
  * next block then gets the same number: runs tell the two apart, each life of the outbox is one.
  */
 import { brotliCompress, brotliDecompressSync, constants } from 'node:zlib'
-import { type LogBlockHead, readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
+import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
 
 const MAGIC = 0x314d4e54
 const COMPRESSED = 1
@@ -22,6 +22,11 @@ const RUN = 2 ** 40
 /** Less is not worth it. */
 const COMPRESSED_BYTES_MIN = 512
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
+/** Memory of bodies that is kept: as much as messages of several blocks need. */
+const KEPT_BYTES_MAX = 4 * 1024 * 1024
+/** Each time that the memory for an answer is full, it is asked again for the rest. */
+const CHUNK_BYTES_MIN = 16 * 1024
+const CHUNK_PART = 4
 
 /** The place of a block, by the run of its outbox and its number there. */
 export function placeOf(run: number, number: number): number {
@@ -55,29 +60,51 @@ export interface MessageHead {
   readonly blocks: readonly BlockEntry[]
 }
 
-/** Makes a message of at least one block; on a thread of Node's own as far as it takes long. */
-export async function encodeMessage(
-  edge: Uint8Array,
-  blocks: readonly PlacedBlock[],
-): Promise<Buffer> {
-  const heads = blocks.map(({ block }) => readBlockHead(block))
-  const head = Buffer.alloc(HEAD_BYTES + ENTRY_BYTES * blocks.length)
-  const bodies = Buffer.concat(blocks.map(({ block }, index) => bodyOf(block, heads[index])))
-  const isCompressed = bodies.length >= COMPRESSED_BYTES_MIN
-  head.writeUInt32LE(MAGIC, 0)
-  head.writeUInt32LE(isCompressed ? COMPRESSED : 0, 4)
-  head.set(edge, 8)
-  head.writeUInt32LE(blocks.length, 24)
-  head.writeUInt32LE(bodies.length, 28)
-  for (const [index, { place, block }] of blocks.entries()) {
-    const at = HEAD_BYTES + index * ENTRY_BYTES
-    const { headBytes, records, events } = heads[index] ?? { headBytes: 0, records: 0, events: 0 }
-    head.writeDoubleLE(place, at)
-    head.writeUInt32LE(block.length - headBytes, at + 8)
-    head.writeUInt32LE(records, at + 12)
-    head.writeUInt32LE(events, at + 16)
+/** Makes the messages of one edge, one at a time. */
+export class MessageEncoder {
+  readonly #edge: Uint8Array
+  /** Used again: what is compressed must not change meanwhile. */
+  #bodies = Buffer.alloc(0)
+
+  constructor(edge: Uint8Array) {
+    this.#edge = edge
   }
-  return Buffer.concat([head, isCompressed ? await compress(bodies) : bodies])
+
+  /**
+   * Makes a message of at least one block; on a thread of Node's own as far as it takes long. The blocks may change
+   * when this returns, before it is resolved; until then nothing else may be encoded.
+   */
+  async encode(blocks: readonly PlacedBlock[]): Promise<Buffer> {
+    const heads = blocks.map(({ block }) => readBlockHead(block))
+    const bytes = blocks.reduce((sum, { block }) => sum + block.length, 0)
+    const headsBytes = heads.reduce((sum, { headBytes }) => sum + headBytes, 0)
+    const bodies = this.#memoryOf(bytes - headsBytes)
+    const head = Buffer.alloc(HEAD_BYTES + ENTRY_BYTES * blocks.length)
+    const isCompressed = bodies.length >= COMPRESSED_BYTES_MIN
+    head.writeUInt32LE(MAGIC, 0)
+    head.writeUInt32LE(isCompressed ? COMPRESSED : 0, 4)
+    head.set(this.#edge, 8)
+    head.writeUInt32LE(blocks.length, 24)
+    head.writeUInt32LE(bodies.length, 28)
+    let end = 0
+    for (const [index, { place, block }] of blocks.entries()) {
+      const at = HEAD_BYTES + index * ENTRY_BYTES
+      const { headBytes, records, events } = heads[index] ?? { headBytes: 0, records: 0, events: 0 }
+      head.writeDoubleLE(place, at)
+      head.writeUInt32LE(block.length - headBytes, at + 8)
+      head.writeUInt32LE(records, at + 12)
+      head.writeUInt32LE(events, at + 16)
+      bodies.set(block.subarray(headBytes), end)
+      end += block.length - headBytes
+    }
+    return Buffer.concat([head, isCompressed ? await compress(bodies) : bodies])
+  }
+
+  #memoryOf(bytes: number): Buffer {
+    if (bytes > KEPT_BYTES_MAX) return Buffer.allocUnsafeSlow(bytes)
+    if (this.#bodies.length < bytes) this.#bodies = Buffer.allocUnsafeSlow(bytes)
+    return this.#bodies.subarray(0, bytes)
+  }
 }
 
 /** Reads what a message says before its bodies. Throws RangeError when it is none. */
@@ -117,13 +144,10 @@ export function readBlocks(message: Buffer): readonly Buffer[] {
   })
 }
 
-function bodyOf(block: Buffer, head: LogBlockHead | undefined): Buffer {
-  return block.subarray(head?.headBytes ?? 0)
-}
-
 function compress(bytes: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    brotliCompress(bytes, { params: PARAMS }, (error, compressed) => {
+    const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length / CHUNK_PART))
+    brotliCompress(bytes, { params: PARAMS, chunkSize }, (error, compressed) => {
       if (error === null) resolve(compressed)
       else reject(error)
     })

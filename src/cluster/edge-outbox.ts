@@ -14,7 +14,8 @@ import type { Logger } from '../base/log.ts'
 import { refusal } from '../base/refusals.ts'
 import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { LogReader } from '../ports/log.ts'
-import { encodeMessage, numberOf, type PlacedBlock } from './block-message.ts'
+import { type BlockCopy, BlockMemory } from './block-memory.ts'
+import { MessageEncoder, numberOf, type PlacedBlock } from './block-message.ts'
 import {
   LAGGARD_MS_MAX,
   MESSAGE_BYTES_MAX,
@@ -69,8 +70,10 @@ export class EdgeOutbox {
   /** The next block to be sent. */
   #next = 1
   /** Blocks that wait in memory, without a gap, up to the newest. */
-  #queue: { readonly number: number; readonly block: Buffer }[] = []
+  #queue: (BlockCopy & { readonly number: number })[] = []
   #queueBytes = 0
+  readonly #memory = new BlockMemory()
+  readonly #encoder: MessageEncoder
   #waiting: Waiting[] = []
   #isSending = false
   #isClosed = false
@@ -91,6 +94,7 @@ export class EdgeOutbox {
 
   constructor(options: EdgeOutboxOptions) {
     this.#options = options
+    this.#encoder = new MessageEncoder(options.identity.bytes)
     options.others.onReport((report) => this.#noteStored(report))
     options.shared.onIncarnation(() => this.#beginAnew())
   }
@@ -145,7 +149,7 @@ export class EdgeOutbox {
   /** Copies the blocks, because their memory is used again, and begins to send them. */
   #publish(first: number, { blocks }: AppendTask): Promise<ServiceError | null> {
     for (const [index, { buffer, bytes }] of blocks.entries()) {
-      this.#queue.push({ number: first + index, block: Buffer.from(Buffer.from(buffer, 0, bytes)) })
+      this.#queue.push({ number: first + index, ...this.#memory.copy(buffer, bytes) })
       this.#queueBytes += bytes
     }
     this.#last = first + blocks.length - 1
@@ -154,7 +158,7 @@ export class EdgeOutbox {
       this.#queueBytes > OUTBOX_MEMORY_BYTES_MAX &&
       (this.#queue[0]?.number ?? first) < first
     ) {
-      this.#queueBytes -= this.#queue.shift()?.block.length ?? 0
+      this.#forgetOldest()
     }
     const waiting = this.#wait(this.#last)
     this.#send()
@@ -165,8 +169,7 @@ export class EdgeOutbox {
   #giveUp(first: number): void {
     const { identity, log } = this.#options
     this.#epoch++
-    this.#queue = this.#queue.filter(({ number }) => number < first)
-    this.#queueBytes = this.#queue.reduce((sum, { block }) => sum + block.length, 0)
+    while ((this.#queue.at(-1)?.number ?? 0) >= first) this.#forget(this.#queue.pop())
     this.#last = first - 1
     this.#next = Math.min(this.#next, first)
     this.#acked = Math.min(this.#acked, this.#last)
@@ -174,6 +177,15 @@ export class EdgeOutbox {
       this.#end(waiting, null)
     log.refresh()
     identity.beginRun(first, log.extent()?.first ?? first)
+  }
+
+  #forgetOldest(): void {
+    this.#forget(this.#queue.shift())
+  }
+
+  #forget(copy: BlockCopy | undefined): void {
+    this.#queueBytes -= copy?.block.length ?? 0
+    copy?.give()
   }
 
   #wait(last: number): Promise<ServiceError | null> {
@@ -273,7 +285,7 @@ export class EdgeOutbox {
     this.counts.messages++
     this.counts.messageBytes += bytes
     while ((this.#queue[0]?.number ?? Number.POSITIVE_INFINITY) <= last) {
-      this.#queueBytes -= this.#queue.shift()?.block.length ?? 0
+      this.#forgetOldest()
     }
     if (this.#aloneSinceMs !== null && this.#next > this.#last) {
       this.#aloneSinceMs = null
@@ -298,7 +310,7 @@ export class EdgeOutbox {
     }
     const newest = blocks.at(-1)
     if (newest === undefined) return null
-    const message = await encodeMessage(identity.bytes, blocks)
+    const message = await this.#encoder.encode(blocks)
     return { first, last: numberOf(newest.place), message }
   }
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { serveDecisions } from '../fixtures/flags/decision-daemon.ts'
-import { caseFaults, casesOf, QueryCases } from '../fixtures/queries/query-cases.ts'
+import { caseFaults, casesOf, QueryCases, requestOf } from '../fixtures/queries/query-cases.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 import { giveAway, openSink, sendAll } from '../fixtures/warehouse/copies.ts'
 
@@ -28,13 +28,7 @@ t.test('cases over ClickHouse', { skip: isClickHouseMissing }, async (t) => {
       const asked = new QueryCases(daemon, shifted)
       for (const [index, one] of cases.entries()) {
         if (LEFT_OUT.includes(one.id)) continue
-        const { method, route, body, query } = one.request as { [name: string]: unknown }
-        const search = new URLSearchParams((query ?? {}) as Record<string, string>).toString()
-        const path = `${String(route)}${search === '' ? '' : `?${search}`}`
-        const answer =
-          route === undefined
-            ? await asked.ask(index, one, 'POST', 'query/', one.request)
-            : await asked.ask(index, one, String(method), path, body)
+        const answer = await asked.ask(index, one, ...requestOf(one))
         t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
       }
       await daemon.stop()

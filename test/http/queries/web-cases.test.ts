@@ -1,6 +1,6 @@
 /** The worked examples of web analytics and of definitions over HTTP. */
 import t from 'tap'
-import { caseFaults, casesOf, QueryCases } from '../../fixtures/queries/query-cases.ts'
+import { caseFaults, casesOf, QueryCases, requestOf } from '../../fixtures/queries/query-cases.ts'
 
 const CASES = casesOf('web-cases.json')
 
@@ -9,10 +9,7 @@ t.test('every case is answered as it says', async (t) => {
   const only = process.env['QUERY_CASES'] ?? ''
   for (const [index, one] of CASES.entries()) {
     if (!one.id.startsWith(only)) continue
-    const { method, route, body, query } = one.request as { [name: string]: unknown }
-    const search = new URLSearchParams((query ?? {}) as Record<string, string>).toString()
-    const path = `${String(route)}${search === '' ? '' : `?${search}`}`
-    const answer = await cases.ask(index, one, String(method), path, body)
+    const answer = await cases.ask(index, one, ...requestOf(one))
     t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
   }
 })

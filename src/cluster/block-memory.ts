@@ -1,0 +1,58 @@
+/**
+ * Memory for copies of blocks that wait for the brokers, used again and again: a busy edge copies a hundred megabytes a
+ * second, and memory of its own for each block costs the collector of garbage more than the copy.
+ */
+
+/** Of these pages so many are kept. */
+const PAGE_BYTES = 2 * 1024 * 1024
+const SPARES_MAX = 4
+
+interface Page {
+  readonly memory: Buffer
+  used: number
+  /** Copies in it that are not given back. */
+  copies: number
+}
+
+/** A copy of a block. Valid until `give`. */
+export interface BlockCopy {
+  readonly block: Buffer
+  /** The block is not needed any more; once. */
+  give(): void
+}
+
+/** The memory of one outbox. */
+export class BlockMemory {
+  readonly #spares: Page[] = []
+  #filling: Page = newPage(PAGE_BYTES)
+
+  /** Copies the first `bytes` of a block. */
+  copy(buffer: ArrayBufferLike, bytes: number): BlockCopy {
+    const page = this.#pageFor(bytes)
+    const block = page.memory.subarray(page.used, page.used + bytes)
+    block.set(new Uint8Array(buffer, 0, bytes))
+    page.used += bytes
+    page.copies++
+    return { block, give: () => this.#give(page) }
+  }
+
+  #pageFor(bytes: number): Page {
+    if (this.#filling.used + bytes <= this.#filling.memory.length) return this.#filling
+    // It comes back with the last copy in it.
+    this.#filling =
+      bytes > PAGE_BYTES ? newPage(bytes) : (this.#spares.pop() ?? newPage(PAGE_BYTES))
+    return this.#filling
+  }
+
+  #give(page: Page): void {
+    page.copies--
+    if (page.copies > 0) return
+    page.used = 0
+    if (page === this.#filling || page.memory.length > PAGE_BYTES) return
+    if (this.#spares.length < SPARES_MAX) this.#spares.push(page)
+  }
+}
+
+function newPage(bytes: number): Page {
+  return { memory: Buffer.allocUnsafeSlow(bytes), used: 0, copies: 0 }
+}
