@@ -119,7 +119,7 @@ export function readFlagRequest(
   isEmptyAllowed: boolean,
 ): FlagRequest {
   const json = jsonOf(head, bytes)
-  const parsed = json.length === 0 ? undefined : parseJson(json)
+  const parsed = bytes.length === 0 ? undefined : parseJson(json)
   const body = parsed === undefined && isEmptyAllowed ? NO_PROPERTIES : parsed
   if (!isObject(body)) throw malformed('the body must be a JSON object')
   const { query } = head
