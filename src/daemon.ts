@@ -398,7 +398,7 @@ class RunningDaemon implements Daemon {
 
   #committed(result: AppendResult, bytes: number, events: number, requests: number): void {
     this.#load.committed(requests)
-    this.#metrics.storeCommitSeconds.with('log').observe(result.commitMs / 1000)
+    this.#metrics.logCommitSeconds.observe(result.commitMs / 1000)
     if (bytes === 0) return
     this.#metrics.ingestBatchBytes.observe(bytes)
     if (this.#cluster === null) this.#loop.committed(result.last, bytes, events)

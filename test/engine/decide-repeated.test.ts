@@ -44,10 +44,11 @@ t.test('a repeated request is answered from memory, with a request id of its own
   t.not(second.body['requestId'], first.body['requestId'])
   t.match(second.body['requestId'], /^[0-9a-f-]{36}$/)
   t.match(second.body['evaluatedAt'], Number)
-  // The same body in another shape, for another user agent, and about somebody else.
+  // The same body in another shape means the same; about somebody else it does not.
   const old = await daemon.decide('/decide/?v=3', { distinct_id: 'ann' })
   t.match(old.body, { featureFlags: { plain: true } })
   t.notOk('flags' in old.body)
+  t.equal(await count(), 1)
   await daemon.decide('/flags/?v=2', { distinct_id: 'bob' })
   t.equal(await count(), 0)
 })
@@ -171,27 +172,62 @@ t.test('a key that is taken away opens nothing that was remembered', async (t) =
   const ask = (token: string): Promise<{ status: number }> =>
     daemon.ask('/flags/?v=2', { json: { ...body, token } })
   t.equal((await ask('phx_owner_of_everything')).status, 200)
+  t.equal(await count(), 0)
   t.equal((await ask('phx_owner_of_everything')).status, 200)
-  t.equal(await count(), 0, 'decisions for personal keys are not remembered')
-  t.equal((await ask(daemon.key())).status, 200)
-  t.equal((await ask(daemon.key())).status, 200)
-  t.equal(await count(), 1)
-})
-
-t.test('bodies that are wrapped or long are decided each time', async (t) => {
-  const daemon = await startDecisions(t)
-  const count = repeats(daemon)
-  await daemon.putFlags([{ key: 'plain' }])
-  const long = { distinct_id: 'ann', person_properties: { text: 'x'.repeat(5000) } }
-  for (let time = 0; time < 2; time++) {
-    t.equal(await flagValue(daemon, long, 'plain'), true)
-    const data = Buffer.from(JSON.stringify({ token: daemon.key(), distinct_id: 'ann' }))
-    const answer = await daemon.ask('/flags/?v=2&compression=base64', {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
-      body: `data=${encodeURIComponent(data.toString('base64'))}`,
-    })
-    t.equal(answer.status, 200)
+  t.equal(await count(), 1, 'the decision is remembered, but not that the key may ask for it')
+  for (const key of ['phx_of_nobody', 'phc_of_nobody', '']) {
+    t.equal((await ask(key)).status, 401, key)
   }
   t.equal(await count(), 0)
+  t.equal((await ask(daemon.key())).status, 200)
+  t.equal((await ask(daemon.key())).status, 200)
+  t.equal(await count(), 2)
 })
+
+t.test('what means the same is known in other bytes, and nothing else is', async (t) => {
+  const daemon = await startDecisions(t)
+  const count = repeats(daemon)
+  await daemon.putFlags([{ key: 'old', filters: onFor('age', '30', { operator: 'gt' }) }])
+  const ask = async (query: string, more: string, value: boolean): Promise<number> => {
+    const body = `{"token":"${daemon.key()}","distinct_id":"ann"${more}}`
+    const answer = await daemon.ask(`/decide/?v=3${query}`, { method: 'POST', body })
+    t.strictSame(answer.body['featureFlags'], { old: value }, more)
+    return await count()
+  }
+  const aged = (age: string): string => `,"person_properties":{"age":${age}}`
+  t.equal(await ask('', aged('40'), true), 0)
+  t.equal(await ask('&_=1790000000001', aged('40'), true), 1, 'the time of the client')
+  t.equal(await ask('&_=1790000000002', `,"sent_at":"now"${aged('4e1')}`, true), 1)
+  t.equal(await ask('', aged('"40"'), true), 0, 'a text is no number')
+  t.equal(await ask('', aged('20'), false), 0)
+  t.equal(await ask('', aged('1e999'), false), 0)
+  t.equal(await ask('&_=1', aged('null'), false), 1, 'which a number beyond all bounds is read as')
+  t.equal(await ask('&_=1', '', false), 0)
+  t.equal(await ask('&_=2', `${aged('40')},"groups":{"company":"acme"}`, true), 0)
+  t.equal(await ask('&_=3', `${aged('40')},"$device_id":"d"`, true), 0)
+  t.equal(await ask('&_=4', `${aged('40')},"$anon_distinct_id":"d"`, true), 0)
+  t.equal(await ask('&_=5', `${aged('40')},"evaluation_runtime":"server"`, true), 0)
+  t.equal(await ask('&_=6', `${aged('40')},"evaluation_contexts":["app"]`, true), 0)
+  t.equal(await ask('&_=7', `${aged('40')},"flag_keys_to_evaluate":["old"]`, true), 0)
+})
+
+t.test(
+  'bodies that are wrapped are known by what they say, long ones are decided each time',
+  async (t) => {
+    const daemon = await startDecisions(t)
+    const count = repeats(daemon)
+    await daemon.putFlags([{ key: 'plain' }])
+    const long = { distinct_id: 'ann', person_properties: { text: 'x'.repeat(5000) } }
+    for (let time = 0; time < 2; time++) {
+      t.equal(await flagValue(daemon, long, 'plain'), true)
+      const data = Buffer.from(JSON.stringify({ token: daemon.key(), distinct_id: 'ann' }))
+      const answer = await daemon.ask('/flags/?v=2&compression=base64', {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+        body: `data=${encodeURIComponent(data.toString('base64'))}`,
+      })
+      t.equal(answer.status, 200)
+    }
+    t.equal(await count(), 1)
+  },
+)

@@ -127,6 +127,8 @@ export class ServiceMetrics {
     ['store'],
     COMMIT_SECONDS,
   )
+  /** Of the log. */
+  readonly logCommitSeconds = this.storeCommitSeconds.with('log')
   /** Label `store`. */
   readonly storeMapUsedBytes = this.page.gauges(
     'store_map_used_bytes',
@@ -167,6 +169,7 @@ export class ServiceMetrics {
   /** Of accepted events, by project. */
   readonly #accepted = new Map<number, Counter>()
   readonly #decisionsRepeated = this.flagDecisions.with('repeated')
+  readonly #decisionsMade = this.flagDecisions.with('ok')
   readonly flagDecisionSeconds = this.page
     .histograms(
       'flag_decision_duration_seconds',
@@ -270,7 +273,9 @@ export class ServiceMetrics {
 
   /** Counts a decision; `hasErrors` when some flag could not be decided. */
   decided(elapsedMs: number, hasErrors: boolean): void {
-    this.flagDecisions.with(hasErrors ? 'partial' : 'ok').value++
+    // A name of labels would be made for each decision otherwise.
+    const counter = hasErrors ? this.flagDecisions.with('partial') : this.#decisionsMade
+    counter.value++
     this.flagDecisionSeconds.observe(elapsedMs / 1000)
   }
 

@@ -31,6 +31,8 @@ const COMMA = 0x2c
 const OPENING = Buffer.from('{')
 /** What an answer has beside its flags and the configuration, generously. */
 const FRAME_BYTES = 1024
+/** What its end has: two names, a uuid and a time. */
+const END_ROOM_BYTES = 128
 
 /** Where answers are put together; grows to the largest one. */
 let memory = Buffer.allocUnsafeSlow(MEMORY_BYTES)
@@ -44,8 +46,42 @@ export function answerBytes({ shape, decisions, nowMs, opening }: AnswerParts): 
   length = 0
   putBytes(opening ?? OPENING)
   putMembers(shape, decisions)
-  putAscii(`,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`)
+  putAscii(endOf(nowMs))
   return memory.subarray(0, length)
+}
+
+/** An answer that is given again: in one piece, and only its end is written anew. */
+export class KeptAnswer {
+  readonly #parts: Pick<AnswerParts, 'shape' | 'opening'>
+  readonly #bytes: Buffer
+  readonly #endStart: number
+
+  /** `bytes` are those of the answer that was made of the parts; they are copied. */
+  constructor({ shape, opening, nowMs }: AnswerParts, bytes: Uint8Array) {
+    this.#parts = { shape, opening }
+    this.#endStart = bytes.length - endOf(nowMs).length
+    this.#bytes = Buffer.allocUnsafeSlow(this.#endStart + END_ROOM_BYTES)
+    this.#bytes.set(bytes)
+  }
+
+  get byteLength(): number {
+    return this.#bytes.length
+  }
+
+  /** The bytes of the same answer, given now, in memory that the next call uses again; null: it has another form. */
+  again({ shape, opening, nowMs }: AnswerParts): Buffer | null {
+    if (shape !== this.#parts.shape || opening !== this.#parts.opening) return null
+    const end = endOf(nowMs)
+    return this.#bytes.subarray(
+      0,
+      this.#endStart + this.#bytes.write(end, this.#endStart, 'latin1'),
+    )
+  }
+}
+
+/** What is another in each answer. */
+function endOf(nowMs: number): string {
+  return `,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`
 }
 
 function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): void {

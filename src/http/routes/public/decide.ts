@@ -97,21 +97,28 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   const before = name === null ? null : known.find(head, name)
   const hasConfig = isDecide || query.isConfigWanted
   // The memory of an answer is used again: it is made and sent in one go.
-  const answer = ({ projectId, decided }: ProjectDecisions): void => {
-    const bytes = answerBytes({
+  const answer = ({ projectId, decided, repeated }: Made): void => {
+    const parts = {
       shape: isDecide ? query.decideShape : query.flagsShape,
       opening: hasConfig ? decisionOpening(options.browserCapture(projectId)) : null,
       decisions: decided,
       nowMs,
-    })
-    sendReused(exchange, bytes)
+    }
+    sendReused(exchange, repeated === null ? answerBytes(parts) : known.answerOf(repeated, parts))
   }
-  const made = before ?? decideAnew(options, call, head, name, nowMs)
+  const made = before === null ? decideAnew(options, call, head, name, nowMs) : madeOf(before)
   if (!(made instanceof Promise)) answer(made)
   else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
 
-type ProjectDecisions = Pick<KnownDecision, 'projectId' | 'decided'>
+/** A decision on its way to the answer; `repeated`: it was made before. */
+interface Made extends Pick<KnownDecision, 'projectId' | 'decided'> {
+  readonly repeated: KnownDecision | null
+}
+
+function madeOf(repeated: KnownDecision): Made {
+  return { projectId: repeated.projectId, decided: repeated.decided, repeated }
+}
 
 /**
  * Reads the request and decides; `name` is the one under which the decision may be kept, or null. The order
@@ -123,11 +130,13 @@ function decideAnew(
   head: FlagRequestHead,
   name: string | null,
   nowMs: number,
-): ProjectDecisions | Promise<ProjectDecisions> {
+): Made | Promise<Made> {
   const { directory, decisions, known } = options
   const request = readFlagRequest(head, body, isDecide)
   const project = resolveFlagProject(request.key, request.projectId, directory)
-  if (request.areFlagsDisabled) return { projectId: project.id, decided: NO_DECISIONS }
+  if (request.areFlagsDisabled) {
+    return { projectId: project.id, decided: NO_DECISIONS, repeated: null }
+  }
   const { distinctId } = request
   if (distinctId === null) {
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
@@ -139,19 +148,30 @@ function decideAnew(
       ? visitorOf(options, exchange, sent, project.id, request.body, nowMs)
       : distinctId
   const asked = decisionRequestOf(request, head, visitor, nowMs)
-  const made = decisions.decideFully(project.id, asked)
+  const projectId = project.id
+  const meaning = known.meaningOf(projectId, asked, request.jsonBytes)
+  // Equal bytes of visitors without cookies mean somebody else each time. With a personal key, somebody may
+  // take the right to ask away.
+  if (
+    name !== null &&
+    meaning !== null &&
+    visitor === distinctId &&
+    request.key === project.apiKey
+  ) {
+    known.keepRequest(name, { head, apiKey: project.apiKey, projectId, meaning })
+  }
+  const repeated = meaning === null ? null : known.findMeant(meaning)
+  if (repeated !== null) return madeOf(repeated)
+  const made = decisions.decideFully(projectId, asked)
   // Where others store the person. Such decisions are not kept.
   if (made instanceof Promise) {
-    return made.then(({ decided }) => ({ projectId: project.id, decided }))
+    return made.then(({ decided }) => ({ projectId, decided, repeated: null }))
   }
   const { decided, basis } = made
-  // Equal bytes of visitors without cookies mean somebody else each time.
-  const isRepeatable = name !== null && visitor === distinctId
-  // With a personal key, somebody may take the right to ask away.
-  if (isRepeatable && basis !== null && request.key === project.apiKey) {
-    known.keep(name, { head, apiKey: project.apiKey, projectId: project.id, decided, basis })
+  if (meaning !== null && basis !== null) {
+    known.keep(meaning, { projectId, decided, basis, answer: null })
   }
-  return { projectId: project.id, decided }
+  return { projectId, decided, repeated: null }
 }
 
 /**

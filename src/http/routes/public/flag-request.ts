@@ -77,6 +77,8 @@ export interface FlagRequest {
   /** Null: missing. The empty text is one. */
   readonly distinctId: string | null
   readonly body: JsonObject
+  /** What it was parsed of; 0 without a body. */
+  readonly jsonBytes: number
 }
 
 /** Heads by query, one for each combination of the rest. Nearly all requests repeat one of a few. */
@@ -116,7 +118,8 @@ export function readFlagRequest(
   bytes: Uint8Array,
   isEmptyAllowed: boolean,
 ): FlagRequest {
-  const parsed = parseBody(head, bytes)
+  const json = jsonOf(head, bytes)
+  const parsed = bytes.length === 0 ? undefined : parseJson(json)
   const body = parsed === undefined && isEmptyAllowed ? NO_PROPERTIES : parsed
   if (!isObject(body)) throw malformed('the body must be a JSON object')
   const { query } = head
@@ -128,6 +131,7 @@ export function readFlagRequest(
     areFlagsDisabled: isTruthy(body['disable_flags']),
     distinctId: distinctIdOf(body['distinct_id'] ?? body['$distinct_id']),
     body,
+    jsonBytes: json.length,
   }
 }
 
@@ -172,18 +176,27 @@ export function distinctIdOf(value: unknown): string | null {
   return points.slice(0, DISTINCT_ID_POINTS_MAX).join('')
 }
 
-/** The parsed body; undefined when there is none. */
-function parseBody(head: FlagRequestHead, bytes: Uint8Array): unknown {
+/** The JSON of a body, no bytes when there is none. */
+function jsonOf(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   const { compression } = head.query
   if (compression === 'unknown') {
     throw malformed(
       'compression must be gzip, gzip-js, base64 or lz64; leave it out for plain JSON',
     )
   }
-  if (bytes.length === 0) return undefined
   const isPlain = compression === '' && head.contentEncoding === '' && bytes[0] === 0x7b
+  if (isPlain || bytes.length === 0) return asUtf8(bytes)
+  return refusing(() => unwrap(head, bytes))
+}
+
+function parseJson(json: Uint8Array): unknown {
+  return refusing(() => parseJsonText(json, FLAG_BODY_VALUES_MAX))
+}
+
+/** What `read` answers; its refusals as those of flag requests. */
+function refusing<T>(read: () => T): T {
   try {
-    return parseJsonText(isPlain ? asUtf8(bytes) : unwrap(head, bytes), FLAG_BODY_VALUES_MAX)
+    return read()
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     if (error.code === 'request_too_large') {

@@ -1,27 +1,45 @@
 /**
- * Decisions that were made before, by the bytes of the request. Pages and SDKs ask the same again and
- * again; while nothing has changed that the decision was made of, reading the request and deciding would
- * come to the same. What may have changed is asked anew each time: the key, the snapshot, the person.
+ * Decisions that were made before. Pages and SDKs ask the same again and again; while nothing has changed that
+ * the decision was made of, deciding would come to the same. What may have changed is asked anew each time: the
+ * key, the snapshot, the person.
+ *
+ * The same request, byte for byte, is not even read. One that means the same in other bytes is (browsers put
+ * the time into the query, and wrap the body): its decision is known by what the rules are asked.
  */
-import { DECISION_BYTES_MAX, KNOWN_DECISIONS_BYTES_MAX } from '../../../base/limits.ts'
+import {
+  DECISION_BYTES_MAX,
+  KNOWN_ANSWER_BYTES_MAX,
+  KNOWN_DECISIONS_BYTES_MAX,
+  KNOWN_REQUESTS_BYTES_MAX,
+} from '../../../base/limits.ts'
 import { RecentValues } from '../../../base/maps.ts'
 import type { DecisionBasis, DecisionService } from '../../../engine/front/decisions.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
-import type { Decisions } from '../../../rules/flags/types.ts'
+import type { DecisionRequest, Decisions } from '../../../rules/flags/types.ts'
+import { type AnswerParts, answerBytes, KeptAnswer } from './decide-answers.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 
-/** A decision with everything that has to be as it was. */
+/** A decision, and what it was made of. */
 export interface KnownDecision {
+  readonly projectId: number
+  readonly decided: Decisions
+  readonly basis: DecisionBasis
+  /** How it was answered when it came again; null before. */
+  answer: KeptAnswer | null
+}
+
+/** A request, by the bytes of its body. */
+export interface KnownRequest {
   readonly head: FlagRequestHead
   /** The key of the project, as the request gave it. */
   readonly apiKey: string
   readonly projectId: number
-  readonly decided: Decisions
-  readonly basis: DecisionBasis
+  /** The name of what it means. */
+  readonly meaning: string
 }
 
-/** What an entry takes beside its text and its list of decisions. */
+/** What an entry takes beside its texts, its list of decisions and its answer. */
 const ENTRY_BYTES = 400
 const REFERENCE_BYTES = 8
 
@@ -29,9 +47,14 @@ const REFERENCE_BYTES = 8
 export class KnownDecisions {
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly #decisions: Pick<DecisionService, 'isStillTrue'>
+  readonly #requests = new RecentValues(
+    KNOWN_REQUESTS_BYTES_MAX,
+    ({ meaning }: KnownRequest) => meaning.length + ENTRY_BYTES,
+  )
   readonly #known = new RecentValues(
     KNOWN_DECISIONS_BYTES_MAX,
-    ({ decided }: KnownDecision) => decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES,
+    ({ decided, answer }: KnownDecision) =>
+      decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES + (answer?.byteLength ?? 0),
   )
 
   constructor(
@@ -53,18 +76,55 @@ export class KnownDecisions {
     return asBuffer(body).toString('latin1')
   }
 
+  /**
+   * The name of what the rules are asked, which is all that JSON can say; null for a request that is too large.
+   * `jsonBytes`: what it was read of. Some microseconds.
+   */
+  meaningOf(projectId: number, asked: DecisionRequest, jsonBytes: number): string | null {
+    if (jsonBytes > DECISION_BYTES_MAX) return null
+    const { distinctId, anonDistinctId, deviceId, flagKeys, evaluationContexts } = asked
+    // No text, and not what stands for nothing.
+    const none = 0
+    return JSON.stringify([
+      ...[projectId, distinctId, anonDistinctId ?? none, deviceId ?? none, flagKeys ?? none],
+      ...[evaluationContexts, asked.evaluationRuntime ?? none, asked.isSurveyFlagsOnly],
+      ...[asked.groups, asked.personProperties, asked.groupProperties],
+    ])
+  }
+
   /** What was decided about the same request, if it still holds; else null. */
   find(head: FlagRequestHead, name: string): KnownDecision | null {
-    const known = this.#known.get(name)
-    if (known === undefined) return null
-    const { apiKey, projectId, basis } = known
-    if (known.head !== head) return null
-    if (this.#directory.projectByKey(apiKey)?.id !== projectId) return null
-    return this.#decisions.isStillTrue(basis) ? known : null
+    const request = this.#requests.get(name)
+    if (request === undefined || request.head !== head) return null
+    if (this.#directory.projectByKey(request.apiKey)?.id !== request.projectId) return null
+    return this.findMeant(request.meaning)
+  }
+
+  /** What was decided when the rules were asked the same, if it still holds; else null. */
+  findMeant(meaning: string): KnownDecision | null {
+    const known = this.#known.get(meaning)
+    return known !== undefined && this.#decisions.isStillTrue(known.basis) ? known : null
   }
 
   /** Keeps a decision, if such are asked for again; the oldest go beyond KNOWN_DECISIONS_BYTES_MAX. */
-  keep(name: string, known: KnownDecision): void {
-    this.#known.keep(name, known)
+  keep(meaning: string, known: KnownDecision): void {
+    this.#known.keep(meaning, known)
+  }
+
+  /** Notes what a request means, if such come again; the oldest go beyond KNOWN_REQUESTS_BYTES_MAX. */
+  keepRequest(name: string, request: KnownRequest): void {
+    this.#requests.keep(name, request)
+  }
+
+  /** The bytes of the answer with a decision that was found just now; short ones are kept, until the next call. */
+  answerOf(known: KnownDecision, parts: AnswerParts): Uint8Array {
+    const again = known.answer?.again(parts) ?? null
+    if (again !== null) return again
+    const bytes = answerBytes(parts)
+    if (known.answer === null && bytes.length <= KNOWN_ANSWER_BYTES_MAX) {
+      known.answer = new KeptAnswer(parts, bytes)
+      this.#known.grew(known.answer.byteLength)
+    }
+    return bytes
   }
 }
