@@ -238,10 +238,30 @@ function startAlone() {
   Module.syncBuiltinESMExports()
 }
 
+/**
+ * tap removes the folder of a test before the teardowns that were asked for behind it, while daemons still write
+ * there. Here all folders of a file stay until its process ends, unless somebody wants them to stay for longer.
+ */
+function keepFolders(main) {
+  if (process.env.TAP_SAVE_FIXTURE === '1') return
+  process.env.TAP_SAVE_FIXTURE = '1'
+  const folder = join(ROOT, '.tap/fixtures')
+  const own = relative(ROOT, main).replaceAll(sep, '-')
+  process.once('exit', () => {
+    if (!fs.existsSync(folder)) return
+    const found = fs
+      .readdirSync(folder)
+      .filter((name) => name === own || name.startsWith(`${own}-`))
+    const options = { recursive: true, force: true, maxRetries: 9 }
+    for (const name of found) fs.rmSync(join(folder, name), options)
+  })
+}
+
 /** Runs a file of ours from `.js/`. As Node does, it ends with 13 when the file never comes to its end. */
 function runMain(main) {
   const path = fs.realpathSync(main)
   const isOurs = FOLDERS.some((folder) => path.startsWith(join(ROOT, folder) + sep))
+  if (path.startsWith(join(ROOT, 'test') + sep)) keepFolders(path)
   const markUnsettled = () => {
     process.exitCode ??= 13
   }

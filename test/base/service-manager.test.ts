@@ -19,7 +19,7 @@ interface DatagramModule {
 }
 
 const log = createLogger({ level: 'silent', format: 'json' })
-const WAIT_MS_MAX = 10_000
+const WAIT_MS_MAX = 60_000
 
 function loadDatagramModule(): DatagramModule | null {
   try {

@@ -192,7 +192,7 @@ t.test('the disk is measured in bounded time, and judged', async (t) => {
   const dataDir = t.testdir()
   const startedAtMs = performance.now()
   const speed = measureDisk(dataDir, SYSTEM_CLOCK)
-  t.ok(performance.now() - startedAtMs < 5000)
+  t.ok(performance.now() - startedAtMs < 30_000)
   t.ok(speed.flushes > 0 && speed.p50Ms <= speed.p99Ms && speed.p99Ms <= speed.maxMs)
   t.ok(speed.bytesPerSecond > 0)
   t.same(readdirSync(dataDir), [])

@@ -23,7 +23,7 @@ async function capture(url: string, ...events: readonly object[]): Promise<void>
 }
 
 async function untilListed(dataDir: string, distinctId: string): Promise<void> {
-  for (let attempt = 0; attempt < 200; attempt++) {
+  for (let attempt = 0; attempt < 3000; attempt++) {
     const listed = await run('person', 'list', '--data-dir', dataDir, '--distinct-id', distinctId)
     if (listed.out !== '') return
     await sleep(20)

@@ -69,7 +69,7 @@ t.test('numbers of charts and the persons behind them', async (t) => {
   const remote = ['--base-url', daemon.url, '--personal-key', PERSONAL_KEY]
   const query = (...words: readonly string[]) => runCommand('query', ...words, ...RANGE, ...remote)
   const lines = async (...words: readonly string[]) => linesOf(await query(...words, '--json'))
-  for (let attempt = 0; attempt < 200; attempt++) {
+  for (let attempt = 0; attempt < 3000; attempt++) {
     const listed = await lines('stickiness', '*', '--persons', '--periods', '2')
     if (listed.length === 2) break
     await sleep(20)

@@ -1,7 +1,6 @@
 /** The command line, run in this process: what each command prints, and its exit code. */
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import { VERSION } from '../../src/base/version.ts'
@@ -14,6 +13,7 @@ import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { correctBaseUrl } from '../../src/store/open-store.ts'
 import { eventInput, openWriter, uuidOf } from '../fixtures/stored-events.ts'
+import { eventually } from '../fixtures/timed-command.ts'
 
 const COMMANDS = await allCommands()
 
@@ -412,13 +412,15 @@ t.test('tail prints what arrives until it is interrupted', async (t) => {
   writer.commit(1)
   const console = new Console()
   const tail = console.run('event', 'tail', '--lines', '1', '--json', ...dir)
-  await sleep(200)
+  const printed = (count: number) =>
+    eventually(async () => jsonLines(console.outText).length >= count)
+  await printed(1)
   t.match(jsonLines(console.outText), [{ distinct_id: 'n3' }])
   add(4, NOW_MS + 4)
   // An old timestamp does not hide a new arrival.
   add(5, NOW_MS - 1_000_000)
   writer.commit(2)
-  await sleep(1500)
+  await printed(3)
   for (const listener of console.stopListeners) listener()
   const { exitCode, out } = await tail
   t.equal(exitCode, 0)

@@ -7,7 +7,7 @@ import { spawnDaemon } from '../fixtures/daemon.ts'
 import { jsonOf, send } from '../fixtures/exact-client.ts'
 
 const LINK = /^ {2}console {7}(http:\/\/127\.0\.0\.1:\d+)\/#login=([\w-]{24})$/m
-const WAIT_MS_MAX = 10_000
+const WAIT_MS_MAX = 60_000
 
 /** What a daemon has written when a text has come. */
 async function written(daemon: { lastLines(): string }, text: string): Promise<string> {

@@ -5,6 +5,7 @@
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { catalogueLines } from '../fixtures/catalogue-lines.ts'
@@ -18,8 +19,11 @@ const run = promisify(execFile)
 t.setTimeout(240_000)
 
 const FLAGS = '/api/projects/1/feature_flags/'
-/** Generous: the tests share the machine. */
-const SEEN_MS_MAX = 2000
+/** Half of the changes are seen by the other machine within the first time, all within the second. */
+const SEEN_MS = 2000
+const SEEN_MS_MAX = 30_000
+/** Between two changes of one maker: a load that leaves the machine to what is tested. */
+const PAUSE_MS = 30
 
 interface Cluster {
   readonly folder: string
@@ -91,7 +95,8 @@ t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) =>
     seenMs.push(performance.now() - startedAtMs)
   }
   seenMs.sort((a, b) => a - b)
-  t.comment(`seen by the other after ${seenMs[10]} ms, ${seenMs.at(-1)} ms at most`)
+  const [middle = SEEN_MS] = seenMs.slice(10)
+  t.ok(middle < SEEN_MS, `seen by the other after ${middle} ms, ${seenMs.at(-1)} ms at most`)
   const keys = Array.from({ length: 40 }, (_, count) => `both-${count}`)
   const made = await Promise.all(keys.map((key, index) => makeFlag(nodes[index % 2] ?? one, key)))
   t.ok(
@@ -137,7 +142,7 @@ class FlagMaker {
 
   async more(count: number): Promise<void> {
     const wanted = this.made.size + count
-    while (this.made.size < wanted) await new Promise((resolve) => setTimeout(resolve, 20))
+    while (this.made.size < wanted) await sleep(20)
   }
 
   async stop(): Promise<void> {
@@ -151,7 +156,7 @@ class FlagMaker {
       const status = await makeFlag(node, key).catch(() => 0)
       if (status === 201) this.made.add(key)
       else this.refused.add(key)
-      if (status !== 201) await new Promise((resolve) => setTimeout(resolve, 50))
+      await sleep(PAUSE_MS)
     }
   }
 }
@@ -194,12 +199,14 @@ t.test(
     t.equal(await makeFlag(one, 'early'), 201)
     t.ok(await eventually(async () => (await decided(two)).includes('early')))
     await brokers.killAll()
+    const beganAtMs = performance.now()
     t.equal(await makeFlag(one, 'never'), 503, 'a change is refused')
+    const firstMs = performance.now() - beganAtMs
     t.strictSame(await decided(one), ['early'], 'flags are decided')
     t.strictSame(await keysOf(two), ['early'], 'and read')
     const startedAtMs = performance.now()
     t.equal(await makeFlag(one, 'never'), 503)
-    t.ok(performance.now() - startedAtMs < 4000, 'who asks again waits less')
+    t.ok(performance.now() - startedAtMs < firstMs, 'who asks again waits less')
     await one.kill()
     await one.start()
     t.strictSame(await decided(one), ['early'], 'a start needs no broker')

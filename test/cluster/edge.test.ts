@@ -89,7 +89,7 @@ async function decideOnce({ url }: Node, distinctId: string, more: object = {}):
 /** As clients do: on a machine that is busy with other tests an answer may lack what was not there in time. */
 async function decide(node: Node, distinctId: string, more: object = {}): Promise<Decided> {
   let decided = await decideOnce(node, distinctId, more)
-  for (let again = 0; again < 20 && decided.errorsWhileComputingFlags; again++) {
+  for (let again = 0; again < 600 && decided.errorsWhileComputingFlags; again++) {
     await sleep(100)
     decided = await decideOnce(node, distinctId, more)
   }
@@ -258,6 +258,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
       const { featureFlags, errorsWhileComputingFlags } = await decideOnce(edge, 'ann')
       if (featureFlags['everybody'] !== true) wrong.push(['decided', featureFlags])
       if (!errorsWhileComputingFlags && featureFlags['pro'] !== true) wrong.push(['pro', number])
+      await sleep(20)
     }
   }
   const used = use()
@@ -284,7 +285,7 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   const partial = await decideOnce(edge, 'ann')
   t.match(partial, { errorsWhileComputingFlags: true, featureFlags: { everybody: true } })
   t.notOk(partial.featureFlags['pro'])
-  t.ok(performance.now() - startedAtMs < 2000, 'and soon')
+  t.ok(performance.now() - startedAtMs < 4500, 'and soon')
   const isDegraded = async (): Promise<boolean> =>
     (await edge.text('/_health')).includes('degraded')
   t.ok(await eventually(isDegraded), 'it says that nobody is there')

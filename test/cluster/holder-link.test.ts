@@ -62,7 +62,7 @@ t.test('who never answers', async (t) => {
     retryAfterSeconds: 5,
     message: /has not answered/,
   })
-  t.ok(performance.now() - startedAtMs < 2000)
+  t.ok(performance.now() - startedAtMs < 20_000)
   t.equal(times(), 2, 'another one was asked')
   t.not(link.nobodySinceMs, null)
 })

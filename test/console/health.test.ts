@@ -13,7 +13,7 @@ const RESERVE_MIB = 24
 /** Of the reserve that is left: less than it, more than nothing. */
 const LEFT_MIB = 16
 /** The page asks every ten seconds, the guard of the disk every second. */
-const NEWS_MS_MAX = 25_000
+const NEWS_MS_MAX = 90_000
 
 t.teardown(closeConnections)
 t.setTimeout(180_000)

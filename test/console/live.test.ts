@@ -7,7 +7,7 @@ import { untilStored } from '../fixtures/event-pages.ts'
 import { postJson } from '../fixtures/exact-client.ts'
 
 /** From the answer to an event to its row. */
-const SHOWN_MS_MAX = 1000
+const SHOWN_MS_MAX = 5000
 /** Longer than it takes for an event to be shown. */
 const QUIET_MS = 1500
 

@@ -9,7 +9,7 @@ import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 
 /** From the answer to the first event to its tick. */
-const TICK_MS_MAX = 2000
+const TICK_MS_MAX = 8000
 /** The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing. */
 const NO_ROBOT = ['--disable-blink-features=AutomationControlled']
 const USER_AGENT =

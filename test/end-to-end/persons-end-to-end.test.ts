@@ -50,7 +50,7 @@ class Client {
     if (status !== 200) throw new Error(`the batch was refused with ${status}`)
     const last = events.at(-1) as { event: string; distinct_id: string }
     const query = new URLSearchParams({ event: last.event, distinct_id: last.distinct_id })
-    for (let attempt = 0; attempt < 200; attempt++) {
+    for (let attempt = 0; attempt < 3000; attempt++) {
       const page = await this.read<Page<unknown>>(`events/?${query.toString()}`)
       if (page.results.length > 0) return
       await sleep(20)
@@ -308,7 +308,7 @@ t.test('events go with their person when that is wanted', async (t) => {
   const eve = await client.personOf('eve')
   t.equal((await client.ask('DELETE', `persons/${eve.id}?delete_events=true`)).status, 202)
   let rest = -1
-  for (let attempt = 0; attempt < 250 && rest !== 0; attempt++) {
+  for (let attempt = 0; attempt < 3000 && rest !== 0; attempt++) {
     rest = (await client.read<Page<object>>('events/?distinct_id=eve')).results.length
     if (rest !== 0) await sleep(20)
   }

@@ -30,7 +30,7 @@ const NAMES = ['view', 'view', 'view', 'click', 'buy']
 /** More than two segments that are not merged any more. */
 const FIRST_EVENTS = 18_000
 const EVENTS_PER_REQUEST = 500
-const CHANGES = 14
+const CHANGES = 10
 const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
 
 const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })

@@ -220,7 +220,7 @@ t.test('records that are damaged or never end are failures, not the end', async 
     const { database, all, codeOf } = openAt(path)
     const begunAt = performance.now()
     for (let host = 1; host <= 20; host++) t.equal(codeOf(`203.0.113.${host}`), undefined, what)
-    t.ok(performance.now() - begunAt < 2000, `${what}: in time`)
+    t.ok(performance.now() - begunAt < 20_000, `${what}: in time`)
     t.strictSame(database.takeCounts(), { isLoaded: true, failures: 20 })
     t.equal(all.filter((line) => line.includes('a record of the GeoIP')).length, 1, 'said once')
   }
@@ -241,5 +241,5 @@ t.test('bits turned over anywhere neither throw nor hang', async (t) => {
     const { codeOf } = openAt(path)
     for (const address of ['203.0.113.1', '198.51.100.7', '2001:db8::1', '8.8.8.8']) codeOf(address)
   }
-  t.ok(performance.now() - begunAt < 30_000)
+  t.ok(performance.now() - begunAt < 60_000)
 })

@@ -31,7 +31,7 @@ import { threadSettings } from '../fixtures/persons/person-log.ts'
 const KEY = 'phc_key_of_large_bodies'
 const MIB = 1024 * 1024
 const CLIENTS = 10
-const BODIES = 6
+const BODIES = 4
 const SEED = 20_261_122
 
 t.teardown(closeConnections)

@@ -7,7 +7,7 @@ import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../f
 import { seededRandom } from '../fixtures/event-ledger.ts'
 import { send } from '../fixtures/exact-client.ts'
 
-const KILLS = 8
+const KILLS = 6
 const WRITERS = 4
 const RUN_MS_MAX = 250
 /** Large enough that a write takes many pages. */

@@ -3,7 +3,7 @@
  * pages, everything else at regular distances. `verify` finds each of them, or nothing that can be read
  * changes; a daemon on such a store answers, or ends with a line that names the file.
  *
- * FLIP_DENSITY=8 looks at eight times as many places; from 701 on at every single byte (half an hour).
+ * FLIP_DENSITY=8 looks at eight times as many places; from 1499 on at every single byte (half an hour).
  */
 import { spawn } from 'node:child_process'
 import { closeSync, cpSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
@@ -27,8 +27,8 @@ const EVENTS = 60
 const DENSITY = Number(process.env['FLIP_DENSITY'] ?? 1)
 /** Distances between the places that are looked at; none divides the size of a page. */
 const META_STRIDE = Math.max(1, Math.round(3 / DENSITY))
-const HEADER_STRIDE = Math.max(1, Math.round(5 / DENSITY))
-const OTHER_STRIDE = Math.max(1, Math.round(701 / DENSITY))
+const HEADER_STRIDE = Math.max(1, Math.round(7 / DENSITY))
+const OTHER_STRIDE = Math.max(1, Math.round(1499 / DENSITY))
 const DAEMONS = 6
 /** Flags, ends of the node table, the first node, the page number. */
 const TRUSTED = [18, 20, 22, 0, 25, 8]

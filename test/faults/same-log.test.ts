@@ -227,7 +227,7 @@ t.test('also when it is killed, with other clocks and other dice', async (t) => 
     const child = spawn(process.execPath, [...SCRIPT_WORDS, script])
     const ended = new Promise<number | null>((resolve) => child.on('exit', resolve))
     child.stderr.pipe(process.stderr)
-    const afterMs = 3 + dice.below(40) + round * 4
+    const afterMs = 3 + dice.below(40) + round * 12
     child.stdout.once('data', () => setTimeout(() => child.kill('SIGKILL'), afterMs))
     isDone = (await ended) === 0
     if (!isDone) kills++

@@ -109,7 +109,7 @@ async function capture(daemon: SpawnedDaemon, name: string): Promise<void> {
 
 async function namesIn(daemon: SpawnedDaemon, count: number): Promise<readonly string[]> {
   const source = { url: daemon.url, personalKey: PERSONAL_KEY }
-  for (let attempt = 0; attempt < 200; attempt++) {
+  for (let attempt = 0; attempt < 1200; attempt++) {
     const events = await readEvents(source)
     if (events.length >= count) return events.map(({ event }) => event)
     await new Promise((resolve) => setTimeout(resolve, 50))

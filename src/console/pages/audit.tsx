@@ -21,7 +21,7 @@ export default function AuditPage() {
           ['From', ({ source, address }) => joined(source.replaceAll('_', ' '), address, ', '), 'minor'],
           ['What', ({ method, route, object_id: id }) => joined(`${method} ${shortRoute(route)}`, id, ' '), 'code'],
           ['Project', 'project_id', 'minor number'],
-          ['Answer', 'status', 'number'],
+          ['Answer', 'status', 'minor number'],
         ]}
       />
     </Page>

@@ -82,7 +82,7 @@ function Stream() {
 }
 
 const COLUMNS: readonly Column<LiveEvent>[] = [
-  ['Time', ({ timestamp }) => time(timestamp, 'clock')],
+  ['Time', ({ timestamp }) => <time>{time(timestamp, 'clock')}</time>],
   ['Event', 'event', 'cut'],
   ['Person', (event) => <Who event={event} />],
   ['Where', whereOf, 'minor cut'],

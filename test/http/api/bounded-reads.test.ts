@@ -10,6 +10,7 @@ import { type WaitingAnswer, WaitingAnswers } from '../../../src/http/server/wai
 import { personBody } from '../../../src/rules/persons/person-answer.ts'
 import { decodeGroup, encodeGroup } from '../../../src/store/warehouse/format/segment-format.ts'
 import { PersonLog, threadSettings } from '../../fixtures/persons/person-log.ts'
+import { eventually } from '../../fixtures/timed-command.ts'
 
 const MIB = 1024 * 1024
 const LIST = { projectId: 1, limit: 10_000, offset: 0, nowMs: 2e12 }
@@ -123,10 +124,10 @@ t.test('answers that wait hold so much and no more, and wait so long', async (t)
   const keepAlive = setInterval(() => {
     for (const answer of [fresh, slow, fast]) answer.sinceMs = performance.now()
   }, 20)
-  await new Promise((resolve) => setTimeout(resolve, 350))
+  await eventually(async () => slow.isCut)
   clearInterval(keepAlive)
   t.strictSame([fresh.isCut, slow.isCut, fast.isCut], [false, true, false], 'pace over the whole')
-  await new Promise((resolve) => setTimeout(resolve, 900))
+  await eventually(async () => fresh.isCut && fast.isCut)
   t.strictSame([fresh.isCut, fast.isCut], [true, true], 'nobody waits for ever')
   t.equal(metrics.httpAnswerBytesWaiting.value, 0)
   t.equal(metrics.httpReadersCut.with('slow').value, 1)

@@ -11,7 +11,7 @@ import { closeConnections, postJson, RawConnection, send } from '../../fixtures/
 import { GoodClient, startTarget, type Target } from '../../fixtures/faults/hostile-client.ts'
 
 const MEBIBYTE = 1024 ** 2
-const SETTLE_MS_MAX = 10_000
+const SETTLE_MS_MAX = 60_000
 
 t.teardown(closeConnections)
 t.setTimeout(180_000)
@@ -269,7 +269,7 @@ t.test('the wire', async (t) => {
         `POST /e/ HTTP/1.1\r\nHost: tenrec\r\nOrigin: null\r\nContent-Length: ${length}\r\n\r\n`,
       )
       t.strictSame(await connection.untilAnswers(1), [413])
-      t.ok(performance.now() - startedAtMs < 2000)
+      t.ok(performance.now() - startedAtMs < 15_000)
       t.match(connection.text, /access-control-allow-origin: null/i, 'a browser may read it')
       connection.destroy()
     }

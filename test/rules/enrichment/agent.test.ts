@@ -116,7 +116,7 @@ t.test('no user agent of the length that is looked at takes long', async (t) => 
     const begunAt = performance.now()
     agentProperties(agent)
     isBot(agent)
-    t.ok(performance.now() - begunAt < 200, part)
+    t.ok(performance.now() - begunAt < 2000, part)
   }
 })
 

@@ -17,7 +17,7 @@ import {
 } from '../../fixtures/queries/naive-returns.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
-const ROUNDS = 300
+const ROUNDS = 100
 const QUERIES_EACH = 8
 const HOUR_MS = 3_600_000
 const VALUES = ['x', 'y', 'z', '']
@@ -196,7 +196,7 @@ t.test('retention', async (t) => {
       t.strictSame(asked.actors(query, pick), people.sort(), JSON.stringify([query, pick]))
     }
   }
-  t.ok(counted > 3000, `${counted} numbers are not zero`)
+  t.ok(counted > 10 * ROUNDS, `${counted} numbers are not zero`)
 })
 
 function retentionQuery(wanted: NaiveRetention, world: NaiveWorld): Json {
@@ -283,7 +283,7 @@ t.test('stickiness', async (t) => {
       t.strictSame(asked.actors(query, { series, day }), people.sort(), JSON.stringify(query))
     }
   }
-  t.ok(counted > 3000, `${counted} actors came`)
+  t.ok(counted > 10 * ROUNDS, `${counted} actors came`)
 })
 
 t.test('lifecycle', async (t) => {
@@ -325,5 +325,5 @@ t.test('lifecycle', async (t) => {
       t.strictSame(asked.actors(query, pick), people.sort(), JSON.stringify([query, pick]))
     }
   }
-  t.ok(counted > 3000, `${counted} persons were counted`)
+  t.ok(counted > 10 * ROUNDS, `${counted} persons were counted`)
 })

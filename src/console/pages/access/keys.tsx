@@ -87,7 +87,7 @@ export function Sessions() {
       scope="personal_api_key:read"
       columns={[
         ['Opened with', ({ key_label: label }) => label ?? 'a login link'],
-        ['From', 'address'],
+        ['From', 'address', 'minor'],
         ['Browser', 'user_agent', 'minor'],
         ['Seen', ({ is_current: isCurrent, last_seen_at: at }) => (isCurrent ? 'in this one' : ago(at)), 'number'],
       ]}

@@ -157,8 +157,8 @@ function labelOf(at: number): string {
 }
 
 const OWNERS = [
-  ['event', 'events’'],
-  ['person', 'persons’'],
+  ['event', 'property of events'],
+  ['person', 'property of persons'],
 ] as const
 
 /** One parameter of the address for two fields: whose property, and which. */
