@@ -19,8 +19,8 @@ const COMPRESSED = 1
 const HEAD_BYTES = 32
 const ENTRY_BYTES = 20
 const RUN = 2 ** 40
-/** Less is not worth it. */
-const COMPRESSED_BYTES_MIN = 512
+/** Less is not worth it: a client of a quiet machine would wait for a thread, and brokers pay for messages then. */
+const COMPRESSED_BYTES_MIN = 4096
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
 /** Memory of bodies that is kept: as much as messages of several blocks need. */
 const KEPT_BYTES_MAX = 4 * 1024 * 1024

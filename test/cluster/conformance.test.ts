@@ -43,27 +43,44 @@ import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/cli
 const LEFT_OUT = ['tr-016']
 const skip = areBrokersMissing === false ? isClickHouseMissing : areBrokersMissing
 
+/** More than any case has. */
+const EVENTS_MAX = 1000
+
 t.setTimeout(300_000)
 
 const OF_DECISIONS = { projectKey: 'phc_project_1', personalKey: PERSONAL_KEY }
 
-async function start(
+async function onThree(
   t: Test,
   options: Omit<ThreeMachinesOptions, 'clickhouse' | 'folder'>,
-): Promise<ThreeMachines> {
+  check: (three: ThreeMachines) => Promise<void>,
+): Promise<void> {
   const folder = t.testdir({})
   const clickhouse = await ClickHouseServer.start(t, folder)
-  return ThreeMachines.start(t, { ...options, folder, clickhouse })
+  const three = await ThreeMachines.start(t, { ...options, folder, clickhouse })
+  try {
+    await check(three)
+  } finally {
+    await three.stop()
+  }
 }
 
 /** All machines have the same, and ClickHouse has as many events of each project. */
 async function checkCopies(t: Test, three: ThreeMachines): Promise<void> {
   await three.settled()
   const [first] = three.machines
-  const segments = new StoredSegments(first?.dataDir ?? '')
-  const counts = segments.projects()
+  const dataDir = first?.dataDir ?? ''
+  const segments = new StoredSegments(dataDir)
+  const projects = [...segments.projects().keys()]
   await segments.close()
-  t.ok(await three.copied(counts), 'ClickHouse has every event')
+  const reader = new EventReader({ dataDir })
+  // Without those that were erased.
+  const ids = projects.map((projectId) => {
+    const { results } = reader.listEvents({ projectId, limit: EVENTS_MAX })
+    return [projectId, results.map(({ id }) => id)] as const
+  })
+  await reader.close()
+  t.ok(await three.copied(new Map(ids)), 'ClickHouse has every event')
   const [one, two, last] = await Promise.all(
     three.machines.map(({ dataDir }) => tableDigests(dataDir)),
   )
@@ -73,97 +90,107 @@ async function checkCopies(t: Test, three: ThreeMachines): Promise<void> {
 
 t.test('ingestion', { skip }, async (t) => {
   let worlds: readonly World[] = []
-  const three = await start(t, {
-    prepare: async (dataDir) => {
+  const options = {
+    prepare: async (dataDir: string) => {
       worlds = await createWorlds(dataDir)
     },
     clock: frozenAt(INGESTION_NOW_MS),
     projectKey: '',
     personalKey: '',
+  }
+  await onThree(t, options, async (three) => {
+    await checkIngestionCases(t, worlds, three.nextUrl, three.machines)
   })
-  await checkIngestionCases(t, worlds, three.nextUrl, three.machines)
 })
 
 t.test('persons', { skip }, async (t) => {
   const cases = personCases(2)
-  const three = await start(t, {
+  const options = {
     ...OF_DECISIONS,
-    prepare: (dataDir) => createProjects(dataDir, cases.length + 1),
+    prepare: (dataDir: string) => createProjects(dataDir, cases.length + 1),
     clock: frozenAt(PERSONS_NOW_MS),
-  })
-  const client = new DecisionClient(three.nextUrl)
-  for (const { events, projectId } of cases) {
-    for (const event of events) {
-      const json = { api_key: client.key(projectId), batch: [event] }
-      const { status } = await client.ask('/batch/', { json })
-      t.equal(status, 200)
+  }
+  await onThree(t, options, async (three) => {
+    const client = new DecisionClient(three.nextUrl)
+    for (const { events, projectId } of cases) {
+      for (const event of events) {
+        const json = { api_key: client.key(projectId), batch: [event] }
+        const { status } = await client.ask('/batch/', { json })
+        t.equal(status, 200)
+      }
     }
-  }
-  await three.settled()
-  for (const { dataDir } of three.machines) {
-    const reader = new EventReader({ dataDir })
-    checkPersonCases(t, reader, cases)
-    await reader.close()
-  }
+    await three.settled()
+    for (const { dataDir } of three.machines) {
+      const reader = new EventReader({ dataDir })
+      checkPersonCases(t, reader, cases)
+      await reader.close()
+    }
+  })
 })
 
 t.test('flags', { skip }, async (t) => {
-  const three = await start(t, {
+  const options = {
     ...OF_DECISIONS,
-    prepare: async (dataDir) => {
+    prepare: async (dataDir: string) => {
       await createProjects(dataDir, FLAG_CASES.length)
       const flags = new FlagWriter(dataDir)
       for (const one of FLAG_CASES) flags.put(draftsOf(one), one.projectId)
       await flags.close()
     },
     clock: SYSTEM_CLOCK,
+  }
+  await onThree(t, options, async (three) => {
+    const client = new DecisionClient(three.nextUrl)
+    for (const one of FLAG_CASES) {
+      const batch = eventsOf(one)
+      if (batch.length === 0) continue
+      await client.ask('/batch/', { json: { api_key: client.key(one.projectId), batch } })
+    }
+    await three.settled()
+    for (const one of FLAG_CASES) await makeCohorts(client, one)
+    await three.settled()
+    for (const one of FLAG_CASES) {
+      for (const _ of three.machines) await checkFlagCase(t, client, one)
+    }
   })
-  const client = new DecisionClient(three.nextUrl)
-  for (const one of FLAG_CASES) {
-    const batch = eventsOf(one)
-    if (batch.length === 0) continue
-    await client.ask('/batch/', { json: { api_key: client.key(one.projectId), batch } })
-  }
-  await three.settled()
-  for (const one of FLAG_CASES) await makeCohorts(client, one)
-  await three.settled()
-  for (const one of FLAG_CASES) {
-    for (const _ of three.machines) await checkFlagCase(t, client, one)
-  }
 })
 
 t.test('analytics', { skip }, async (t) => {
-  const three = await start(t, {
+  const options = {
     prepare: createAnalyticProjects,
     clock: frozenAt(ANALYTICS_NOW_MS),
     projectKey: 'phc_project_of_the_first_start',
     personalKey: READER_KEY,
+  }
+  await onThree(t, options, async (three) => {
+    await checkAnalyticCases(t, three.nextUrl, () => three.settled())
+    await checkCopies(t, three)
   })
-  await checkAnalyticCases(t, three.nextUrl, () => three.settled())
-  await checkCopies(t, three)
 })
 
 for (const file of ['question-cases.json', 'web-cases.json']) {
   t.test(file, { skip }, async (t) => {
     const cases = casesOf(file)
     const shifted: { nowMs: number | null } = { nowMs: null }
-    const three = await start(t, {
+    const options = {
       ...OF_DECISIONS,
-      prepare: (dataDir) => createProjects(dataDir, cases.length + 1),
+      prepare: (dataDir: string) => createProjects(dataDir, cases.length + 1),
       clock: { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() },
-    })
-    const asked = new QueryCases(new DecisionClient(three.nextUrl), shifted)
-    await asked.send(cases)
-    await three.settled()
-    const names: ReadonlyMap<string, unknown>[] = []
-    for (const [index, one] of cases.entries()) names.push(await asked.prepare(index, one))
-    await three.settled()
-    for (const [index, one] of cases.entries()) {
-      if (LEFT_OUT.includes(one.id)) continue
-      const known = names[index] ?? new Map()
-      const answer = await asked.askPrepared(index, one, known, ...requestOf(one))
-      t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
     }
-    await checkCopies(t, three)
+    await onThree(t, options, async (three) => {
+      const asked = new QueryCases(new DecisionClient(three.nextUrl), shifted)
+      await asked.send(cases)
+      await three.settled()
+      const names: ReadonlyMap<string, unknown>[] = []
+      for (const [index, one] of cases.entries()) names.push(await asked.prepare(index, one))
+      await three.settled()
+      for (const [index, one] of cases.entries()) {
+        if (LEFT_OUT.includes(one.id)) continue
+        const known = names[index] ?? new Map()
+        const answer = await asked.askPrepared(index, one, known, ...requestOf(one))
+        t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
+      }
+      await checkCopies(t, three)
+    })
   })
 }

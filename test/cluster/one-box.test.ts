@@ -10,36 +10,17 @@ import t from 'tap'
 import { outboxFolder } from '../../src/store/directory/data-dir.ts'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node, Sender } from '../fixtures/cluster/nodes.ts'
-import { spawnAndKill, spawnDaemon } from '../fixtures/daemon.ts'
+import { spawnAndKill } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
-const KILLS = new URL('../fixtures/faults/step-kills.mjs', import.meta.url)
-/** What changes the disk on the way in, and how often at least and at most. */
-const WAY_IN = 'processAll|joinCatalogue|enterCluster'
-const STEPS_MIN = 8
-const STEPS_MAX = 60
 
 t.setTimeout(300_000)
 
 async function command(...args: readonly string[]): Promise<string> {
   const { stdout } = await run(process.execPath, ['dist/main.js', ...args])
   return stdout
-}
-
-/** Whether a start is killed at so many steps of the way in; false: it has fewer, and the machine is stopped. */
-async function isKilled(dataDir: string, addresses: string, step: number): Promise<boolean> {
-  const env = { STEP_KILLS: `${WAY_IN} ${step}`, NODE_OPTIONS: `--import=${KILLS.href}` }
-  try {
-    const args = ['--cluster', addresses, '--workers', '1']
-    const daemon = await spawnDaemon({ dataDir, args, env })
-    await daemon.stop()
-    return false
-  } catch (cause) {
-    if (/it ended with SIGKILL/.test(String(cause))) return true
-    throw cause
-  }
 }
 
 /** What of the acknowledged events a node lacks, and what it has twice. */
@@ -150,35 +131,4 @@ t.test('a machine of a cluster, one box', { skip: areBrokersMissing }, async (t)
   await again.start()
   t.ok(await hasAll(again, alone))
   t.strictSame(await wrongOf(again, alone), [])
-})
-
-t.test('the way in, cut short at each of its steps', { skip: areBrokersMissing }, async (t) => {
-  const folder = t.testdir({})
-  const brokers = await Brokers.start(t, folder)
-  const box = new Node(t, folder, 'one', '')
-  await box.start()
-  const sender = new Sender([box], 2)
-  await sender.more(300)
-  // Its log has what is not processed.
-  await box.kill()
-  await sender.stop()
-  const { dataDir } = box
-  let kills = 0
-  while (kills < STEPS_MAX && (await isKilled(dataDir, brokers.addresses, kills + 1))) kills++
-  t.ok(kills > STEPS_MIN && kills < STEPS_MAX, `it was cut short at ${kills} steps`)
-  const one = new Node(t, folder, 'one', brokers.addresses)
-  await one.start()
-  t.ok(await hasAll(one, sender), 'everything is there')
-  const more = new Sender([one], 2, sender)
-  await more.more(200)
-  await more.stop()
-  const backup = join(folder, 'backup')
-  await command('backup', backup, '--data-dir', dataDir)
-  const two = new Node(t, folder, 'two', brokers.addresses)
-  await command('restore', backup, '--data-dir', two.dataDir)
-  await two.start()
-  for (const node of [one, two]) {
-    t.ok(await hasAll(node, more), 'on both machines')
-    t.strictSame(await wrongOf(node, more), [])
-  }
 })
