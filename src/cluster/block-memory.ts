@@ -2,10 +2,9 @@
  * Memory for copies of blocks that wait for the brokers, used again and again: a busy edge copies a hundred megabytes a
  * second, and memory of its own for each block costs the collector of garbage more than the copy.
  */
+import { BLOCK_PAGES_KEPT_MAX } from './limits.ts'
 
-/** Of these pages so many are kept. */
 const PAGE_BYTES = 2 * 1024 * 1024
-const SPARES_MAX = 4
 
 interface Page {
   readonly memory: Buffer
@@ -49,7 +48,7 @@ export class BlockMemory {
     if (page.copies > 0) return
     page.used = 0
     if (page === this.#filling || page.memory.length > PAGE_BYTES) return
-    if (this.#spares.length < SPARES_MAX) this.#spares.push(page)
+    if (this.#spares.length < BLOCK_PAGES_KEPT_MAX) this.#spares.push(page)
   }
 }
 

@@ -13,6 +13,7 @@
  */
 import { brotliCompress, brotliDecompressSync, constants } from 'node:zlib'
 import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
+import { MESSAGE_KEPT_BYTES_MAX } from './limits.ts'
 
 const MAGIC = 0x314d4e54
 const COMPRESSED = 1
@@ -22,8 +23,6 @@ const RUN = 2 ** 40
 /** Less is not worth it: a client of a quiet machine would wait for a thread, and brokers pay for messages then. */
 const COMPRESSED_BYTES_MIN = 4096
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
-/** Memory of bodies that is kept: as much as messages of several blocks need. */
-const KEPT_BYTES_MAX = 4 * 1024 * 1024
 /** Each time that the memory for an answer is full, it is asked again for the rest. */
 const CHUNK_BYTES_MIN = 16 * 1024
 const CHUNK_PART = 4
@@ -101,7 +100,7 @@ export class MessageEncoder {
   }
 
   #memoryOf(bytes: number): Buffer {
-    if (bytes > KEPT_BYTES_MAX) return Buffer.allocUnsafeSlow(bytes)
+    if (bytes > MESSAGE_KEPT_BYTES_MAX) return Buffer.allocUnsafeSlow(bytes)
     if (this.#bodies.length < bytes) this.#bodies = Buffer.allocUnsafeSlow(bytes)
     return this.#bodies.subarray(0, bytes)
   }
