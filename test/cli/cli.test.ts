@@ -413,7 +413,7 @@ t.test('tail prints what arrives until it is interrupted', async (t) => {
   const console = new Console()
   const tail = console.run('event', 'tail', '--lines', '1', '--json', ...dir)
   const printed = (count: number) =>
-    eventually(async () => jsonLines(console.outText).length >= count)
+    eventually(async () => console.outText.split('\n').length > count)
   await printed(1)
   t.match(jsonLines(console.outText), [{ distinct_id: 'n3' }])
   add(4, NOW_MS + 4)
