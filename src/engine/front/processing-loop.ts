@@ -26,6 +26,8 @@ const TASK_BUDGET_MS = 500
 const GATHER_MS = 200
 /** How often processing that waits for the front looks whether that is still busy. */
 const YIELD_LOOK_MS = 50
+/** Persons are folded when nothing was processed for that long. */
+const FOLD_QUIET_MS = 2000
 /** Pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
 /** What a commit beside a busy front may leave, to end where segments are half full: that is full enough. */
@@ -83,6 +85,7 @@ export class ProcessingLoop {
   #isStopped = false
   #isHurried = false
   #timer: NodeJS.Timeout | undefined
+  #foldTimer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
   /** What the log held at the start is processed; undefined until the first result says what it held. */
   #isCaughtUp: boolean | undefined
@@ -193,6 +196,7 @@ export class ProcessingLoop {
     }
     this.#isStopped = true
     clearTimeout(this.#timer)
+    clearTimeout(this.#foldTimer)
     while (this.#isRunning) await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
@@ -239,8 +243,9 @@ export class ProcessingLoop {
     this.#schedule(EXHAUSTED_MS)
   }
 
-  async #run(): Promise<void> {
+  async #run(isQuiet = false): Promise<void> {
     const { disk } = this.#options
+    clearTimeout(this.#foldTimer)
     this.#isPaused = disk.isExhausted
     if (this.#isPaused) {
       this.#pause()
@@ -252,6 +257,7 @@ export class ProcessingLoop {
       lateInMs: Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART) - this.lagMs,
       watches: this.#options.watches?.() ?? [],
       copied: this.#options.copied?.() ?? [],
+      isQuiet,
       ...this.#stretch(),
     }
     this.#isRunning = true
@@ -288,6 +294,17 @@ export class ProcessingLoop {
     }
     for (const callback of this.#idleCallbacks.splice(0)) callback()
     if (!result.isIdle) this.#schedule(GATHER_MS)
+    else if (result.mayFold === true) this.#foldLater(result.folded ? GATHER_MS : FOLD_QUIET_MS)
+  }
+
+  /** Persons are folded where nothing else is to be done for a while; what comes meanwhile puts it off. */
+  #foldLater(delayMs: number): void {
+    if (this.#isStopped) return
+    this.#foldTimer = setTimeout(() => {
+      if (this.#isRunning || this.#timer !== undefined) return
+      if (this.#options.front.isBusy) this.#foldLater(FOLD_QUIET_MS)
+      else void this.#run(true)
+    }, delayMs)
   }
 
   #noteCatchUp({ processed, last }: ProcessResult): void {

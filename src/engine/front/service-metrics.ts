@@ -75,6 +75,13 @@ export class ServiceMetrics {
       [],
     )
     .with()
+  readonly personsFolded = this.page
+    .counters(
+      'persons_folded_total',
+      'Persons stored anew in quiet times, so that nothing is to be applied when they are read.',
+      [],
+    )
+    .with()
   readonly deadLetters = this.page
     .gauges('dead_letters', 'Events and blocks that could not be processed and are kept.', [])
     .with()
@@ -262,6 +269,7 @@ export class ServiceMetrics {
     const { eventCount, commitMs, deadLetters, geoIp, freeBytes = 0 } = result
     if (eventCount > 0) this.storeCommitSeconds.with('events').observe(commitMs / 1000)
     this.kernelEvents.value += result.recognisedCount
+    this.personsFolded.value += result.folded ?? 0
     this.deadLetters.value = deadLetters.count
     this.deadLetterBytes.value = deadLetters.bytes
     this.deadLettersForgotten.value += deadLetters.forgotten

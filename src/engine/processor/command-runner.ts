@@ -151,7 +151,7 @@ export class CommandRunner {
     const person = find(step, command.person)
     if (person === null) return NOT_FOUND
     const ids = persons.idsOf(person)
-    const texts = ids.map((id) => persons.textOf(id))
+    const texts = ids.map((id) => persons.ids.textOf(id))
     const main = command.mainDistinctId
     const keptIndex = main === null ? 0 : texts.indexOf(main)
     const keptId = ids[keptIndex]
@@ -214,7 +214,7 @@ export class CommandRunner {
     givenId?: string,
   ): boolean {
     const { persons, projectId, atMs, uuid } = step
-    const distinctId = givenId ?? persons.textOf(persons.idsOf(person)[0] ?? 0)
+    const distinctId = givenId ?? persons.ids.textOf(persons.idsOf(person)[0] ?? 0)
     const event: NormalisedEvent = {
       name,
       distinctId,
@@ -247,7 +247,7 @@ function find({ persons }: Step, person: PersonReference): PersonState | null {
 
 /** An id of a person that may be merged; the first one when there is none. */
 function mergeableId({ persons }: Step, person: PersonState): string {
-  const texts = persons.idsOf(person).map((id) => persons.textOf(id))
+  const texts = persons.idsOf(person).map((id) => persons.ids.textOf(id))
   return texts.find((text) => !isIllegalId(text)) ?? texts[0] ?? ''
 }
 
@@ -257,7 +257,7 @@ function done(step: Step, person: PersonState): CommandResult {
 
 function viewOf({ persons }: Step, person: PersonState): PersonView {
   const ids = persons.idsOf(person)
-  const distinctIds = ids.slice(0, DISTINCT_IDS_SHOWN_MAX).map((id) => persons.textOf(id))
+  const distinctIds = ids.slice(0, DISTINCT_IDS_SHOWN_MAX).map((id) => persons.ids.textOf(id))
   const properties = person.properties.toObject()
   const facts = { ...person, number: person.number, properties, distinctIds, idCount: ids.length }
   return personView(facts, true, DISTINCT_IDS_SHOWN_MAX)

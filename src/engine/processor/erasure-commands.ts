@@ -98,7 +98,7 @@ function spansOf(
   { persons, lastSequence }: ErasureStep,
   { distinctId, personId }: ErasureCriteria,
 ): readonly ErasureSpan[] | null | undefined {
-  const wanted = distinctId === null ? null : persons.distinctIdOf(distinctId)
+  const wanted = distinctId === null ? null : persons.ids.find(distinctId)
   if (personId === null) return wanted === null ? null : [[wanted, 0, lastSequence]]
   const person = persons.personByUuid(personId)
   if (person === null) return undefined

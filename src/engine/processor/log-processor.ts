@@ -41,12 +41,7 @@ import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
-import type {
-  CommandOutcome,
-  ProcessResult,
-  ProjectFates,
-  ThreadSettings,
-} from '../threads/tasks.ts'
+import type { CommandOutcome, ProcessResult, ThreadSettings } from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { EventEnrichment } from './event-enrichment.ts'
@@ -194,7 +189,7 @@ export class LogProcessor {
       eventCount,
       recognisedCount: this.#recognised,
       elapsedMs,
-      fates: this.#takeFates(),
+      fates: [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates })),
       commitMs,
       commands: this.#outcomes,
       changedDefinitions,
@@ -204,6 +199,16 @@ export class LogProcessor {
       geoIp: this.#enrichment?.takeGeoIpCounts(),
       isIdle,
     }
+  }
+
+  /** Whether persons wait to be folded. */
+  get mayFold(): boolean {
+    return this.#store.mayFold
+  }
+
+  /** Folds some persons, for when there is nothing else to do; how many. */
+  fold(): number {
+    return this.#store.fold()
   }
 
   /** As `WarehouseWriter`. */
@@ -275,7 +280,9 @@ export class LogProcessor {
       this.#runCommand(record)
       return
     }
-    const step = recordStep(record, this.#propertiesBytesMax, this.#fatesOf(record.projectId))
+    const noFates = (): Fates => ({ stored: 0, drops: {} })
+    const fates = getOrAdd(this.#fates, record.projectId, noFates)
+    const step = recordStep(record, this.#propertiesBytesMax, fates)
     for (let index = 0; index < record.eventCount; index++) {
       try {
         this.#addEvent(step, index)
@@ -429,17 +436,9 @@ export class LogProcessor {
     }
   }
 
-  #fatesOf(projectId: number): Fates {
-    return getOrAdd(this.#fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
-  }
-
   #takeChangedDefinitions(): readonly number[] {
     const projects = [...this.#store.changedDefinitions]
     this.#store.changedDefinitions.clear()
     return projects
-  }
-
-  #takeFates(): readonly ProjectFates[] {
-    return [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates }))
   }
 }

@@ -137,6 +137,8 @@ export interface ProcessTask {
   readonly lateInMs: number
   /** There is no room to write anew what is stored: erasing and merging wait. */
   readonly isDiskShort: boolean
+  /** It has been quiet for a while: unless there is something to process, some persons are folded. */
+  readonly isQuiet?: boolean
   /** What streams want to be shown. */
   readonly watches: readonly LiveWatch[]
   /** Segments whose columns may leave the store. */
@@ -188,6 +190,10 @@ export interface ProcessResult {
   readonly freeBytes?: number
   /** Absent when there is to be no such database. */
   readonly geoIp?: GeoIpCounts | undefined
+  /** Persons that were folded. */
+  readonly folded?: number
+  /** Persons wait to be folded when it has been quiet for a while. */
+  readonly mayFold?: boolean
   /** For each stream that was asked about. */
   readonly live?: readonly LiveFound[]
   /** There was nothing left to do, background merging included. */

@@ -234,11 +234,11 @@ export class DroppedWriter {
   }
 
   /** Erases what commands to these persons' project have asked for since the last call. Call it after each. */
-  erase(projectId: number, persons: Pick<ProjectPersons, 'newJobs' | 'distinctIdOf'>): void {
+  erase(projectId: number, persons: Pick<ProjectPersons, 'newJobs' | 'ids'>): void {
     for (const { number, job } of persons.newJobs) {
       if (number <= (this.#erasures.get(projectId) ?? 0)) continue
       this.#erasures.set(projectId, number)
-      this.#events.erase(projectId, job, (distinctId) => persons.distinctIdOf(distinctId))
+      this.#events.erase(projectId, job, (distinctId) => persons.ids.find(distinctId))
     }
   }
 

@@ -106,7 +106,7 @@ export interface AddedEntry {
   readonly number: number
   /** Behind its last byte, from the first one of the first entry. */
   readonly end: number
-  /** How many deltas may still follow. */
+  /** As in table `change_places`. */
   readonly room: number
 }
 

@@ -83,8 +83,9 @@ export class DecisionSourceReader {
   #last: KnownPerson | undefined
   readonly #owners: Stretches
   readonly #places: Stretches
-  /** The position of processing at which these were read. */
+  /** The position of processing at which these were read, and how often persons had been folded. */
   #stretchesAt = -1
+  #foldsAt = -1
   /** The version of the last person with deltas: they have none of their own that is known. */
   #lastFolded = -1
 
@@ -222,10 +223,13 @@ export class DecisionSourceReader {
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
     // LMDB moves on with each turn of the event loop, also between two calls of `freshen`.
     const position = this.#readPosition()
-    if (position !== this.#stretchesAt) {
+    // Folding changes no person that is kept, but the places of changes.
+    const folds = readNumber(this.#tables.state, 'folds') ?? 0
+    if (position !== this.#stretchesAt || folds !== this.#foldsAt) {
       this.#owners.clear()
       this.#places.clear()
       this.#stretchesAt = position
+      this.#foldsAt = folds
     }
     const id = loadDistinctId(this.#tables, projectId, distinctId)
     const number = id === 0 ? 0 : ownerAmong(this.#owners.of(projectId, id), id)

@@ -20,6 +20,10 @@ export const CACHED_GROUPS_MAX = 10_000
 export const PERSON_CHANGES_MAX = 64
 /** Events of a person that are kept as they are, until it is read. Further: it is read, and they become one. */
 export const PERSON_DELTAS_MAX = 8
+/** Persons whose events are applied in one run while there is nothing else to do. Further ones: in the next. */
+export const FOLDED_PERSONS_MAX = 512
+/** How long such a run may go on reading persons, milliseconds. What is left: in the next. */
+export const FOLD_MS_MAX = 50
 /** Bytes of such an event. Larger: its person is read. */
 export const DELTA_EVENT_BYTES_MAX = 4096
 /** Bytes of the properties of such a person. More: it is read for each event. */

@@ -12,8 +12,8 @@
  * before it. The version is the one before the deltas; 2^32 - 1, without properties: that of the whole.
  *
  * Table `change_places`: project, P / 256 -> for each of 256 P the block as u32, then for each the position in
- * it as u8; block 0: no changes; then for each as u8 how many deltas may still follow; sealed. Without these
- * last ones, as older stores have it: none. All numbers little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
+ * it as u8; block 0: no changes; then for each as u8 one more than how many deltas may still follow, or 0: none
+ * may, and none are there; sealed. Without these last ones, as older stores have it: 0. All numbers little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
  * the rest to a new one.
  */
 import { grown } from '../../rules/analytics/growing-arrays.ts'
@@ -43,6 +43,11 @@ import type { Stretches } from './stretches.ts'
 const CHUNK_PERSONS = 256
 /** Room is made for so many times as many persons as are needed. */
 const GROWTH = 1.25
+/**
+ * The room of a person whom deltas may follow and who has none yet; each takes one, so that whoever has less but not
+ * 0 has deltas, the last of them at 1. What was 8 in older stores looks like one delta, and is folded once in vain.
+ */
+const ROOM_FRESH = PERSON_DELTAS_MAX + 1
 /** Set in the room of a person who got a delta since the last commit: none may follow that. */
 const DELTA_WAITS = 0x80
 const CHUNK_BYTES = CHUNK_PERSONS * 6
@@ -94,6 +99,34 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
   return places ?? null
 }
 
+/** Persons of one stretch of 256, and its key in table `change_places`. */
+export interface PersonsOfStretch {
+  readonly key: Buffer
+  readonly projectId: number
+  readonly numbers: readonly number[]
+}
+
+/**
+ * Who has deltas, stretch by stretch from a key of table `change_places` on; also stretches where nobody has any.
+ * Cost: about 1.5 us for each. Throws `DamagedRecordError`.
+ */
+export function* personsWithDeltas(
+  { change_places: table }: ChangeTables,
+  start: Buffer,
+): Generator<PersonsOfStretch> {
+  for (const { key, value } of entriesOf(table, { start })) {
+    checkChunk(key, value)
+    const first = numberInKey(key, 4) * CHUNK_PERSONS
+    const numbers: number[] = []
+    for (let index = 0; index < CHUNK_PERSONS; index++) {
+      const room = value[OLD_CHUNK_BYTES + index] ?? 0
+      if (room === 0 || room >= ROOM_FRESH || value.readUInt32LE(index * 4) === 0) continue
+      numbers.push(first + index)
+    }
+    yield { key: Buffer.from(key), projectId: numberInKey(key, 0), numbers }
+  }
+}
+
 interface BlockUse {
   entries: number
   current: number
@@ -104,7 +137,7 @@ export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
   readonly #onDamage: DamageListener
-  // By P: where the changes are, and how many deltas may still follow, with DELTA_WAITS.
+  // By P: where the changes are, and the room, with DELTA_WAITS.
   #blocks = new Uint32Array(0)
   #positions = new Uint8Array(0)
   #rooms = new Uint8Array(0)
@@ -140,7 +173,7 @@ export class PersonChanges {
   hasRoom(number: number): boolean {
     this.#open()
     const room = this.#rooms[number] ?? 0
-    return room > 0 && room < DELTA_WAITS
+    return room > 1 && room < DELTA_WAITS
   }
 
   /** Adds a delta, for which there must be room; it is stored with the next commit. */
@@ -162,14 +195,14 @@ export class PersonChanges {
    */
   put(number: number, version: number, json: string, hasRoom: boolean): void {
     this.#open()
-    this.#writer.addChanges(number, version, json, hasRoom ? PERSON_DELTAS_MAX : 0)
+    this.#writer.addChanges(number, version, json, hasRoom ? ROOM_FRESH : 0)
     this.#writeFull()
   }
 
   /** Forgets the changes of a person who is gone or stored as a whole; `hasRoom`: deltas may follow. */
   remove(number: number, hasRoom = false): void {
     this.#open()
-    this.#place(number, 0, 0, hasRoom ? PERSON_DELTAS_MAX : 0)
+    this.#place(number, 0, 0, hasRoom ? ROOM_FRESH : 0)
   }
 
   /** Writes what is left to be written; comes last in a transaction. */

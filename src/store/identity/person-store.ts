@@ -4,12 +4,16 @@
  */
 
 import { getOrAdd } from '../../base/maps.ts'
-import type { DamageListener } from '../faults.ts'
+import { attempt, type DamageListener } from '../faults.ts'
 import type { EventTables } from '../lmdb/keys.ts'
 import type { DistinctIds } from './distinct-ids.ts'
 import type { OpenJob } from './erasure-records.ts'
-import { WRITER_PERSONS_MAX } from './limits.ts'
+import { FOLD_MS_MAX, FOLDED_PERSONS_MAX, WRITER_PERSONS_MAX } from './limits.ts'
+import { type PersonsOfStretch, personsWithDeltas } from './person-changes.ts'
 import { ProjectPersons } from './project-persons.ts'
+
+/** Before all keys. */
+const FIRST_KEY = Buffer.alloc(0)
 
 /** Persons of all projects. One per data directory, in the processing thread. */
 export class PersonStore {
@@ -21,6 +25,8 @@ export class PersonStore {
   readonly #projects = new Map<number, ProjectPersons>()
   /** Projects that were asked for since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
+  /** Where to look for who has deltas: a key of table `change_places`; null: nobody has any. */
+  #foldFrom: Buffer | null = FIRST_KEY
 
   /** `lastDistinctId` tells the newest stored D of a project; `onDamage` as of `PersonChanges`. */
   constructor(
@@ -68,11 +74,63 @@ export class PersonStore {
     const jobs: OpenJob[] = []
     const entriesMax = this.#cachedMax / Math.max(1, this.#projects.size)
     for (const project of this.#touched) {
-      jobs.push(...project.takeJobs())
+      jobs.push(...project.newJobs)
+      if (project.hasNewDeltas) this.#foldFrom = FIRST_KEY
       if (project.haveDefinitionsChanged) changedDefinitions.add(project.projectId)
       project.settle(entriesMax)
     }
     this.#touched.clear()
     return jobs
+  }
+
+  /** Whether somebody may have deltas. */
+  get mayFold(): boolean {
+    return this.#foldFrom !== null
+  }
+
+  /**
+   * Stores some of those who have deltas without them: what they are stays the same. `write` runs what it is given
+   * in a transaction; without such persons it is not called. Returns how many. Not while something is unsaved.
+   */
+  fold(write: (store: () => void) => void): number {
+    if (this.#touched.size > 0) throw new Error('fold was called between a change and its commit')
+    if (this.#foldFrom === null) return 0
+    const deadline = performance.now() + FOLD_MS_MAX
+    const isOver = (): boolean => performance.now() >= deadline
+    const from = this.#foldFrom
+    // Behind a damaged record nobody is looked for until there are new deltas.
+    this.#foldFrom = null
+    const stretches = attempt(() => this.#withDeltas(from, isOver), this.#onDamage) ?? []
+    const found = stretches.flatMap(({ numbers, ...place }) =>
+      numbers.map((number) => ({ ...place, number })),
+    )
+    if (found.length === 0) return 0
+    let count = 0
+    write(() => {
+      for (const { key, projectId, number } of found) {
+        if (attempt(() => this.project(projectId).fold(number), this.#onDamage) === true) count++
+        if (!isOver()) continue
+        this.#foldFrom = key
+        break
+      }
+      this.store()
+    })
+    this.settle(new Set())
+    return count
+  }
+
+  /** Stretches from a key on, until there are enough persons with deltas in them; notes where to go on. */
+  #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonsOfStretch[] {
+    const found: PersonsOfStretch[] = []
+    let left = FOLDED_PERSONS_MAX
+    for (const stretch of personsWithDeltas(this.#tables, from)) {
+      left -= stretch.numbers.length
+      if (left < 0 || isOver()) {
+        this.#foldFrom = stretch.key
+        break
+      }
+      found.push(stretch)
+    }
+    return found
   }
 }

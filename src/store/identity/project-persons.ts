@@ -71,7 +71,8 @@ export class ProjectPersons implements PersonWorld {
   readonly #newUuids = new Map<string, number>()
   #activity: (readonly [number: number, person: number, view: ActivityView])[] = []
   #separations: (readonly [number: number, separation: Separation])[] = []
-  #jobs: OpenJob[] = []
+  /** Jobs that are not stored yet, oldest first. */
+  newJobs: readonly OpenJob[] = []
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #hasNewGroupType = false
@@ -133,7 +134,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   isUuidTaken(uuid: string, distinctId: string): boolean {
-    const id = this.distinctIdOf(distinctId)
+    const id = this.ids.find(distinctId)
     if (id === 0 || !this.owners.wasSeparated(id)) return false
     return (
       this.#newUuids.has(uuid) || loadUuid(this.#tables.person_uuids, this.projectId, uuid) !== null
@@ -180,7 +181,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   wasUsedPersonless(distinctId: string): boolean {
-    const id = this.distinctIdOf(distinctId)
+    const id = this.ids.find(distinctId)
     return id !== 0 && this.owners.wasUsedPersonless(id)
   }
 
@@ -232,14 +233,9 @@ export class ProjectPersons implements PersonWorld {
     return this.#idsOf(this.#entry(person.number))
   }
 
-  /** The text of a D. */
-  textOf(distinctId: number): string {
-    return this.ids.textOf(distinctId)
-  }
-
   /** The person who owns a distinct_id, by text; 0 when nobody does. */
   ownerNumber(text: string): number {
-    const id = this.distinctIdOf(text)
+    const id = this.ids.find(text)
     return id === 0 ? 0 : this.owners.ownerOf(id)
   }
 
@@ -287,7 +283,8 @@ export class ProjectPersons implements PersonWorld {
   /** Adds a job that erases events; its number. */
   addJob(job: DeletionJob): number {
     this.#areCountersChanged = true
-    this.#jobs.push({ projectId: this.projectId, number: ++this.counters.jobs, job })
+    const number = ++this.counters.jobs
+    this.newJobs = [...this.newJobs, { projectId: this.projectId, number, job }]
     return this.counters.jobs
   }
 
@@ -297,19 +294,9 @@ export class ProjectPersons implements PersonWorld {
     return [...new Set([...known.map(({ number }) => number), ...this.#unread])]
   }
 
-  /** Jobs that are not stored yet, oldest first. */
-  get newJobs(): readonly OpenJob[] {
-    return this.#jobs
-  }
-
-  /** D of a text, or 0 when the project has never seen it. */
-  distinctIdOf(text: string): number {
-    return this.ids.find(text)
-  }
-
-  /** Jobs added since the last call; ask after the commit. */
-  takeJobs(): readonly OpenJob[] {
-    return this.#jobs.splice(0)
+  /** Whether anybody got deltas since the last commit. */
+  get hasNewDeltas(): boolean {
+    return this.#unread.length > 0
   }
 
   /** The number of a new cohort. */
@@ -318,6 +305,15 @@ export class ProjectPersons implements PersonWorld {
     const id = ++this.counters.cohorts
     if (isStatic) this.counters.staticCohorts.push(id)
     return id
+  }
+
+  /** Notes that a person is to be stored as it is now, without deltas; false: there is none. It is not kept in memory. */
+  fold(number: number): boolean {
+    const entry = this.#cached(number) ?? this.#load(number, false)
+    if (entry === null) return false
+    entry.state.isUnsaved = true
+    this.#unsaved.push(entry)
+    return true
   }
 
   /** Stores what was changed. Only in a write transaction. */
@@ -343,7 +339,7 @@ export class ProjectPersons implements PersonWorld {
     for (const [number, separation] of this.#separations) {
       storeSeparation(tables, projectId, number, separation)
     }
-    for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
+    for (const job of this.newJobs) storeJob(tables.deletion_jobs, job)
     this.doneJobs.store()
     const haveOwnersChanged = owners.changeCount !== counters.owners.count
     if (haveOwnersChanged) counters.owners = owners.changes
@@ -358,6 +354,7 @@ export class ProjectPersons implements PersonWorld {
     this.#unread = []
     this.#activity = []
     this.#separations = []
+    this.newJobs = []
     this.#newUuids.clear()
     this.#areCountersChanged = false
     this.#hasNewGroupType = false
@@ -435,7 +432,7 @@ export class ProjectPersons implements PersonWorld {
     return entry
   }
 
-  #load(number: number): PersonEntry | null {
+  #load(number: number, isKept = true): PersonEntry | null {
     const whole = loadWhole(this.#tables.persons, this.projectId, number)
     if (whole === null) return null
     const { changes } = this.#writes
@@ -443,7 +440,7 @@ export class ProjectPersons implements PersonWorld {
     const record = changed === null ? whole : withChanges(whole, changed)
     const delta = changes.takeDelta(number)
     const entry = storedEntry(whole, foldRecord(record, delta))
-    this.#cache(number, entry)
+    if (isKept) this.#cache(number, entry)
     if (delta !== null) this.update(entry.state)
     return entry
   }

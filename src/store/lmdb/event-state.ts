@@ -4,13 +4,14 @@
  * | name            | meaning                                                                       |
  * |-----------------|-------------------------------------------------------------------------------|
  * | `position`      | the last sequence of the log whose events are stored                          |
+ * | `folds`         | how often persons were folded between commits: what they are stays the same   |
  * | `log_time`      | when the newest record up to there arrived, milliseconds                      |
  * | `letters`       | the newest number that a dead letter ever had                                 |
  * | `seed`          | of the fingerprints (uuid-fingerprint.ts)                                     |
  * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
  * | `flags_version` | the largest version of environment `flags` that processing has seen           |
  *
- * The last two bear witness of the other environments, which never fall behind them (store-agreement.ts).
+ * `log_through` and `flags_version` bear witness of the other environments, which never fall behind them (store-agreement.ts).
  * A store that an earlier version wrote last lacks them.
  */
 import { randomInt } from 'node:crypto'

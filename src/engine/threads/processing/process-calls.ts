@@ -23,6 +23,8 @@ export const PROCESS_CALLS = {
     live.watch(watches)
     if (task.copied !== undefined) processor.giveAway(task.copied)
     const result = processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
-    return { ...result, live: live.take() }
+    const isQuiet = task.isQuiet === true && result.isIdle && result.eventCount === 0
+    const folded = isQuiet ? processor.fold() : 0
+    return { ...result, folded, mayFold: processor.mayFold, live: live.take() }
   }, 'processor'),
 }

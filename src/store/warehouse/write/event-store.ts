@@ -92,6 +92,7 @@ export class EventStoreWriter {
   /** D of the newest stored distinct_id of `#current`. */
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
   #position: number
+  #folds: number
   /** Time of the log: when the newest record that was read had arrived, whatever the clocks here say. */
   #logTimeMs: number
   #witness: Witness
@@ -118,6 +119,7 @@ export class EventStoreWriter {
     this.deadLetters = new DeadLetters(tables.dead_letters, tables.state)
     this.dropped = new DroppedWriter(tables, options.onDamage ?? (() => undefined))
     this.#position = readNumber(tables.state, 'position') ?? 0
+    this.#folds = readNumber(tables.state, 'folds') ?? 0
     this.#logTimeMs = readNumber(tables.state, 'log_time') ?? 0
     this.#witness = readWitness(tables.state)
     this.#outbox = options.outbox
@@ -293,6 +295,21 @@ export class EventStoreWriter {
     this.#environment.write(() => {
       this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
     })
+  }
+
+  /** As `PersonStore`. */
+  get mayFold(): boolean {
+    return this.#persons.mayFold
+  }
+
+  /** Some persons with deltas lose them, in a transaction of its own; how many. Not between `add` and `commit`. */
+  fold(): number {
+    return this.#persons.fold((store) =>
+      this.#environment.write(() => {
+        store()
+        storeNumber(this.#tables.state, 'folds', ++this.#folds)
+      }),
+    )
   }
 
   /** As `Environment.freeBytes`. */
