@@ -264,6 +264,12 @@ export class PropertyTable {
     this.#hasRemoved = false
   }
 
+  /** Whether nothing was written since `forgetChanges`. */
+  get isUnchanged(): boolean {
+    if (this.#hasRemoved || this.#changedOthers !== null) return false
+    return this.#changedSlots.every((word) => word === 0)
+  }
+
   /** Sets members that were written before and stored apart: they count as changes, of `jsonBytes` bytes. */
   addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {

@@ -13,7 +13,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { RecentValues } from '../../base/maps.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { readNumber } from '../lmdb/event-state.ts'
+import { readStanding } from '../lmdb/event-state.ts'
 import {
   EVENTS_ENVIRONMENT,
   EVENTS_TABLES,
@@ -106,7 +106,7 @@ export class DecisionSourceReader {
   refresh(): void {
     this.#environment.refresh()
     this.#refreshedAtMs = performance.now()
-    this.#position = this.#readPosition()
+    this.#position = readStanding(this.#tables.state).position
   }
 
   /**
@@ -215,16 +215,11 @@ export class DecisionSourceReader {
     return this.#environment.close()
   }
 
-  #readPosition(): number {
-    return readNumber(this.#tables.state, 'position') ?? 0
-  }
-
   /** The very same object when it is as it was. */
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
     // LMDB moves on with each turn of the event loop, also between two calls of `freshen`.
-    const position = this.#readPosition()
     // Folding changes no person that is kept, but the places of changes.
-    const folds = readNumber(this.#tables.state, 'folds') ?? 0
+    const { position, folds } = readStanding(this.#tables.state)
     if (position !== this.#stretchesAt || folds !== this.#foldsAt) {
       this.#owners.clear()
       this.#places.clear()

@@ -132,7 +132,9 @@ export class RecordSlab {
 export function encodePerson(
   slab: RecordSlab,
   key: Uint8Array,
-  person: Omit<PersonRecord, 'changesJson' | 'deltas'>,
+  person: Omit<PersonRecord, 'changesJson' | 'deltas' | 'json'> & {
+    readonly json: string | Buffer
+  },
 ): Buffer {
   const { firstIds, json, jsonBytes } = person
   const jsonStart = FIXED_BYTES + firstIds.length * 4
@@ -144,7 +146,8 @@ export function encodePerson(
   record.set(uuidBytes(person.uuid), 20)
   let offset = FIXED_BYTES
   for (const distinctId of firstIds) offset = record.writeUInt32LE(distinctId, offset)
-  record.write(json, jsonStart, 'utf8')
+  if (typeof json === 'string') record.write(json, jsonStart, 'utf8')
+  else record.set(json, jsonStart)
   return sealInPlace(key, record)
 }
 
@@ -253,6 +256,13 @@ export function candidateOf(record: PersonRecord): PersonCandidate {
 export function parseProperties(json: string): Record<string, unknown> {
   // The store writes objects only.
   return JSON.parse(json) as Record<string, unknown>
+}
+
+/** The JSON of a person as it was stored as a whole, or null; valid until the next read. Throws `DamagedRecordError`. */
+export function peekJson(table: Table, key: Buffer): Buffer | null {
+  const record = peek(table, key)
+  if (record === undefined) return null
+  return record.subarray(FIXED_BYTES + Math.min(record.readUInt32LE(8), INLINE_IDS_MAX) * 4)
 }
 
 /** What is known of a uuid: its P, and when the person was deleted (NaN: it was not). */

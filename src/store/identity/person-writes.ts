@@ -4,7 +4,7 @@
  */
 import { type PersonState, personState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
-import type { DamageListener } from '../faults.ts'
+import { attempt, type DamageListener } from '../faults.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
@@ -21,6 +21,7 @@ import {
   numberBytes,
   numbersOf,
   type PersonRecord,
+  peekJson,
   RecordSlab,
   uuidKey,
 } from './person-records.ts'
@@ -99,6 +100,7 @@ const NOTHING = Buffer.alloc(0)
 export class PersonWrites {
   readonly #projectId: number
   readonly #tables: EventTables
+  readonly #onDamage: DamageListener
   readonly #slab = new RecordSlab()
   readonly #emailChunks: EmailChunkWrites
   /** What was written of persons since they were stored as a whole. */
@@ -111,6 +113,7 @@ export class PersonWrites {
   constructor(projectId: number, tables: EventTables, onDamage: DamageListener) {
     this.#projectId = projectId
     this.#tables = tables
+    this.#onDamage = onDamage
     this.changes = new PersonChanges(projectId, tables, onDamage)
     this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
@@ -168,8 +171,12 @@ export class PersonWrites {
     const { state, firstIds, idCount } = entry
     const { number, uuid, version, isIdentified, createdAtMs, properties } = state
     const key = pairKey(this.#projectId, number)
-    const json = properties.toJson()
-    const jsonBytes = Buffer.byteLength(json)
+    // Whoever only got ids keeps the text, which neither is made nor encoded again.
+    const kept = properties.isUnchanged
+      ? attempt(() => peekJson(this.#tables.persons, key), this.#onDamage)
+      : null
+    const json = kept ?? properties.toJson()
+    const jsonBytes = kept?.length ?? Buffer.byteLength(json)
     const value = encodePerson(this.#slab, key, {
       ...{ number, uuid, version, isIdentified, createdAtMs, idCount, firstIds },
       ...{ json, jsonBytes },

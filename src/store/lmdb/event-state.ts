@@ -4,13 +4,13 @@
  * | name            | meaning                                                                       |
  * |-----------------|-------------------------------------------------------------------------------|
  * | `position`      | the last sequence of the log whose events are stored                          |
- * | `folds`         | how often persons were folded between commits: what they are stays the same   |
  * | `log_time`      | when the newest record up to there arrived, milliseconds                      |
  * | `letters`       | the newest number that a dead letter ever had                                 |
  * | `seed`          | of the fingerprints (uuid-fingerprint.ts)                                     |
  * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
  * | `flags_version` | the largest version of environment `flags` that processing has seen           |
  *
+ * Behind `position`, in the same record, stands how often persons were folded: what they are stays the same.
  * `log_through` and `flags_version` bear witness of the other environments, which never fall behind them (store-agreement.ts).
  * A store that an earlier version wrote last lacks them.
  */
@@ -29,6 +29,28 @@ export function storeNumber(table: Table, name: StateNumber, number: number): vo
   const bytes = Buffer.allocUnsafe(8)
   bytes.writeDoubleLE(number)
   store(table, stateKey(name), bytes)
+}
+
+/** How far processing is, and how often persons were folded; a record for both, as decisions ask for them each time. */
+export interface Standing {
+  readonly position: number
+  readonly folds: number
+}
+
+/** Reads it; zeros in an empty store. Throws `DamagedRecordError`. */
+export function readStanding(table: Table): Standing {
+  const bytes = load(table, stateKey('position'))
+  if (bytes === undefined) return { position: 0, folds: 0 }
+  // Older stores have the position alone.
+  return { position: bytes.readDoubleLE(), folds: bytes.length < 16 ? 0 : bytes.readDoubleLE(8) }
+}
+
+/** Stores it. Only in a write transaction. */
+export function storeStanding(table: Table, { position, folds }: Standing): void {
+  const bytes = Buffer.allocUnsafe(16)
+  bytes.writeDoubleLE(position)
+  bytes.writeDoubleLE(folds, 8)
+  store(table, stateKey('position'), bytes)
 }
 
 /** What environment `events` has seen of the two others. */

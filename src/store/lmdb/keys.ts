@@ -160,7 +160,6 @@ export function chunkKey(run: number, kind: number, chunk: number): Buffer {
 /** What table `state` holds. */
 export const STATE_NUMBERS = [
   'position',
-  'folds',
   'log_time',
   'letters',
   'seed',

@@ -29,8 +29,10 @@ import type { ProjectPersons } from '../../identity/project-persons.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import {
   readNumber,
+  readStanding,
   readWitness,
   storeNumber,
+  storeStanding,
   storeWitness,
   type Witness,
 } from '../../lmdb/event-state.ts'
@@ -118,8 +120,9 @@ export class EventStoreWriter {
     this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
     this.deadLetters = new DeadLetters(tables.dead_letters, tables.state)
     this.dropped = new DroppedWriter(tables, options.onDamage ?? (() => undefined))
-    this.#position = readNumber(tables.state, 'position') ?? 0
-    this.#folds = readNumber(tables.state, 'folds') ?? 0
+    const { position, folds } = readStanding(tables.state)
+    this.#position = position
+    this.#folds = folds
     this.#logTimeMs = readNumber(tables.state, 'log_time') ?? 0
     this.#witness = readWitness(tables.state)
     this.#outbox = options.outbox
@@ -269,7 +272,7 @@ export class EventStoreWriter {
       this.#warnings.store()
       this.deadLetters.store()
       this.dropped.store()
-      storeNumber(this.#tables.state, 'position', position)
+      storeStanding(this.#tables.state, { position, folds: this.#folds })
       storeNumber(this.#tables.state, 'log_time', this.#logTimeMs)
       if (origin !== undefined) storeOrigin(this.#tables.shared_log, origin)
       if (seen !== undefined) this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
@@ -307,7 +310,8 @@ export class EventStoreWriter {
     return this.#persons.fold((store) =>
       this.#environment.write(() => {
         store()
-        storeNumber(this.#tables.state, 'folds', ++this.#folds)
+        const position = this.#position
+        storeStanding(this.#tables.state, { position, folds: ++this.#folds })
       }),
     )
   }
