@@ -186,7 +186,7 @@ class RunningDaemon implements Daemon {
       ...{ clock, disk: this.#disk, front: this.#load },
       pool: parts.cluster?.ClusterNode.processing(settings, this.#pool) ?? this.#pool,
       ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
-      copied: () => this.#copy?.takeCopied() ?? [],
+      copied: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
@@ -206,6 +206,7 @@ class RunningDaemon implements Daemon {
     })
     this.#commands = new LoggedPersonCommands({
       ...{ groupCommit: this.#groupCommit, clock, eraseCopies: this.#copy?.erase },
+      isSaidElsewhere: () => this.#cluster?.isSaidElsewhere === true,
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: (...of) => this.#cluster?.logged(...of) ?? this.#loop.hurry(),
     })
@@ -390,6 +391,7 @@ class RunningDaemon implements Daemon {
       ...{ settings, clock, logger: log, channel, page: this.#metrics.page },
       ...{ pool: this.#pool, catalogue: catalogueOf(this.#pool) },
       ...{ flags: () => this.#flags, hurry: () => this.#loop.hurry() },
+      ...{ warehouse: () => this.#directory.warehouse(), copy: this.#copy },
       onOutcome: (outcome) => this.#commands.processed({ commands: [outcome], erased: [] }),
       onBlock: (...block) => this.#loop.committed(...block),
       onStored: (through) => this.#groupCommit.trim(through),

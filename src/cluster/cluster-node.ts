@@ -65,6 +65,9 @@ export interface ClusterNodeOptions {
   readonly onBlock: (number: number, bytes: number, events: number) => void
   /** The catalogue of this machine. */
   readonly catalogue: CatalogueCopy
+  /** Which warehouse the catalogue names, and what copies to one here. */
+  readonly warehouse: () => string | null
+  readonly copy: { readonly troubles: readonly string[] } | null
   /** The outbox may forget blocks up to that number. */
   readonly onStored: (through: number) => void
 }
@@ -193,6 +196,11 @@ export class ClusterNode {
     this.#holder?.processed(result)
   }
 
+  /** Another machine erases copies of events, too, and says then that an erasure is done. */
+  get isSaidElsewhere(): boolean {
+    return this.#options.copy === null && this.#options.warehouse() !== null
+  }
+
   /** What somebody should know: sentences. */
   get troubles(): readonly string[] {
     const { aloneSinceMs, unsentBlocks } = this.#outbox
@@ -247,12 +255,15 @@ export class ClusterNode {
     if (!isNews && now - this.#announcedAtMs < ANNOUNCE_AGAIN_MS) return
     this.#announcedAtMs = now
     const feed = this.#feed
+    const { copy } = this.#options
     this.#brokers.announce({
       ...{ replica: this.#name, isHolder: this.#holder !== null },
       ...{ host: hostname(), places: feed?.places ?? {} },
       position: feed?.position ?? { incarnation: '', sequence: 0 },
       ...{ waiting: feed?.waitingCount ?? 0, unsent: this.#outbox.unsentBlocks },
-      ...{ control: this.#control.place?.number ?? -1, troubles: this.troubles },
+      ...{ control: this.#control.place?.number ?? -1, warehouse: this.#options.warehouse() },
+      isCopying: copy !== null,
+      troubles: [...this.troubles, ...(copy?.troubles ?? [])],
     })
   }
 

@@ -118,5 +118,11 @@ function copyRisks(nodes: readonly NodeReport[], copies: number): readonly strin
   if (nodes.length > 1 && known.length === 1 && only !== undefined) {
     risks.push(`Only ${only.host} and the brokers have the newest change of the catalogue.`)
   }
+  const warehouse = nodes.find((node) => node.warehouse !== null)?.warehouse
+  if (warehouse !== undefined && !nodes.some(({ isCopying }) => isCopying)) {
+    risks.push(
+      `Receipts of erasures wait for the warehouse ${warehouse}, and no machine tells that it copies to it: see docs/CLUSTER.md, "A warehouse".`,
+    )
+  }
   return risks
 }

@@ -4,10 +4,12 @@
  */
 import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { warehouseName } from '../config/warehouse-address.ts'
 import { SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
 import { ControlState } from './control-state.ts'
 import { JOIN_MS_MAX } from './limits.ts'
 import { CONTROL_STREAM, NatsBrokers } from './nats.ts'
+import { shareChange } from './shared-change.ts'
 
 const LOOK_MS = 50
 const TELL_MS = 5000
@@ -18,6 +20,8 @@ export interface JoinOptions {
   readonly dataDir: string
   readonly servers: readonly string[]
   readonly logger: Logger
+  /** To which this machine copies events, as in `parseWarehouse`; null: to none. */
+  readonly warehouse: string | null
   /** Makes a catalogue if there is none, and tells whether it has made one. */
   readonly fill: () => boolean
 }
@@ -25,9 +29,22 @@ export interface JoinOptions {
 /**
  * Answers whether the catalogue of the directory is the one that it had. A directory that has been one of several
  * goes on with what it has, with or without brokers; others wait for them. Throws `OperatorError` when none answers
- * within a minute, and when the cluster has the catalogue of another organization.
+ * within a minute, and when the cluster has the catalogue of another organization, or another warehouse.
  */
 export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
+  const isKept = await join(options)
+  const { dataDir, servers, warehouse } = options
+  const name = warehouse === null ? null : warehouseName(warehouse)
+  if (name === null || (await SHARED_CATALOGUE.warehouse(dataDir)) === name) return isKept
+  const note = () => shareChange(dataDir, () => SHARED_CATALOGUE.warehouse(dataDir, name), servers)
+  // Before anything is copied, so that receipts of erasures wait for this machine. Brokers may just be choosing a leader.
+  const known = await note().catch(note).catch(note)
+  if (known === name) return isKept
+  const how = "'tenrec cluster forget-warehouse' on one of its machines, before it has another one"
+  throw new OperatorError(`the cluster has the warehouse ${known}: ${how}`)
+}
+
+async function join(options: JoinOptions): Promise<boolean> {
   const { dataDir, servers, logger, fill } = options
   const copy = SHARED_CATALOGUE.open(dataDir)
   try {

@@ -31,10 +31,13 @@ export function notedBrokers(dataDir: string): readonly string[] {
  * Runs `action`, which makes one change in stores that it opens, and makes it on all machines. Throws what it
  * throws, and `OperatorError` when no majority of the brokers answers.
  */
-export async function shareChange<T>(dataDir: string, action: () => T | Promise<T>): Promise<T> {
+export async function shareChange<T>(
+  dataDir: string,
+  action: () => T | Promise<T>,
+  servers = notedBrokers(dataDir),
+): Promise<T> {
   const copy = SHARED_CATALOGUE.open(dataDir)
   const logger = createLogger({ level: 'silent', format: 'json' })
-  const servers = notedBrokers(dataDir)
   const brokers = new NatsBrokers(servers, logger)
   const control = new ControlState({
     ...{ stream: brokers.stream(CONTROL_STREAM), copy, place: copy.place(), logger },

@@ -83,6 +83,9 @@ export interface NodeReport {
   readonly unsent: number
   /** The newest change of the catalogue that it has made; -1: none. */
   readonly control: number
+  /** The warehouse that receipts of erasures wait for, null: none; and whether this machine copies to it. */
+  readonly warehouse: string | null
+  readonly isCopying: boolean
   /** As `/_health` tells them. */
   readonly troubles: readonly string[]
   /** Of each edge, the place up to which everything is stored durably here. */

@@ -28,6 +28,12 @@ export function parseWarehouse(text: string): WarehouseAddress | null {
   return { origin, database, authorization }
 }
 
+/** The place and the database of an address, which may be shown, such as `host:8123/database`; null when it is none. */
+export function warehouseName(text: string): string | null {
+  const parsed = parseWarehouse(text)
+  return parsed === null ? null : `${new URL(parsed.origin).host}/${parsed.database}`
+}
+
 /** Bytes of a text in which percent signs stand for bytes, which need not be UTF-8. */
 function unescaped(text: string): Buffer {
   const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) =>

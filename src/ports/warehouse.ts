@@ -113,8 +113,13 @@ export interface WarehouseWriter {
    * erased in fact depends on the time that there is. More than once is the same as once.
    */
   order(job: ErasureJob): void
-  /** Jobs that were carried out and are not said to be done, each once in the life of this object. */
+  /**
+   * Jobs that were carried out and are not said to be done, each once in the life of this object. Where there are
+   * copies elsewhere: also those that are said to be done, until the copies are forgotten.
+   */
   takeCarriedOut(): readonly ErasedJob[]
+  /** Nothing is left elsewhere of what these jobs mean. */
+  forgetCopies?(jobs: readonly ErasedJob[]): void
   /** S of the newest event of a project, gathered or stored; 0 for none. */
   lastSequence(projectId: number): number
   /** Whether storing what is gathered now would leave nothing small behind. */

@@ -16,8 +16,8 @@ export interface EventCopyOptions extends SinkThreadData {
   readonly clock: Clock
   readonly log: Logger
   readonly page: MetricPage
-  /** A segment may give columns away. */
-  readonly onCopied: () => void
+  /** There is something to take. */
+  readonly onNews: () => void
 }
 
 /** Somebody waits until the copies of what a job means are erased. */
@@ -27,16 +27,16 @@ interface Erasing {
   readonly resolve: () => void
 }
 
-/** The copy that the settings of a daemon want; null: none. `onCopied`: a segment may give columns away. */
+/** The copy that the settings of a daemon want; null: none. `onNews`: there is something to take. */
 export function openCopy(
   parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },
   page: MetricPage,
-  onCopied: () => void,
+  onNews: () => void,
 ): EventCopy | null {
   const { dataDir, warehouse: address, warehouseKeepDays: keepDays, cluster } = parts.settings
   if (address === null) return null
   const isAlone = cluster.length === 0
-  return new EventCopy({ ...parts, dataDir, address, isAlone, keepDays, page, onCopied })
+  return new EventCopy({ ...parts, dataDir, address, isAlone, keepDays, page, onNews })
 }
 
 /** The copy of stored events in ClickHouse. */
@@ -50,6 +50,7 @@ export class EventCopy {
   #failures = 0
   #isClosing = false
   readonly #copied: CopiedSegment[] = []
+  readonly #erased: ErasedJob[] = []
   #segments = 0
   /** Erasures that are not carried out there. */
   readonly #erasures = new Map<string, Erasing>()
@@ -108,9 +109,12 @@ export class EventCopy {
     ]
   }
 
-  /** Segments that may give columns away, which nobody has taken. */
-  takeCopied(): readonly CopiedSegment[] {
-    return this.#copied.splice(0)
+  /** Segments that may give columns away, and jobs of which nothing is left there; nobody has taken them. */
+  takeNews(): {
+    readonly copied: readonly CopiedSegment[]
+    readonly erasedCopies: readonly ErasedJob[]
+  } {
+    return { copied: this.#copied.splice(0), erasedCopies: this.#erased.splice(0) }
   }
 
   /** Lets the thread close its store; what is on its way to ClickHouse is given up. */
@@ -131,9 +135,11 @@ export class EventCopy {
     if (news.copied !== null) {
       this.#copied.push(news.copied)
       this.#segments++
-      this.#options.onCopied()
+      this.#options.onNews()
     }
     if (news.erased !== null) {
+      this.#erased.push(news.erased)
+      this.#options.onNews()
       const name = `${news.erased.projectId} ${news.erased.number}`
       this.#erasures.get(name)?.resolve()
       this.#erasures.delete(name)

@@ -15,6 +15,7 @@ function node(host: string, changes: Partial<NodeReport> = {}): NodeReport {
     isHolder: true,
     ...{ host, replica: `${host}0123456789`, places: {}, waiting: 0, unsent: 0, control: 7 },
     ...{ position: { incarnation: 'a', sequence: 100 }, troubles: [] },
+    ...{ warehouse: null, isCopying: false },
     ...changes,
   }
 }
@@ -65,6 +66,14 @@ t.test('what would be lost', async (t) => {
   t.match(risksOf({ nodes: [node('one', { control: 8 }), node('two')] }), [
     /Only one and the brokers have the newest change/,
   ])
+  const wait = { warehouse: 'clickhouse:8123/tenrec' }
+  t.match(risksOf({ nodes: [node('one', wait), node('two')] }), [
+    /Receipts of erasures wait for the warehouse clickhouse:8123\/tenrec/,
+  ])
+  t.strictSame(
+    risksOf({ nodes: [node('one', { ...wait, isCopying: true }), node('two', wait)] }),
+    [],
+  )
   t.match(risksOf({ nodes: [node('one', { troubles: ['It is ill.'] }), node('two')] }), [
     'one: It is ill.',
   ])

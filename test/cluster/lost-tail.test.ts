@@ -122,6 +122,7 @@ function reportOf(name: string, feed: ReplicaFeed): NodeReport {
       waiting: feed.waitingCount,
     },
     ...{ unsent: 0, control: 0, troubles: [], places: feed.places },
+    ...{ warehouse: null, isCopying: false },
   }
 }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { newJob } from '../../src/rules/events/erasure-job.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
+import { StoredSegments } from '../../src/store/warehouse/read/segment-texts.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { eventInput, openReader, uuidOf } from '../fixtures/stored-events.ts'
@@ -74,3 +75,53 @@ t.test('a job goes on where it was, and counts what it has done', async (t) => {
   t.ok((receipt?.bytes_released ?? 0) > 1000)
   t.equal(reader.listEvents({ projectId: 1, limit: 1000 }).results.length, 40)
 })
+
+t.test(
+  'what copies are to lose is known until they have lost it, whoever says that the job is done',
+  async (t) => {
+    const dataDir = join(t.testdir({}), 'data')
+    t.match(await runCommand('init', '--data-dir', dataDir), { exitCode: 0 })
+    const open = (hasCopies: boolean): EventStoreWriter =>
+      new EventStoreWriter({ dataDir, hasCopies })
+    let writer = open(true)
+    const order = (through: number) => ({
+      origin: 'person' as const,
+      criteria: { event: null, afterMs: null, beforeMs: null, distinctId: null, personId: 'a' },
+      requestedBy: 'ann@example.com',
+      requestedAt: '2024-01-01T00:00:00Z',
+      ids: [[1, 0, through]] as const,
+      rules: [{ event: null, afterMs: null, beforeMs: null }],
+      oldestThrough: 0,
+      arrivedThroughMs: null,
+      through,
+    })
+    for (let index = 0; index < 10; index++) writer.add(eventInput({ uuid: uuidOf(index) }))
+    writer.commit(1)
+    // Another machine was first: it is said before this store has erased anything.
+    writer.persons(1).addJob(newJob(order(5)))
+    writer.commit(2)
+    writer.persons(1).doneJobs.add(1, '2024-01-01T00:00:01Z')
+    writer.commit(3)
+    while (writer.warehouse.maintain(100));
+    const job = { projectId: 1, number: 1 }
+    t.strictSame(writer.warehouse.takeCarriedOut(), [job])
+    const reader = openReader(t, dataDir)
+    t.match(reader.erasures().receipt(1, 1), { status: 'done', events_removed: 5 })
+    await writer.close()
+    writer = open(false)
+    t.strictSame(writer.warehouse.takeCarriedOut(), [], 'nobody asks whoever has no copies')
+    await writer.close()
+    writer = open(true)
+    t.strictSame(writer.warehouse.takeCarriedOut(), [job], 'it is known after a restart')
+    const segments = new StoredSegments(dataDir)
+    t.match(segments.erasure(1, 1), { ids: [[1, 0, 5]], through: 5 }, 'with everybody it concerned')
+    writer.warehouse.forgetCopies?.([job])
+    t.match(segments.erasure(1, 1), { ids: [] }, 'and not for longer than it is needed')
+    await segments.close()
+    await writer.close()
+    writer = open(true)
+    t.strictSame(writer.warehouse.takeCarriedOut(), [])
+    t.same((await verifyStore(dataDir, () => undefined)).findings.length, 0)
+    await writer.close()
+  },
+)

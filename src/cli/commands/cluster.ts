@@ -3,6 +3,7 @@ import { OperatorError } from '../../base/errors.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print } from '../lib/output.ts'
+import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 
 const AT_RISK = 3
 
@@ -39,6 +40,25 @@ export const COMMANDS: Commands = [
       }
       print(io, isJson ? row : readable(row), isJson)
       return risks.length === 0 ? 0 : AT_RISK
+    },
+  },
+  {
+    name: 'cluster forget-warehouse',
+    sentence:
+      'Let receipts of erasures wait no more for the warehouse of a cluster, which no machine copies to: delete what it has.',
+    async run(input) {
+      const name = await readOrganization(input, ({ warehouse }) => warehouse)
+      if (name === null) throw new OperatorError('this catalogue names no warehouse')
+      const { lookAtCluster } = await import('../../cluster/cluster-status.ts')
+      const { notedBrokers } = await import('../../cluster/shared-change.ts')
+      const { nodes } = await lookAtCluster(notedBrokers(input.dataDir))
+      const copying = nodes.find(({ isCopying }) => isCopying)
+      if (copying !== undefined) {
+        const what = `${copying.host} copies to ${name}: restart it without the setting warehouse`
+        throw new OperatorError(what)
+      }
+      await changeOrganization(input, (store) => store.noteWarehouse(null))
+      return { warehouse: name, forgotten: true }
     },
   },
 ]

@@ -51,7 +51,7 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
 
 /** How a data directory becomes that of a machine of a cluster, or of one box. */
 async function joining(settings: Settings): Promise<JoinCatalogue> {
-  const { logLevel: level, logFormat: format, cluster: servers } = settings
+  const { logLevel: level, logFormat: format, cluster: servers, warehouse } = settings
   if (servers.length === 0) {
     return async (fill, dataDir) => {
       if (SHARED_CATALOGUE.place(dataDir) !== null) {
@@ -67,7 +67,7 @@ async function joining(settings: Settings): Promise<JoinCatalogue> {
   const logger = createLogger({ level, format })
   return async (fill, dataDir) => {
     const isBox = await prepareBox({ settings, logger })
-    const isKept = await joinCatalogue({ dataDir, servers, logger, fill })
+    const isKept = await joinCatalogue({ dataDir, servers, logger, warehouse, fill })
     if (isBox) await enterCluster(dataDir)
     return isKept
   }

@@ -44,6 +44,8 @@ export interface PersonCommandOptions {
   readonly onLogged: (uuid: string, isAwaited: () => boolean) => void
   /** Resolves when what a job means is erased outside of the store, too. Absent: there is nothing. */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
+  /** Whether another machine erases copies, and says then that a job is done. Default: no. */
+  readonly isSaidElsewhere?: () => boolean
 }
 
 interface Waiting {
@@ -56,6 +58,8 @@ interface Waiting {
 export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands {
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
+  /** Jobs that another machine says to be done, as long as there is one. */
+  readonly #left: ErasedJob[] = []
 
   constructor(options: PersonCommandOptions) {
     this.#options = options
@@ -113,7 +117,9 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
       if (result !== null) waiting?.resolve(result)
       else waiting?.reject(refusal('command_failed'))
     }
-    for (const job of erased) void this.#sayErased(job)
+    this.#left.push(...erased)
+    if (this.#options.isSaidElsewhere?.() === true) return
+    for (const job of this.#left.splice(0)) void this.#sayErased(job)
   }
 
   /**

@@ -5,7 +5,6 @@
  * commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
  */
 import type { Clock } from '../../base/clock.ts'
-import type { CopiedSegment } from '../../ports/warehouse.ts'
 import type { LiveWatch } from '../../rules/events/live-events.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
@@ -53,8 +52,8 @@ export interface ProcessingLoopOptions {
   readonly lagMsMax: number
   /** Called before each run: what streams want of it. */
   readonly watches?: () => readonly LiveWatch[]
-  /** The same: segments whose columns may leave the store. */
-  readonly copied?: () => readonly CopiedSegment[]
+  /** The same: what became of copies elsewhere. */
+  readonly copied?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
   /** The processing thread failed in a way that no single event explains. */
   readonly onFailure: (cause: unknown) => void
@@ -256,7 +255,7 @@ export class ProcessingLoop {
       isDiskShort: disk.isBelowFloor(0),
       lateInMs: Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART) - this.lagMs,
       watches: this.#options.watches?.() ?? [],
-      copied: this.#options.copied?.() ?? [],
+      ...this.#options.copied?.(),
       isQuiet,
       ...this.#stretch(),
     }

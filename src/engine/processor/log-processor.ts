@@ -11,7 +11,7 @@ import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import type { LogExtent, LogReader } from '../../ports/log.ts'
-import type { CopiedSegment, WarehouseWriter } from '../../ports/warehouse.ts'
+import type { CopiedSegment, ErasedJob, WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
@@ -214,6 +214,11 @@ export class LogProcessor {
   /** As `WarehouseWriter`. */
   giveAway(segments: readonly CopiedSegment[]): void {
     this.#warehouse.giveAway?.(segments)
+  }
+
+  /** As `WarehouseWriter`. */
+  forgetCopies(jobs: readonly ErasedJob[]): void {
+    this.#warehouse.forgetCopies?.(jobs)
   }
 
   /** Notes what changed last in environment `flags`, and closes. */

@@ -4,6 +4,7 @@ import type { OutboxWriter } from '../../ports/outbox.ts'
 import type { DamageListener } from '../../store/faults.ts'
 import { LogReader } from '../../store/log/event-log.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { ThreadSettings } from '../threads/tasks.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
 /** What may be chosen besides. */
@@ -17,10 +18,11 @@ export interface ProcessorChoices
 
 /** Opens log and store of a data directory. Throws `DamagedRecordError`. */
 export function openProcessor(
-  settings: LogProcessorOptions['settings'],
+  settings: LogProcessorOptions['settings'] & Pick<ThreadSettings, 'warehouse'>,
   onDamage: DamageListener,
   { outbox, log = new LogReader(settings), ...choices }: ProcessorChoices = {},
 ): LogProcessor {
-  const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, outbox })
+  const hasCopies = settings.warehouse !== undefined
+  const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, outbox, hasCopies })
   return new LogProcessor({ settings, log, store, onDamage, ...choices })
 }

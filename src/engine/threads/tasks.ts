@@ -143,6 +143,8 @@ export interface ProcessTask {
   readonly watches: readonly LiveWatch[]
   /** Segments whose columns may leave the store. */
   readonly copied?: readonly CopiedSegment[]
+  /** Jobs of which nothing is left elsewhere. */
+  readonly erasedCopies?: readonly ErasedJob[]
 }
 
 /** Events of one project by what became of them. */
@@ -184,7 +186,7 @@ export interface ProcessResult {
   /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
   readonly changedDefinitions: readonly number[]
   readonly deadLetters: DeadLetterCounts
-  /** Erasures that were carried out, and of which the log does not say so. */
+  /** As `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
   /** Bytes of the data file of environment `events` that hold nothing now. */
   readonly freeBytes?: number

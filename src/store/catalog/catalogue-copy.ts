@@ -27,6 +27,7 @@ const PLACE_KEY = Buffer.from('place', 'latin1')
 const LOCAL_TABLES: ReadonlySet<string> = new Set(['console_sessions', 'login_codes', 'flag_usage'])
 const LOCAL_STATE: readonly Buffer[] = [PLACE_KEY, Buffer.from('console_session', 'latin1')]
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
+const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 const NOTHING: WriteSet = []
 const FOREIGN =
   'the cluster has the catalogue of another organization: begin with an empty data directory, or choose other brokers'
@@ -160,10 +161,11 @@ export class StoredCatalogue implements CatalogueCopy {
     }
   }
 
-  /** It is a copy of nothing any more; what it holds stays. */
+  /** It is a copy of nothing any more; what it holds stays, but for the warehouse of the cluster. */
   leave(): void {
     this.#environment.write(() => {
       this.#environment.table(STATE).removeSync(PLACE_KEY)
+      this.#environment.table(STATE).removeSync(WAREHOUSE_KEY)
     })
   }
 

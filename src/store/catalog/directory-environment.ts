@@ -10,6 +10,7 @@
  * | state         | `version`   | number of the last write transaction (`number`)   |
  * | state         | `directory` | number of the last one that changed what this table or role-store.ts lists |
  * | state         | `organization` | `Organization`                                 |
+ * | state         | `warehouse` | the name of the one that the cluster has          |
  * | users         | id u32      | `User`                                            |
  * | projects      | id u32      | `Project`, its lists as JSON texts                |
  * | personal_keys | id u32      | `PersonalKey`                                     |
@@ -36,6 +37,7 @@ import { getRecord, putRecord, raiseCount, readCount, recordsOf } from '../lmdb/
 const VERSION = 'version'
 const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
+const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 
 /** Tables that are read as a whole -> what their records are. */
 interface DirectoryRecords {
@@ -100,6 +102,19 @@ export class DirectoryEnvironment {
   /** Within `change` only. */
   putOrganization(organization: Organization): void {
     putRecord(this.table('state'), ORGANIZATION_KEY, organization)
+  }
+
+  /** The warehouse of the cluster, which receipts of erasures wait for; null: there is none. */
+  warehouse(): string | null {
+    const name = getRecord(this.table('state'), WAREHOUSE_KEY)
+    return typeof name === 'string' ? name : null
+  }
+
+  /** Within `change` only. */
+  putWarehouse(name: string | null): void {
+    const state = this.table('state')
+    if (name === null) state.removeSync(WAREHOUSE_KEY)
+    else putRecord(state, WAREHOUSE_KEY, name)
   }
 
   /** All records of a table in the order of their keys. Throws `DamagedRecordError`. */

@@ -54,6 +54,15 @@ export const SHARED_CATALOGUE = {
   leave: leaveShared,
   propose: proposeWrites,
   takeProposal,
+  /** As `OrganizationStore.noteWarehouse`; without a name nothing is changed. */
+  async warehouse(dataDir: string, name?: string): Promise<string | null> {
+    const store = new OrganizationStore(dataDir)
+    try {
+      return name === undefined ? store.warehouse : store.noteWarehouse(name)
+    } finally {
+      await store.close()
+    }
+  },
 }
 
 /** The stores of one environment; close it before the thread ends. */
@@ -81,6 +90,19 @@ export class OrganizationStore {
     this.usage = new UsageStore(this.#environment)
     this.users = new UserStore(this.#environment)
     this.invites = new InviteStore(this.#environment, this.users, this.projects.keys)
+  }
+
+  /** As `DirectoryEnvironment.warehouse`. */
+  get warehouse(): string | null {
+    return this.#environment.warehouse()
+  }
+
+  /** Sets it; a cluster with another one keeps it. Answers the one that it has then. */
+  noteWarehouse(name: string | null): string | null {
+    const known = this.warehouse
+    if (known === name || (known !== null && name !== null)) return known
+    this.#environment.change(() => this.#environment.putWarehouse(name))
+    return name
   }
 
   /**
@@ -122,6 +144,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   readonly #console: ConsoleStore
   #version = -1
   #organization: Organization | null = null
+  #warehouse: string | null = null
   #byKey: ReadonlyMap<string, Project> = new Map()
   #byId: ReadonlyMap<number, Project> = new Map()
   #keys: ReadonlyMap<string, PersonalKey> = new Map()
@@ -145,12 +168,14 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const version = this.#environment.version
     if (version === this.#version) return false
     const organization = this.#environment.organization()
+    const warehouse = this.#environment.warehouse()
     const projects = this.#environment.all('projects')
     const keys = this.#environment.all('personal_keys').filter(isInForce)
     const secretKeys = this.#environment.all('secret_keys').filter(isInForce)
     const users = this.#environment.all('users')
     const roles = this.#rolesByUser()
     this.#organization = organization
+    this.#warehouse = warehouse
     this.#users = new Map(users.map((user) => [user.id, user]))
     this.#roles = roles
     this.#byKey = new Map(projects.map((project) => [project.apiKey, project]))
@@ -164,6 +189,11 @@ export class ProjectDirectory implements IngestProjectDirectory {
   /** Null before the first start is complete. */
   organization(): Organization | null {
     return this.#organization
+  }
+
+  /** As `DirectoryEnvironment.warehouse`. */
+  warehouse(): string | null {
+    return this.#warehouse
   }
 
   projectByKey(apiKey: string): Project | null {

@@ -1,11 +1,14 @@
 /**
  * What is stored about erasing events. Table `deletion_jobs`: project, number -> JSON of `DeletionJob`,
- * sealed; a job that is done stays as the receipt. They are carried out by warehouse/erase. Table
+ * sealed; a job that is done stays as the receipt. They are carried out by warehouse/erase. Table `copied_erasures`,
+ * where there are copies: the same key -> JSON of `ErasureTarget`, from when the store has erased until the copies are,
+ * whatever the log says meanwhile. It is no function of the log, unlike all else here. Table
  * `retention_rules`: project u32 -> JSON of `RetentionRules`, sealed; a project without a record keeps everything.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
 import {
   type DeletionJob,
+  type ErasureTarget,
   isToCarryOut,
   withoutNeedlessIds,
 } from '../../rules/events/erasure-job.ts'
@@ -34,6 +37,18 @@ export function storeProgress(table: Table, { projectId, number, job }: OpenJob)
   const doneAt = getJson<DeletionJob>(table, key)?.doneAt ?? null
   putJson(table, key, withoutNeedlessIds({ ...job, doneAt }))
   return doneAt !== null
+}
+
+/** Notes that copies of what a job means are to be erased. Only in a write transaction. */
+export function storeCopied(table: Table, { projectId, number, job }: OpenJob): void {
+  const { ids, rules, oldestThrough, through } = job
+  const target: ErasureTarget = { ids, rules, oldestThrough, through }
+  putJson(table, pairKey(projectId, number), target)
+}
+
+/** What that job means; null: no copies of it are to be erased. Throws `DamagedRecordError`. */
+export function loadCopied(table: Table, projectId: number, number: number): ErasureTarget | null {
+  return getJson<ErasureTarget>(table, pairKey(projectId, number))
 }
 
 /** Jobs of one project that are done since the last commit, in the processing thread. */

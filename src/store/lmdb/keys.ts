@@ -45,6 +45,7 @@ export const EVENTS_TABLES = [
   'activity', // project u32, entry u32 -> JSON (entry-log.ts)
   'activity_items', // project u32, P u32, entry u32 -> nothing (entry-log.ts)
   'deletion_jobs', // project u32, job u32 -> JSON (erasure-records.ts)
+  'copied_erasures', // project u32, job u32 -> JSON (erasure-records.ts)
   'retention_rules', // project u32 -> JSON (erasure-records.ts)
   'flag_overrides', // project u32, P u32 -> JSON (flag-overrides.ts)
   'shared_log', // text -> JSON (shared-position.ts)

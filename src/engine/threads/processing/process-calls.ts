@@ -22,6 +22,7 @@ export const PROCESS_CALLS = {
     const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
     live.watch(watches)
     if (task.copied !== undefined) processor.giveAway(task.copied)
+    if (task.erasedCopies !== undefined) processor.forgetCopies(task.erasedCopies)
     const result = processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
     const isQuiet = task.isQuiet === true && result.isIdle && result.eventCount === 0
     const folded = isQuiet ? processor.fold() : 0

@@ -6,7 +6,7 @@ import type { JsonBytes } from '../../../base/json-bytes.ts'
 import type { ColumnSource, ColumnTexts, CopiedSegment } from '../../../ports/warehouse.ts'
 import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
-import { loadJob } from '../../identity/erasure-records.ts'
+import { loadCopied, loadJob } from '../../identity/erasure-records.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import {
   EVENTS_ENVIRONMENT,
@@ -282,10 +282,13 @@ export class StoredSegments {
     return new SegmentTexts(view, (id) => loadDistinctText(this.#tables, projectId, id))
   }
 
-  /** What an erasure means, also after it was carried out; null: there is none. Throws `DamagedRecordError`. */
+  /** What an erasure means, until no copies are left of it; null: none are. Throws `DamagedRecordError`. */
   erasure(projectId: number, number: number): ErasureTarget | null {
     this.#environment.refresh()
-    return loadJob(this.#tables.deletion_jobs, projectId, number)
+    const { copied_erasures, deletion_jobs } = this.#tables
+    const copied = loadCopied(copied_erasures, projectId, number)
+    // Of before there were copies, or there was such a table.
+    return copied ?? loadJob(deletion_jobs, projectId, number)
   }
 
   close(): Promise<void> {

@@ -14,9 +14,14 @@ import {
   mayMatch,
 } from '../../../rules/events/erasure-match.ts'
 import { attempt, type DamagedRecordError, type DamageListener } from '../../faults.ts'
-import { loadOpenJobs, type OpenJob, storeProgress } from '../../identity/erasure-records.ts'
+import {
+  loadOpenJobs,
+  type OpenJob,
+  storeCopied,
+  storeProgress,
+} from '../../identity/erasure-records.ts'
 import type { Environment } from '../../lmdb/environment.ts'
-import type { EventsTable } from '../../lmdb/keys.ts'
+import { type EventsTable, numberInKey, pairKey } from '../../lmdb/keys.ts'
 import { countRows, matchedRows } from '../erase/matched-rows.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
 import type { SegmentEncoder } from '../format/segment-encoder.ts'
@@ -37,6 +42,8 @@ export interface EventErasureOptions {
   readonly encoder: SegmentEncoder
   readonly projectOf: (projectId: number) => OpenProject
   readonly onDamage: DamageListener
+  /** There are copies elsewhere, of which a job is not over before they are erased. */
+  readonly hasCopies: boolean
 }
 
 /** A job on its way through the segments. */
@@ -58,9 +65,14 @@ export class EventErasure {
 
   constructor(options: EventErasureOptions) {
     this.#options = options
-    const jobs = loadOpenJobs(options.environment.tables.deletion_jobs)
+    const { deletion_jobs, copied_erasures } = options.environment.tables
+    const jobs = loadOpenJobs(deletion_jobs)
     this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
-    this.#carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(numberOf)
+    const carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(keyOf)
+    // Others may have said that it is done.
+    if (options.hasCopies) carriedOut.push(...copied_erasures.getKeys({}))
+    const keys = new Set(carriedOut.map((key) => key.toString('hex')))
+    this.#carriedOut = [...keys].map((key) => numberOf(Buffer.from(key, 'hex')))
     for (const job of this.#waiting) this.order(job)
   }
 
@@ -89,6 +101,15 @@ export class EventErasure {
   /** As `WarehouseWriter`. */
   takeCarriedOut(): readonly ErasedJob[] {
     return this.#carriedOut.splice(0)
+  }
+
+  /** As `WarehouseWriter`. */
+  forgetCopies(jobs: readonly ErasedJob[]): void {
+    const { environment } = this.#options
+    if (jobs.length === 0) return
+    environment.write(() => {
+      for (const job of jobs) environment.tables.copied_erasures.removeSync(keyOf(job))
+    })
   }
 
   /** Takes on jobs that are stored. */
@@ -178,22 +199,28 @@ export class EventErasure {
   }
 
   #finish(job: RunningJob): void {
-    const { environment } = this.#options
+    const { environment, hasCopies } = this.#options
     progress(job, { isCarriedOut: true })
-    const { deletion_jobs } = environment.tables
-    const isDone = environment.write(() => storeProgress(deletion_jobs, job.open))
+    const { deletion_jobs, copied_erasures } = environment.tables
+    const isDone = environment.write(() => {
+      if (hasCopies) storeCopied(copied_erasures, job.open)
+      return storeProgress(deletion_jobs, job.open)
+    })
     const { projectId, number } = job.open
     const ordered = this.#ordered.get(projectId)
     ordered?.delete(number)
     if (ordered?.size === 0) this.#ordered.delete(projectId)
-    if (!isDone) this.#carriedOut.push(numberOf(job.open))
+    if (!isDone || hasCopies) this.#carriedOut.push({ projectId, number })
     this.#running = null
   }
 }
 
-/** What names a job. */
-function numberOf({ projectId, number }: OpenJob): ErasedJob {
-  return { projectId, number }
+function keyOf({ projectId, number }: ErasedJob): Buffer {
+  return pairKey(projectId, number)
+}
+
+function numberOf(key: Buffer): ErasedJob {
+  return { projectId: numberInKey(key, 0), number: numberInKey(key, 4) }
 }
 
 /** Notes what has become of a job. */

@@ -51,6 +51,8 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly clock?: Clock
   /** Rows of a full segment. */
   readonly segmentRowsTarget?: number
+  /** There are copies elsewhere, of which erasures are to be carried out, too. Default: no. */
+  readonly hasCopies?: boolean | undefined
   /** Told of damaged records that are left alone: of merging, and of opening the store. */
   readonly onDamage?: DamageListener
 }
@@ -104,7 +106,7 @@ export class SegmentWriter implements WarehouseWriter {
     const shared = { environment, segments: this.#segments, encoder: this.#encoder, onDamage }
     this.#compactor = new SegmentCompactor({ ...shared, rowsTarget: this.#rowsTarget })
     this.#erasure = new EventErasure({
-      ...shared,
+      ...{ ...shared, hasCopies: options.hasCopies === true },
       projectOf: (projectId) => this.#openProject(projectId),
     })
     this.#duplicates = new DuplicateCheck(this.#segments, (...event) =>
@@ -227,6 +229,10 @@ export class SegmentWriter implements WarehouseWriter {
 
   takeCarriedOut(): readonly ErasedJob[] {
     return this.#erasure.takeCarriedOut()
+  }
+
+  forgetCopies(jobs: readonly ErasedJob[]): void {
+    this.#erasure.forgetCopies(jobs)
   }
 
   settle(jobs: readonly OpenJob[]): void {

@@ -1,0 +1,92 @@
+/**
+ * One box becomes the first machine of a cluster, cut short by SIGKILL at each step that changes the disk, and begun
+ * again: it ends at the same as without.
+ */
+import { execFile } from 'node:child_process'
+import { cpSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { outboxFolder } from '../../src/store/directory/data-dir.ts'
+import { LogReader } from '../../src/store/log/event-log.ts'
+import { readOrigin } from '../../src/store/open-store.ts'
+import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
+import { Node, Sender } from '../fixtures/cluster/nodes.ts'
+import { takeIn } from '../fixtures/cluster/way-in.ts'
+import { tableDigests } from '../fixtures/table-digests.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const run = promisify(execFile)
+const WAY_IN = 'test/fixtures/faults/way-in.mjs'
+const SOURCES = pathToFileURL(`${resolve('.js')}/`).href
+/** One process on the way in, milliseconds. */
+const WAY_IN_MS_MAX = 60_000
+const STEPS_MIN = 10
+const STEPS_MAX = 80
+
+t.setTimeout(300_000)
+
+/** Whether the way was cut short at that step; false: it has fewer, and is at its end. */
+async function isCut(dataDir: string, addresses: string, step: number): Promise<boolean> {
+  const words = ['--require', resolve('.ci/loader.cjs'), WAY_IN, SOURCES]
+  const options = { timeout: WAY_IN_MS_MAX, killSignal: 'SIGTERM' } as const
+  try {
+    await run(process.execPath, [...words, dataDir, addresses, String(step)], options)
+    return false
+  } catch (cause) {
+    if ((cause as { readonly signal?: string }).signal === 'SIGKILL') return true
+    throw cause
+  }
+}
+
+/** What a box has become: its tables, its place in the stream, and the blocks that its outbox begins with. */
+async function entered(dataDir: string): Promise<unknown> {
+  const { shared_log: _, ...tables } = await tableDigests(dataDir)
+  const log = new LogReader({ dataDir: outboxFolder(dataDir) })
+  const extent = log.extent()
+  await log.close()
+  const { incarnation, sequence, places = {} } = readOrigin(dataDir) ?? {}
+  return { tables, extent, incarnation, sequence, places: Object.values(places) }
+}
+
+t.test('the way in, cut short at each of its steps', { skip: areBrokersMissing }, async (t) => {
+  const folder = t.testdir({})
+  const brokers = await Brokers.start(t, folder)
+  const box = new Node(t, folder, 'box', '')
+  await box.start()
+  const sender = new Sender([box], 2)
+  await sender.more(300)
+  // Its log has what is not processed.
+  await box.kill()
+  await sender.stop()
+  const { addresses } = brokers
+  const copyOf = (name: string): string => {
+    cpSync(box.dataDir, join(folder, name), { recursive: true })
+    return join(folder, name)
+  }
+  const whole = copyOf('whole')
+  await takeIn(whole, addresses)
+  const expected = await entered(whole)
+  const wrong: number[] = []
+  let step = 1
+  for (; step < STEPS_MAX; step++) {
+    const dataDir = copyOf('cut')
+    if (!(await isCut(dataDir, addresses, step))) break
+    await takeIn(dataDir, addresses)
+    if (JSON.stringify(await entered(dataDir)) !== JSON.stringify(expected)) wrong.push(step)
+    rmSync(dataDir, { recursive: true })
+  }
+  t.ok(step > STEPS_MIN && step < STEPS_MAX, `it was cut short at ${step - 1} steps`)
+  t.strictSame(wrong, [], 'and begun again leads to the same')
+  const one = new Node(t, folder, 'cut', addresses)
+  await one.start()
+  const stored = async (): Promise<number> => (await one.uuids()).size
+  const isWhole = await eventually(async () => (await stored()) >= sender.acknowledged.size)
+  t.ok(isWhole, 'everything is there')
+  const counts = await one.uuids()
+  t.ok(
+    [...sender.acknowledged].every((uuid) => counts.get(uuid) === 1),
+    'and once',
+  )
+})
