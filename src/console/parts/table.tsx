@@ -142,9 +142,10 @@ function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<
 
 type Open<Row> = ((row: Row) => void) | undefined
 
-/** Opens the row of the table that was clicked or keyed; its head is none. */
-function openRow<Row>({ target }: Event, rows: readonly Row[], open: Open<Row>): void {
-  const row = rows[((target as Element).closest('tr')?.rowIndex ?? 0) - 1]
+/** Opens the row of the table that was clicked or keyed; its head is none, nor are rows of a table in a dialog of it. */
+function openRow<Row>({ target, currentTarget }: Event, rows: readonly Row[], open: Open<Row>): void {
+  const at = (target as Element).closest('tr')
+  const row = at?.closest('table') === currentTarget ? rows[(at?.rowIndex ?? 0) - 1] : undefined
   if (row !== undefined) open?.(row)
 }
 
