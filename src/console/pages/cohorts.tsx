@@ -59,7 +59,8 @@ function ruleOf({ is_static: isStatic, filters }: Cohort): string {
 function sentenceOf(tree: unknown): string {
   const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
   if (values === undefined) return filtersOf(tree).map(sentenceOfFilter).join(' and ')
-  const bracketed = (one: unknown) => (values.length > 1 && filtersOf(one).length > 1 ? `(${sentenceOf(one)})` : sentenceOf(one))
+  const bracketed = (one: unknown) =>
+    values.length > 1 && filtersOf(one).length > 1 ? `(${sentenceOf(one)})` : sentenceOf(one)
   return values.map(bracketed).join(type === 'OR' ? ' or ' : ' and ')
 }
 

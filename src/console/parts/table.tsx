@@ -66,6 +66,7 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
       <section class={isLong ? 'table long' : 'table'} aria-label={label} tabIndex={0}>
         <table
           role={role('table')}
+          aria-rowcount={isLong ? rows.length + 1 : undefined}
           onClick={(event) => isControl(event.target) || openRow(event, rows, open)}
           onKeyDown={(event) => step(event, rows, open)}
         >
