@@ -52,7 +52,16 @@ export default function CohortsPage() {
 /** The rule of a cohort as a sentence. */
 function ruleOf({ is_static: isStatic, filters }: Cohort): string {
   if (isStatic) return 'a list'
-  return filtersOf(filters.properties).map(sentenceOfFilter).join(' and ')
+  return sentenceOf(filters.properties)
+}
+
+/** A tree of filters in words: what is joined otherwise than the rest stands in brackets. */
+function sentenceOf(tree: unknown): string {
+  const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
+  if (values === undefined) return filtersOf(tree).map(sentenceOfFilter).join(' and ')
+  const bracketed = (one: unknown) =>
+    values.length > 1 && filtersOf(one).length > 1 ? `(${sentenceOf(one)})` : sentenceOf(one)
+  return values.map(bracketed).join(type === 'OR' ? ' or ' : ' and ')
 }
 
 /** All filters of a tree, whatever joins them. */

@@ -66,7 +66,13 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
   const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
   const kind = query.kind === 'LifecycleQuery' || isOfCounts ? 'bars' : 'lines'
   const isOpen = query.kind === 'TrendsQuery' && isOngoing(results[0]?.days?.at(-1), query['interval'])
-  return <Chart {...{ labels, lines, kind, isOpen, query }} label={query.kind.replace('Query', '')} open={openPoint} />
+  const isNothing = results.every(({ data }) => data.every((count) => !count))
+  return (
+    <>
+      {isNothing && <p class="quiet">No such events in this range: choose a longer one, or other events.</p>}
+      <Chart {...{ labels, lines, kind, isOpen, query }} label={query.kind.replace('Query', '')} open={openPoint} />
+    </>
+  )
 }
 
 function Numbers({ results, open }: ViewProps<readonly Series[]>) {

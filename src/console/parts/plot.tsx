@@ -232,7 +232,7 @@ function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale,
   return lines.reduce((best, _, place) => (reach(place) < reach(best) ? place : best), 0)
 }
 
-/** `22-Nov-2026 14:00` is too long for an axis: the year goes. */
+/** `22-Nov-2026 14:00` and `22 Nov 2026, 14:00` are too long for an axis: the year goes. */
 function shortLabel(words: string): string {
-  return words.replace(/-\d{4}\b/, '')
+  return words.replace(/[- ]\d{4}\b/, '')
 }

@@ -1,6 +1,6 @@
 /** Tables: rows that keys walk through (j, k, Enter), cells that stay text whatever is in them. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { TakeAlong } from './copy.tsx'
@@ -40,58 +40,48 @@ export interface TableProps<Row> {
   readonly query?: Query | true
 }
 
-const FIRST_ROWS = 200
+/** Longer tables come in parts, of which the browser styles, lays out and paints those in sight; see `.long`. */
+const WHOLE_ROWS = 200
+/** About a window's. */
+const PART_ROWS = 50
 const OF_NUMBERS = /number|count|bytes/
 
 /** A table of rows. */
 export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing here.', query }: TableProps<Row>) {
-  // What fits into a window is painted before the rest, so that a click on a long table is answered at once.
-  const [isWhole, setWhole] = useState(false)
-  useEffect(() => setWhole(true), [])
-  const shown = columns.map(([head, cell, look = '']) => {
-    const kind = `${OF_NUMBERS.test(look) ? 'number' : ''} ${look.includes('minor') ? 'minor' : ''}`
-    return { head, kind, write: writerOf(cell, look) }
-  })
-  function step(event: KeyboardEvent, row: Row) {
-    const here = event.currentTarget as HTMLTableRowElement
-    if (event.target !== here) return
-    if (event.key === 'Enter') open?.(row)
-    else if (event.key === 'ArrowDown') focusRow(here.nextElementSibling)
-    else if (event.key === 'ArrowUp') focusRow(here.previousElementSibling)
-    else return
-    event.preventDefault()
-  }
+  const isLong = rows.length > WHOLE_ROWS
+  const size = isLong ? PART_ROWS : WHOLE_ROWS
+  const [drawn, setDrawn] = useState(1)
+  // A click that opens a long table is answered with its first part, and what is clicked meanwhile before the next.
+  useEffect(() => {
+    if (drawn * size >= rows.length) return
+    const timer = setTimeout(() => setDrawn(drawn + 1))
+    return () => clearTimeout(timer)
+  }, [drawn, size, rows.length])
+  const shown = useMemo(() => columns.map(shownOf), [columns])
+  const role = (name: Role) => (isLong ? name : undefined)
   if (rows.length === 0) return <div class="none">{none}</div>
+  const body = { rows, size, shown, keyOf, isLong, opens: open !== undefined }
   return (
     <>
-      <section class="table" aria-label={label} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
+      <section class={isLong ? 'table long' : 'table'} aria-label={label} tabIndex={0}>
+        <table
+          role={role('table')}
+          aria-rowcount={isLong ? rows.length + 1 : undefined}
+          onClick={(event) => isControl(event.target) || openRow(event, rows, open)}
+          onKeyDown={(event) => step(event, rows, open)}
+        >
+          <thead role={role('rowgroup')}>
+            <tr role={role('row')}>
               {shown.map(({ head, kind }) => (
-                <th key={head} scope="col" class={kind}>
+                <th key={head} scope="col" class={kind} role={role('columnheader')}>
                   {head}
                 </th>
               ))}
             </tr>
           </thead>
-          <tbody>
-            {(isWhole ? rows : rows.slice(0, FIRST_ROWS)).map((row, index) => (
-              <tr
-                key={keyOf?.(row) ?? idOf(row) ?? index}
-                class={open && 'opens'}
-                tabIndex={open && 0}
-                onClick={(event) => isControl(event.target) || open?.(row)}
-                onKeyDown={(event) => step(event, row)}
-              >
-                {shown.map(({ head, kind, write }) => (
-                  <td key={head} class={kind}>
-                    {write(row)}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
+          {Array.from({ length: Math.min(drawn, Math.ceil(rows.length / size)) }, (_, part) => (
+            <Part key={part} part={part} {...body} />
+          ))}
         </table>
       </section>
       {query && (
@@ -99,6 +89,76 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
       )}
     </>
   )
+}
+
+/** Browsers that take the meaning from a table which is displayed as something else are told it. */
+type Role = 'table' | 'rowgroup' | 'row' | 'columnheader' | 'cell'
+
+interface Shown<Row> {
+  readonly head: string
+  readonly kind: string
+  readonly write: (row: Row) => ComponentChildren
+}
+
+function shownOf<Row>([head, cell, looks]: Column<Row>): Shown<Row> {
+  const look: string = looks ?? ''
+  const kind = `${OF_NUMBERS.test(look) ? 'number' : ''} ${look.includes('minor') ? 'minor' : ''}`
+  return { head, kind, write: writerOf(cell, look) }
+}
+
+interface PartProps<Row> {
+  readonly rows: readonly Row[]
+  readonly keyOf: TableProps<Row>['keyOf']
+  readonly part: number
+  readonly size: number
+  readonly shown: readonly Shown<Row>[]
+  readonly isLong: boolean
+  readonly opens: boolean
+}
+
+/** Some of the rows; they are not made again when further ones come. */
+function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<Row>) {
+  return useMemo(() => {
+    const role = (name: Role) => (isLong ? name : undefined)
+    return (
+      <tbody role={role('rowgroup')}>
+        {rows.slice(part * size, (part + 1) * size).map((row, index) => (
+          <tr
+            key={keyOf?.(row) ?? idOf(row) ?? index}
+            class={opens ? 'opens' : undefined}
+            tabIndex={opens ? 0 : undefined}
+            role={role('row')}
+          >
+            {shown.map(({ head, kind, write }) => (
+              <td key={head} class={kind} role={role('cell')}>
+                {write(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    )
+  }, [part, size, rows, shown, keyOf, isLong, opens])
+}
+
+type Open<Row> = ((row: Row) => void) | undefined
+
+/** Opens the row of the table that was clicked or keyed; its head is none, nor are rows of a table in a dialog of it. */
+function openRow<Row>({ target, currentTarget }: Event, rows: readonly Row[], open: Open<Row>): void {
+  const at = (target as Element).closest('tr')
+  const row = at?.closest('table') === currentTarget ? rows[(at?.rowIndex ?? 0) - 1] : undefined
+  if (row !== undefined) open?.(row)
+}
+
+function step<Row>(event: KeyboardEvent, rows: readonly Row[], open: Open<Row>): void {
+  const here = event.target
+  if (!(here instanceof HTMLTableRowElement)) return
+  const all = here.closest('table')?.rows
+  if (event.key === 'Enter') openRow(event, rows, open)
+  else if (event.key === 'ArrowDown') all?.[here.rowIndex + 1]?.focus()
+  else if (event.key === 'ArrowUp') all?.[here.rowIndex - 1]?.focus()
+  else return
+  event.preventDefault()
 }
 
 function idOf(row: unknown): string | undefined {
@@ -113,10 +173,6 @@ function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => Compon
   if (word === undefined && typeof cell === 'function') return cell
   const format = FORMATS[(word ?? 'cut') as 'cut']
   return (row) => format(read(row))
-}
-
-function focusRow(row: Element | null): void {
-  if (row instanceof HTMLElement) row.focus()
 }
 
 /** A click on a control within a row is not one on the row. */

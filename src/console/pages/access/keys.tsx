@@ -62,7 +62,7 @@ export function SecretKeys() {
         label: 'New key',
         title: 'A new secret key',
         action: 'Make it',
-        fields: { label: { label: 'Label' } },
+        fields: { label: { label: 'Label', isRequired: true } },
         submit: async ({ label }) => {
           const { value } = await post('project/secret_keys/', {}, { label })
           return <NewKey value={value} />

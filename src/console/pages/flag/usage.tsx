@@ -3,6 +3,7 @@ import { ago, Card, Chart, Empty, Got, plain, type Shapes, time } from '../../ki
 import type { Flag } from './draft.ts'
 
 const DAYS = 7
+const HOUR_MS = 3_600_000
 
 /** The chart. */
 export function Usage({ flag }: { flag: Flag }) {
@@ -14,7 +15,7 @@ export function Usage({ flag }: { flag: Flag }) {
             <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
           ) : (
             <>
-              <p>Decided last {ago(last)}.</p>
+              <p class="quiet">Decided last {ago(last)}.</p>
               <Decisions name={flag.key} results={results} />
             </>
           )
@@ -25,10 +26,16 @@ export function Usage({ flag }: { flag: Flag }) {
 }
 
 function Decisions({ name, results }: { name: string; results: Shapes['FlagUsage']['results'] }) {
-  const hours = [...new Set(results.map(({ at }) => at))].sort()
+  const hours = hoursUntil(Date.now())
   const values = [...new Set(results.map(({ value }) => plain(value)))]
-  const counts = new Map(results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]))
+  const counts = new Map(results.map(({ at, value, count }) => [`${Date.parse(at)} ${plain(value)}`, count]))
   const lines = values.map((label) => ({ label, data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0) }))
   const labels = hours.map((at) => time(at).slice(0, -3))
   return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" />
+}
+
+/** The beginnings of all hours of the days, also of those in which nobody asked. */
+function hoursUntil(nowMs: number): readonly number[] {
+  const last = Math.floor(nowMs / HOUR_MS) * HOUR_MS
+  return Array.from({ length: DAYS * 24 + 1 }, (_, index) => last - (DAYS * 24 - index) * HOUR_MS)
 }
