@@ -85,17 +85,25 @@ export class Generator {
   }
 
   connect(onReady: () => void): void {
-    let missing = this.#connections.length
-    for (const connection of this.#connections) {
-      connection.open(() => {
-        missing--
-        if (missing === 0) onReady()
-      })
+    const { requestsPerSecond } = this.#options
+    let missing = this.#connections.length + (requestsPerSecond === null ? 0 : 1)
+    const opened = (): void => {
+      missing--
+      if (missing === 0) onReady()
     }
+    for (const connection of this.#connections) connection.open(opened)
+    if (requestsPerSecond === null) return
+    // A clock that begins late would send at once what was due by then, and that is what would be measured.
+    let isTicking = false
+    startTicker(requestsPerSecond, () => {
+      if (!isTicking) opened()
+      isTicking = true
+      if (this.#isStarted) this.#tick(requestsPerSecond)
+    })
   }
 
   start(onReport: (report: LoadReport) => void): void {
-    const { warmupSeconds, seconds, requestsPerSecond } = this.#options
+    const { warmupSeconds, seconds } = this.#options
     this.#finish = () => {
       this.#finish = null
       onReport(this.#report())
@@ -106,9 +114,6 @@ export class Generator {
     setTimeout(() => this.#closeWindow(), (warmupSeconds + seconds) * 1000).unref()
     this.#isStarted = true
     for (const connection of this.#connections) this.#release(connection)
-    if (requestsPerSecond !== null) {
-      startTicker(requestsPerSecond, () => this.#tick(requestsPerSecond))
-    }
   }
 
   /** No request will be started any more. */

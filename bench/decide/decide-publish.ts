@@ -16,14 +16,13 @@ import {
   DECISION_PATH,
   decisionsOf,
   type FlagProject,
-  sendPersons,
 } from './decide-setup.ts'
 import { decisionBody } from './decide-workload.ts'
 
 const REQUESTS_PER_SECOND = 200
 const CONNECTIONS = 64
 const PAUSE_MS = 150
-/** After thousands of flags were created. */
+/** After what was measured before. */
 const SETTLE_MS = 1000
 const POLL_MS = 1
 const VISIBLE_MS_MAX = 10_000
@@ -40,17 +39,37 @@ interface Publication {
   readonly answeredMs: number
 }
 
-/** Reports how publishing goes in a project of 5,000 flags; `other` is the project beside it. */
-export async function measurePublishing(
+/** The project whose flags are changed. */
+export interface PublishedProject {
+  readonly project: FlagProject
+  readonly createdPerSecond: number
+}
+
+/** Makes it, with 5,000 flags. Up to minutes: nothing may be measured meanwhile. */
+export async function preparePublishing(
   context: BenchContext,
   daemon: Daemon,
-  other: FlagProject,
-  persons: number,
-): Promise<void> {
+): Promise<PublishedProject> {
   const startMs = performance.now()
   const project = await createProject(daemon, context.size(500, 5000), CREATE_MS_MAX)
   const createdPerSecond = (project.flags.length * 1000) / (performance.now() - startMs)
-  await sendPersons(daemon, project, persons)
+  return { project, createdPerSecond }
+}
+
+/** What is published, and what is asked beside it. */
+export interface PublishingOptions {
+  readonly published: PublishedProject
+  readonly other: FlagProject
+  readonly persons: number
+}
+
+/** Reports how publishing goes. */
+export async function measurePublishing(
+  context: BenchContext,
+  daemon: Daemon,
+  { published, other, persons }: PublishingOptions,
+): Promise<void> {
+  const { project, createdPerSecond } = published
   await sleep(SETTLE_MS)
   const publications: Publication[] = []
   const seconds = context.size(1, 6)
@@ -71,7 +90,7 @@ export async function measurePublishing(
     note:
       `${visible.length} changes, median ${median(visible).toFixed(1)} ms; the change itself answered ` +
       `after ${median(answered).toFixed(1)} ms, worst ${Math.max(...answered).toFixed(1)}; flags were ` +
-      `created at ${createdPerSecond.toFixed(0)}/s`,
+      `created at ${createdPerSecond.toFixed(0)}/s, while Unleash was started`,
   })
   context.report({
     figure: 'slowest decision meanwhile, against the same without changes',

@@ -13,7 +13,7 @@ import { type Daemon, USUAL_LAG_LIMIT } from '../daemon.ts'
 import { type Bench, type BenchContext, expectOnlyOk, interleaved } from '../harness.ts'
 import { closedLoop, type LoadReport, runLoad } from '../load.ts'
 import { median } from '../samples.ts'
-import { measurePublishing } from './decide-publish.ts'
+import { measurePublishing, type PublishedProject, preparePublishing } from './decide-publish.ts'
 import {
   checkDecisions,
   createProject,
@@ -35,9 +35,11 @@ export const DECIDE: Bench = {
 }
 
 const CONNECTIONS = 64
-/** After requests that never came again only some of those that do are kept at first. */
-const ASKED_BEFORE = 4
-const WARM_UP_SECONDS_MAX = 60
+/**
+ * Warm-up where requests come again: those that never do have pushed them out of memory, and at first only some are
+ * kept. The slowest side is asked each of them several times within it.
+ */
+const ASKED_AGAIN_SECONDS = 1
 const FEW = 10
 const USUAL = 50
 const MANY = 500
@@ -54,31 +56,48 @@ interface Side {
 }
 
 async function measure(context: BenchContext): Promise<void> {
-  const unleash = await startUnleash(context, benchFlags(USUAL))
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
+  // The one waits for a registry and a database, the other for a disk; neither may outlive the bench.
+  const starting = startUnleash(context, benchFlags(USUAL))
+  const filled = await fill(context, daemon).finally(() => starting)
+  const unleash = await starting
+  const { usual, published, acknowledged, knownPersons } = filled
+  await measureCost(context, daemon, { ...filled, unleash })
+  if (typeof unleash !== 'string') await unleash.stop()
+  await measureUnderLoad(context, daemon, usual, { acknowledged, persons: knownPersons })
+  await measurePublishing(context, daemon, { published, other: usual, persons: knownPersons })
+}
+
+async function fill(context: BenchContext, daemon: Daemon): Promise<Filled> {
   const few = await createProject(daemon, FEW)
   const usual = await createProject(daemon, USUAL)
   const many = await createProject(daemon, MANY)
   const knownPersons = context.size(200, 1000)
   const rarePersons = context.size(1000, 20_000)
+  const published = await preparePublishing(context, daemon)
   let acknowledged = await sendPersons(daemon, few, knownPersons)
   acknowledged += await sendPersons(daemon, usual, rarePersons)
   acknowledged += await sendPersons(daemon, many, knownPersons)
+  acknowledged += await sendPersons(daemon, published.project, knownPersons)
   for (const project of [few, usual, many]) await checkDecisions(daemon, project)
-  await measureCost(context, daemon, { few, usual, many, knownPersons, rarePersons, unleash })
-  if (typeof unleash !== 'string') await unleash.stop()
-  await measureUnderLoad(context, daemon, usual, { acknowledged, persons: knownPersons })
-  await measurePublishing(context, daemon, usual, knownPersons)
+  return { few, usual, many, published, knownPersons, rarePersons, acknowledged }
 }
 
-interface Subjects {
+/** What the daemon holds before anything is measured. */
+interface Filled {
   readonly few: FlagProject
   readonly usual: FlagProject
   readonly many: FlagProject
+  readonly published: PublishedProject
   /** Persons who are asked about again and again. */
   readonly knownPersons: number
   /** Persons who are so many that none is in memory when its turn comes. */
   readonly rarePersons: number
+  /** Events that it took. */
+  readonly acknowledged: number
+}
+
+interface Subjects extends Filled {
   /** Or why there is none. */
   readonly unleash: Unleash | string
 }
@@ -118,8 +137,12 @@ async function measureCost(
   // The first seconds compile code; they would burden whoever is measured first.
   for (const side of sides) await load(side, context.size(0.3, 1), 0)
   const measured = await interleaved(
-    context.rounds(5),
-    sides.map((side) => () => load(side, context.size(0.5, 1.5), context.size(0.1, 0.5))),
+    context.rounds(3),
+    sides.map((side) => () => {
+      const warmupSeconds =
+        side.isAskedAgain === true ? ASKED_AGAIN_SECONDS : context.size(0.1, 0.5)
+      return load(side, context.size(0.5, 1.5), warmupSeconds)
+    }),
   )
   const byName = new Map(sides.map(({ name }, index) => [name, measured[index] ?? []]))
   reportCost(context, (name) => byName.get(name) ?? [])
@@ -128,17 +151,13 @@ async function measureCost(
 
 async function load(side: Side, seconds: number, warmupSeconds: number): Promise<LoadReport> {
   const { server, path, bodies, headers = {} } = side
-  const usual = {
-    url: server.url,
-    request: { kind: 'post', path, bodies, headers },
-    connections: CONNECTIONS,
-  } as const
-  if (side.isAskedAgain === true) {
-    const requestsMax = ASKED_BEFORE * bodies.length
-    await runLoad(closedLoop({ ...usual, requestsMax, seconds: WARM_UP_SECONDS_MAX }))
-  }
   const report = await runLoad(
-    closedLoop({ ...usual, warmupSeconds, seconds, serverPid: server.pid }),
+    closedLoop({
+      url: server.url,
+      request: { kind: 'post', path, bodies, headers },
+      connections: CONNECTIONS,
+      ...{ warmupSeconds, seconds, serverPid: server.pid },
+    }),
   )
   expectOnlyOk(report)
   return report
