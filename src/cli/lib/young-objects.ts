@@ -1,6 +1,6 @@
 /**
- * How V8 collects young objects in this process, and others no sooner than it must; import it before anything
- * that starts threads.
+ * How V8 collects young objects in this process as rarely as it can, and others before they are many; import it before
+ * anything that starts threads.
  *
  * A request leaves some kilobytes of garbage and nothing else. The less often it is collected the less that
  * costs, and while it is collected the front answers nobody, so its thread begins with the largest space for
