@@ -58,9 +58,9 @@ interface Side {
 async function measure(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
   // The one waits for a registry and a database, the other for a disk; neither may outlive the bench.
-  const starting = startUnleash(context, benchFlags(USUAL))
-  const filled = await fill(context, daemon).finally(() => starting)
-  const unleash = await starting
+  const both = [startUnleash(context, benchFlags(USUAL)), fill(context, daemon)] as const
+  await Promise.allSettled(both)
+  const [unleash, filled] = await Promise.all(both)
   const { usual, published, acknowledged, knownPersons } = filled
   await measureCost(context, daemon, { ...filled, unleash })
   if (typeof unleash !== 'string') await unleash.stop()
