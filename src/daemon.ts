@@ -218,9 +218,8 @@ class RunningDaemon implements Daemon {
     this.#flags = new FlagService({
       ...{ dataDir: settings.dataDir, clock, projects: this.#directory, log },
       damage: new DamageReports(this.#damage, log, clock),
-      elsewhere: this.#cluster?.elsewhere,
       ...{ groupCommit: this.#groupCommit, queries: this.#queries },
-      refusal: () => this.#admission.refusal('change'),
+      ...{ elsewhere: this.#cluster?.elsewhere, refusal: () => this.#admission.refusal('change') },
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
     })
