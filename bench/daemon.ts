@@ -20,7 +20,7 @@ export const USUAL_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '10000' }
 /** Others fill the log faster than anybody could process it, and wait. */
 const HIGH_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '3600000' }
 
-/** As `npm start` and the unit of systemd start it; see cli/lib/young-objects.ts. */
+/** As `npm start` and the unit of systemd start it; see cli/lib/garbage-collection.ts. */
 const NODE_OPTIONS = ['--min-semi-space-size=16', '--no-memory-reducer']
 
 /** How the C library keeps memory, as the same two say. */

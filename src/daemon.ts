@@ -186,7 +186,7 @@ class RunningDaemon implements Daemon {
       ...{ clock, disk: this.#disk, front: this.#load },
       pool: parts.cluster?.ClusterNode.processing(settings, this.#pool) ?? this.#pool,
       ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
-      copied: () => this.#copy?.takeNews() ?? {},
+      copyNews: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })

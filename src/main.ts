@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** Process entry: hands the arguments to the command line. */
-import './cli/lib/young-objects.ts'
+import './cli/lib/garbage-collection.ts'
 import './http/server/header-limit.ts'
 import { createProcessIo, exitWhenWritten } from './cli/lib/process-io.ts'
 import { runCommandLine } from './cli/run.ts'

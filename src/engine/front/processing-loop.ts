@@ -53,7 +53,7 @@ export interface ProcessingLoopOptions {
   /** Called before each run: what streams want of it. */
   readonly watches?: () => readonly LiveWatch[]
   /** The same: what became of copies elsewhere. */
-  readonly copied?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
+  readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
   /** The processing thread failed in a way that no single event explains. */
   readonly onFailure: (cause: unknown) => void
@@ -255,7 +255,7 @@ export class ProcessingLoop {
       isDiskShort: disk.isBelowFloor(0),
       lateInMs: Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART) - this.lagMs,
       watches: this.#options.watches?.() ?? [],
-      ...this.#options.copied?.(),
+      ...this.#options.copyNews?.(),
       isQuiet,
       ...this.#stretch(),
     }

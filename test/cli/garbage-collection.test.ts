@@ -1,4 +1,4 @@
-/** How much room for young objects the main thread and others have, and who gives main its own. */
+/** How much room for young objects the main thread and others have, who gives main its own, and how far heaps grow. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
@@ -15,7 +15,7 @@ function youngMib(flags: readonly string[]): readonly number[] {
     const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')
     console.log((young.space_used_size + young.space_available_size) / 2 ** 20)`
   const code = `
-    import ${sourceText('cli/lib/young-objects')}
+    import ${sourceText('cli/lib/garbage-collection')}
     import { Worker } from 'node:worker_threads'
     ${tell}
     new Worker(${JSON.stringify(`(async () => {${tell}})()`)}, { eval: true })`
@@ -30,6 +30,35 @@ t.test('the main thread alone has more room for young objects', async (t) => {
   t.ok(usualMain < 8 && usualThread < 8, 'V8 begins with less')
   t.ok(thread < 8, 'threads do')
 })
+
+/** How large the heap of a thread becomes that keeps 150,000 objects and makes many more, MiB. */
+function highestMib(first: string): number {
+  const work = `
+    const { getHeapStatistics } = require('node:v8')
+    const make = (index) => ({ index, text: [index, index] })
+    const kept = Array.from({ length: 150_000 }, (_, index) => make(index))
+    const passing = []
+    let highest = 0
+    for (let index = 0; index < 4_000_000; index++) {
+      passing[index % 100_000] = make(index)
+      if (index % 500 === 0) highest = Math.max(highest, getHeapStatistics().used_heap_size)
+    }
+    console.log(kept.length > 0 ? highest / 2 ** 20 : 0)`
+  const code = `
+    ${first}
+    const { Worker } = await import('node:worker_threads')
+    new Worker(${JSON.stringify(work)}, { eval: true })`
+  return Number(execFileSync(process.execPath, [...SCRIPT_WORDS, code], { encoding: 'utf8' }))
+}
+
+t.test(
+  'the heap of a thread is collected before it has several times what lives in it',
+  async (t) => {
+    const usual = highestMib('')
+    const ours = highestMib(`await import(${sourceText('cli/lib/garbage-collection')})`)
+    t.ok(ours < usual * 0.75, `${ours.toFixed(0)} MiB, ${usual.toFixed(0)} as V8 has it`)
+  },
+)
 
 t.test('every way to start the service gives the flag, and says how memory is kept', async (t) => {
   for (const path of ['package.json', 'systemd/tenrec.service', '.ci/debian-tenrec']) {

@@ -18,5 +18,6 @@ setFlagsFromString('--no-parallel-scavenge')
 // requests leave nothing behind, has no other collection of that kind and answers nobody meanwhile: it is started
 // with `--no-memory-reducer`. Threads are to give back what a large question took.
 setFlagsFromString('--memory-reducer')
-// A heap of 20 MB may have 30 before V8 goes through it, not 80: a dozen threads would keep that of garbage each.
+// V8 goes through a heap when it has half as much again as lived in it, not several times that: each of a dozen
+// threads would keep so much garbage.
 setFlagsFromString('--heap-growing-percent=50')
