@@ -63,7 +63,7 @@ async function measure(context: BenchContext): Promise<void> {
     value: median(ours),
     unit: 'us',
     baseline: median(theirs),
-    target: { of: 'ratio', bound: 'at most', limit: 4 },
+    target: { of: 'ratio', bound: 'at most', limit: 2.5 },
     note: `median of ${ours.length} times ${events} events; user and system time, all threads`,
   })
   context.report({

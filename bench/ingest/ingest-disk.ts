@@ -67,7 +67,7 @@ function reportSizes(
     value: end.bytes / events,
     unit: 'bytes',
     baseline: jsonBytes,
-    target: { of: 'ratio', bound: 'at most', limit: 0.2 },
+    target: { of: 'ratio', bound: 'at most', limit: 0.18 },
     note: `${events} events; ${((sizes[0]?.bytes ?? 0) / 1024).toFixed(0)} KiB before the first`,
   })
   const last = reports[1]?.eventsAcknowledged ?? 1

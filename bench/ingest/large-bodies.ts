@@ -3,7 +3,8 @@
  * Workload: two clients post /batch/ bodies of 19 MB (about 21,000 events) back to back while a
  * third process asks GET /_livez 200 times a second, open loop.
  * Baseline: the bare server (a) under the same load: what the kernel and the sharing of cores cost.
- * What would change our mind about checking large bodies in the pool: a p99 over 15 ms, or more
+ * What would change our mind about checking large bodies in the pool: a p99 over 15 ms or
+ * over the bare server's, or more
  * than one collection of the main thread's whole heap for a body.
  */
 import { join } from 'node:path'
@@ -66,10 +67,16 @@ async function measure(context: BenchContext): Promise<void> {
     value: median(ours.map(({ probe }) => probe.latencyMs.p99)),
     unit: 'ms',
     baseline: median(theirs.map(({ probe }) => probe.latencyMs.p99)),
-    target: { of: 'value', bound: 'under', limit: 15 },
+    target: { of: 'ratio', bound: 'at most', limit: 1 },
     note:
       `median of ${ours.length}; p50 ${median(ours.map(({ probe }) => probe.latencyMs.p50))} ms, ` +
       `worst ${Math.max(...ours.map(({ probe }) => probe.latencyMs.max))} ms; posts answered ${statuses}`,
+  })
+  context.report({
+    figure: 'the same p99 of GET /_livez alone',
+    value: median(ours.map(({ probe }) => probe.latencyMs.p99)),
+    unit: 'ms',
+    target: { of: 'value', bound: 'under', limit: 15 },
   })
   context.report({
     figure: 'bodies of 19 MB acknowledged a second, against a bare server (a)',

@@ -42,7 +42,8 @@ const MB = 1e6
 const BACKUP_MB_MIN = 300
 const VERIFY_SECONDS_MAX = 30
 const EXPORT_RATE_MIN = 200_000
-const IMPORT_RATE_MIN = 80_000
+const IMPORT_RATE_MIN = 200_000
+const IMPORT_PROCESSED_RATE_MIN = 150_000
 const REQUESTS_PER_SECOND = 500
 const EVENTS_PER_REQUEST = 10
 const CONNECTIONS = 64
@@ -244,7 +245,13 @@ async function measureMoving(context: BenchContext, wanted: number): Promise<voi
     value: median(sent),
     unit: 'events/s',
     target: { of: 'value', bound: 'at least', limit: IMPORT_RATE_MIN },
-    note: `acknowledged, durably; ${median(processed).toFixed(0)} events/s until all are processed`,
+    note: 'acknowledged, durably',
+  })
+  context.report({
+    figure: `the same import of ${events} events until all are processed`,
+    value: median(processed),
+    unit: 'events/s',
+    target: { of: 'value', bound: 'at least', limit: IMPORT_PROCESSED_RATE_MIN },
   })
 }
 

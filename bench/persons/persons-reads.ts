@@ -42,7 +42,7 @@ export async function measureReads(
     figure: `memory after start and one pass of reads, ${persons} persons, ${events} events`,
     value: anonymousBytes / 1024 ** 2,
     unit: 'MiB',
-    target: { of: 'value', bound: 'at most', limit: 400 },
+    target: { of: 'value', bound: 'at most', limit: 250 },
     note: `RssAnon of the daemon; ${(fileBytes / 1024 ** 2).toFixed(0)} MiB of mapped files besides`,
   })
   const time = async (path: (step: number) => string, count: number): Promise<Samples> => {
