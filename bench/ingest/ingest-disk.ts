@@ -21,7 +21,7 @@ export const INGEST_DISK: Bench = {
 
 const EVENTS_PER_REQUEST = 100
 const EVENTS_PER_SECOND = 20_000
-const QUIET_POLLS = 5
+const QUIET_POLLS = 25
 const QUIET_POLLS_MAX = 120
 const POLL_MS = 1000
 /** What stat(2) counts in, whatever the file system's block size. */

@@ -26,6 +26,8 @@ export interface LogAppender {
    * and the appender must not be used again. Each block is sealed in place (`seal` of log-block.ts).
    */
   append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
+  /** Gives back what a rush took, if it is over; call it now and then. */
+  shrink(): void
   close(): Promise<void>
 }
 

@@ -78,6 +78,8 @@ export class MemoryLog implements LogAppender, LogReader {
     return last
   }
 
+  shrink(): void {}
+
   refresh(): void {
     this.#seen = this.#blocks.count
   }

@@ -17,46 +17,52 @@ const PAGE = 4096
 
 t.setTimeout(300_000)
 
-t.test('a log that is killed at any step of opening, rotating and recycling', async (t) => {
-  const root = t.testdir()
-  const dataDir = join(root, 'data')
-  const states: { readonly path: string; readonly names: readonly string[]; trimmed: number }[] = []
-  const names: string[] = []
-  let trimmed = 0
-  const copy = (): void => {
-    if (!existsSync(dataDir)) return
-    const path = join(root, `s${states.length}`)
-    cpSync(dataDir, path, { recursive: true })
-    states.push({ path, names: [...names], trimmed })
-  }
-  const live = async (): Promise<void> => {
-    const log = new LogAppender({ dataDir, processed: trimmed })
-    for (let round = 0; round < 5; round++) {
-      const name = `b${names.length + 1}`
-      log.append([block(name, 400_000)], trimmed)
-      names.push(name)
-      // Some wait, so that there are new files as well as recycled ones.
-      if (round === 2) trimmed = names.length - 1
+t.test(
+  'a log that is killed at any step of opening, rotating, recycling and shrinking',
+  async (t) => {
+    const root = t.testdir()
+    const dataDir = join(root, 'data')
+    const states: { readonly path: string; readonly names: readonly string[]; trimmed: number }[] =
+      []
+    const names: string[] = []
+    let trimmed = 0
+    const copy = (): void => {
+      if (!existsSync(dataDir)) return
+      const path = join(root, `s${states.length}`)
+      cpSync(dataDir, path, { recursive: true })
+      states.push({ path, names: [...names], trimmed })
     }
-    await log.close()
-  }
-  await live()
-  await betweenSteps(copy, async () => {
+    const live = async (): Promise<void> => {
+      const log = new LogAppender({ dataDir, processed: trimmed })
+      for (let round = 0; round < 5; round++) {
+        const name = `b${names.length + 1}`
+        log.append([block(name, 400_000)], trimmed)
+        names.push(name)
+        // Some wait, so that there are new files as well as recycled ones.
+        if (round === 2) trimmed = names.length - 1
+        // The rush is over when nothing came since it was looked at last.
+        if (round === 3) for (const _look of [1, 2]) log.shrink()
+      }
+      await log.close()
+    }
     await live()
-    await live()
-  })
-  t.ok(states.length > 40, `${states.length} states`)
-  for (const state of states) {
-    const found = namesIn(state.path)
-    const waiting = state.names.slice(state.trimmed)
-    const isThere = waiting.every((name, index) => found.get(state.trimmed + index + 1) === name)
-    if (!isThere)
-      t.fail(`${state.path}: ${[...found.values()].join()} instead of ${waiting.join()}`)
-    if (look(state.path, state.trimmed).damage !== null) t.fail(`${state.path} is called damaged`)
-    if (!(await goesOn(state.path, state.trimmed))) t.fail(`${state.path} does not go on`)
-    rmSync(state.path, { recursive: true })
-  }
-})
+    await betweenSteps(copy, async () => {
+      await live()
+      await live()
+    })
+    t.ok(states.length > 40, `${states.length} states`)
+    for (const state of states) {
+      const found = namesIn(state.path)
+      const waiting = state.names.slice(state.trimmed)
+      const isThere = waiting.every((name, index) => found.get(state.trimmed + index + 1) === name)
+      if (!isThere)
+        t.fail(`${state.path}: ${[...found.values()].join()} instead of ${waiting.join()}`)
+      if (look(state.path, state.trimmed).damage !== null) t.fail(`${state.path} is called damaged`)
+      if (!(await goesOn(state.path, state.trimmed))) t.fail(`${state.path} does not go on`)
+      rmSync(state.path, { recursive: true })
+    }
+  },
+)
 
 t.test('a log that is killed when a file is used again before any frame says so', async (t) => {
   const root = t.testdir()

@@ -50,6 +50,8 @@ import type {
 } from './tasks.ts'
 import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
+/** How often the log is looked at, whether it can give back what a rush took. */
+const SHRINK_LOG_EVERY_MS = 10_000
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /**
@@ -94,6 +96,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #checks: CheckQueue
   readonly #changes: () => ChangeLog | null
   readonly #append: (task: AppendTask) => Promise<AppendResult>
+  readonly #shrinkTimer: NodeJS.Timeout
   /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
@@ -130,6 +133,7 @@ export class WorkerPool implements TaskRunner<Calls> {
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
     this.#append = this.#appends(threads)
+    this.#shrinkTimer = setInterval(() => this.#shrinkLog(), SHRINK_LOG_EVERY_MS).unref()
     this.queries = queriesOf(this)
   }
 
@@ -189,6 +193,7 @@ export class WorkerPool implements TaskRunner<Calls> {
 
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
+    clearInterval(this.#shrinkTimer)
     const groups = [...Object.values(this.#groups), ...Object.values(this.#long)]
     await Promise.all(groups.map((group) => group.close()))
   }
@@ -209,6 +214,11 @@ export class WorkerPool implements TaskRunner<Calls> {
     if (isFlushDeferred) return calls.append
     const sessions = new AppendSessions(calls)
     return (task) => sessions.append(task)
+  }
+
+  /** A thread that ends says so by itself, and a log that fails by its next append. */
+  #shrinkLog(): void {
+    void this.#groups.writer.run({ call: 'shrinkLog', values: [] }).catch(() => {})
   }
 
   async #run(

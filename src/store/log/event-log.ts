@@ -22,7 +22,12 @@ import { refusal } from '../../base/refusals.ts'
 import type * as ports from '../../ports/log.ts'
 import { seal } from '../../rules/capture/log-block.ts'
 import { counted } from '../faults.ts'
-import { LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN, LOG_FILES_REMOVED_MAX } from './limits.ts'
+import {
+  LOG_CALM_BYTES_MAX,
+  LOG_FILE_BYTES_MAX,
+  LOG_FILE_BYTES_MIN,
+  LOG_FILES_REMOVED_MAX,
+} from './limits.ts'
 import { LogCursor } from './log-cursor.ts'
 import { LogDraft, type ReadyFile, writeAll } from './log-draft.ts'
 import {
@@ -34,25 +39,21 @@ import {
   FRAME_HEAD_BYTES,
   FRAME_RAISING,
   type Frame,
-  LogFile,
   logFolder,
-  logNumbers,
   logPath,
   PAGE_BYTES,
   pageEnd,
 } from './log-file.ts'
+import { isBlank, lookAtFiles } from './log-folder.ts'
 
-/** What is read at a time of a file that should hold nothing. */
-const BLANK_WINDOW_BYTES = 256 * 1024
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /** The next file is made this much faster than the present one fills, from half of it on. */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
 /** What passes when another file cannot be made, and how it is answered. */
-const REASONS = new Map([
-  ...(['ENOSPC', 'EDQUOT'] as const).map((code) => [code as string, 'disk_full'] as const),
-  ...(['EMFILE', 'ENFILE'] as const).map((code) => [code as string, 'not_stored'] as const),
-])
+const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
+  ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EMFILE: 'not_stored', ENFILE: 'not_stored' },
+}
 
 /** Where the log is and how it is written. */
 export interface LogOptions {
@@ -102,6 +103,8 @@ export class LogAppender implements ports.LogAppender {
   #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
   /** The last frame holds blocks: nothing proves yet that it was whole once. */
   #isUnproven = false
+  /** Bytes that were appended since `shrink` looked last. */
+  #appendedBytes = 0
   #failure: Error | null = null
 
   /** Throws `DamagedLogError`, what the file system throws, and `ServiceError` when the disk is full. */
@@ -139,11 +142,36 @@ export class LogAppender implements ports.LogAppender {
     if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
     this.#write(blocks, 0)
     this.#last += blocks.length
+    this.#appendedBytes += bytes
     this.#tellReach()
     this.#flushLater(this.#current)
     this.#removeFiles()
     this.#prepare(bytes)
     return this.#last
+  }
+
+  /**
+   * Gives back what a rush took: when little came since the last call, a small file is begun, and larger ones go
+   * once all that they hold is forgotten. A failure is that of the next append.
+   */
+  shrink(): void {
+    const isCalm = this.#appendedBytes <= LOG_CALM_BYTES_MAX
+    this.#appendedBytes = 0
+    if (!isCalm || this.#failure !== null || this.#current.bytes <= LOG_FILE_BYTES_MIN) return
+    try {
+      this.#draft?.close()
+      this.#draft = null
+      this.#draft = new LogDraft(this.#folder, LOG_FILE_BYTES_MIN, null)
+      this.#draft.grow(Number.POSITIVE_INFINITY)
+      this.#publish(this.#draft, this.#current.number + 1)
+      this.#rotate(0)
+      // Says what is forgotten, before what said it goes.
+      this.#write([], 0)
+      if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)
+      this.#removeFiles()
+    } catch {
+      // The disk is full, or a write has failed.
+    }
   }
 
   /** Leaves a frame behind the last block, so that damage to it is told from an append that was cut short. */
@@ -211,20 +239,20 @@ export class LogAppender implements ports.LogAppender {
   /** The file behind that number, at the latest now. Throws `ServiceError` when the disk or the process is full. */
   #openNext(number: number, bytes: number): OpenFile {
     const needed = bytes + 2 * PAGE_BYTES
+    let ready = this.#next
     try {
-      if (this.#next === null || this.#next.bytes < needed) {
+      if (ready === null || ready.bytes < needed) {
         this.#draft ??= this.#beginDraft(needed)
         this.#draft.require(needed)
         this.#draft.grow(Number.POSITIVE_INFINITY)
-        this.#next = this.#draft.publish(number + 1)
-        this.#draft = null
+        ready = this.#publish(this.#draft, number + 1)
       }
-      const next = this.#open(this.#next)
+      const next = this.#open(ready)
       this.#next = null
       return next
     } catch (cause) {
       const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
-      const reason = REASONS.get(code)
+      const reason = REASONS[code]
       throw reason === undefined ? cause : refusal(reason, { cause })
     }
   }
@@ -235,11 +263,18 @@ export class LogAppender implements ports.LogAppender {
     try {
       this.#draft ??= this.#beginDraft(0)
       if (!this.#draft.grow(Math.max(DRAFT_STEP_BYTES, appended * DRAFT_FACTOR))) return
-      this.#next = this.#draft.publish(this.#current.number + 1)
-      this.#draft = null
+      this.#publish(this.#draft, this.#current.number + 1)
     } catch {
       // There is room in this one yet.
     }
+  }
+
+  /** Makes the draft the next file. */
+  #publish(draft: LogDraft, number: number): ReadyFile {
+    this.#next = null
+    this.#next = draft.publish(number)
+    this.#draft = null
+    return this.#next
   }
 
   #beginDraft(bytesMin: number): LogDraft {
@@ -260,12 +295,12 @@ export class LogAppender implements ports.LogAppender {
     return new LogDraft(this.#folder, Math.max(twice, bytesMin), null)
   }
 
-  /** One file that is no longer needed is kept for the next. */
+  /** One file that is no longer needed is kept for the next, unless it is far larger than the present one. */
   #removeFiles(): void {
     for (let removed = 0; removed < LOG_FILES_REMOVED_MAX; removed++) {
       const [oldest, second] = this.#files
       if (oldest === undefined || oldest.last > this.#trimmed) return
-      const isSpare = oldest.bytes <= LOG_FILE_BYTES_MAX
+      const isSpare = oldest.bytes <= Math.min(LOG_FILE_BYTES_MAX, 2 * this.#current.bytes)
       if (isSpare && (second === undefined || second.last > this.#trimmed)) return
       rmSync(logPath(this.#folder, oldest.number), { force: true })
       this.#files.shift()
@@ -400,36 +435,6 @@ export class LogReader implements ports.LogReader {
 
   get #trimmed(): number {
     return Math.max(this.#end.trimmed, this.#place.trimmed)
-  }
-}
-
-interface FoundFile extends ReadyFile {
-  /** The number of its first block, or of the next one. */
-  readonly first: number
-}
-
-/** The files that hold frames, and those behind them that do not. */
-function lookAtFiles(folder: string): {
-  begun: readonly FoundFile[]
-  unused: readonly FoundFile[]
-} {
-  const found = logNumbers(folder).map((number) => {
-    const file = new LogFile(folder, number, PAGE_BYTES)
-    const first = file.frameAt(PAGE_BYTES)?.first ?? 0
-    file.close()
-    return { number, bytes: file.bytes, salt: file.salt, first }
-  })
-  const count = found.findLastIndex(({ first }) => first > 0) + 1
-  return { begun: found.slice(0, count), unused: found.slice(count) }
-}
-
-/** Whether no frame is anywhere in a file. Cost: reads all of it. */
-function isBlank(folder: string, number: number): boolean {
-  const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)
-  try {
-    return file.frameBehind(0) === null
-  } finally {
-    file.close()
   }
 }
 

@@ -16,7 +16,9 @@ export interface AppendStores {
 export const APPEND_CALLS = {
   /** Appends blocks to the log and forgets those that are processed. */
   append: short(({ appender }: AppendStores, task: AppendTask) => append(appender, task), 'writer'),
-  /** The same, again and again. */
+  /** Gives back the disk that a rush took. */
+  shrinkLog: short(({ appender }: AppendStores) => appender.shrink(), 'writer'),
+  /** The same as `append`, again and again. */
   serveAppends: short(
     ({ appender }: AppendStores, session: AppendSession) => serveAppends(appender, session),
     'writer',
