@@ -37,9 +37,11 @@ export const DECIDE: Bench = {
 const CONNECTIONS = 64
 /**
  * Warm-up where requests come again: those that never do have pushed them out of memory, and at first only some are
- * kept. The slowest side is asked each of them several times within it.
+ * kept. Each of them is asked several times within it.
  */
 const ASKED_AGAIN_SECONDS = 1
+/** The same where a decision takes milliseconds when it is made. */
+const MANY_AGAIN_SECONDS = 12
 const FEW = 10
 const USUAL = 50
 const MANY = 500
@@ -51,8 +53,8 @@ interface Side {
   readonly path: string
   readonly bodies: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
-  /** Every body is asked again, and has been asked before the measurement; others have pushed it out of memory. */
-  readonly isAskedAgain?: boolean
+  /** So long every body is asked again and again before the measurement; others have pushed it out of memory. */
+  readonly askedAgainSeconds?: number
 }
 
 async function measure(context: BenchContext): Promise<void> {
@@ -112,20 +114,17 @@ async function measureCost(
   const bodies = (project: FlagProject, persons = knownPersons): string[] =>
     Array.from({ length: persons }, (_, person) => decisionBody(project.apiKey, person))
   const ours = (name: string, project: FlagProject, path = DECISION_PATH): Side => ({
-    ...{ name, server: daemon, path, bodies: bodies(project), isAskedAgain: true },
+    ...{ name, server: daemon, path, bodies: bodies(project) },
   })
+  const askedAgainSeconds = context.size(0.1, ASKED_AGAIN_SECONDS)
   const sides: Side[] = [
     { name: 'bare', server: bare, path: DECISION_PATH, bodies: bodies(usual) },
-    ours('few', few),
-    ours('usual', usual),
-    ours('many', many),
-    ours('old', usual, OLD_DECISION_PATH),
-    {
-      ...ours('fresh', usual),
-      bodies: freshBodies(usual.apiKey, knownPersons),
-      isAskedAgain: false,
-    },
-    { ...ours('rare', usual), bodies: bodies(usual, rarePersons), isAskedAgain: false },
+    { ...ours('few', few), askedAgainSeconds },
+    { ...ours('usual', usual), askedAgainSeconds },
+    { ...ours('many', many), askedAgainSeconds: context.size(0.1, MANY_AGAIN_SECONDS) },
+    { ...ours('old', usual, OLD_DECISION_PATH), askedAgainSeconds },
+    { ...ours('fresh', usual), bodies: freshBodies(usual.apiKey, knownPersons) },
+    { ...ours('rare', usual), bodies: bodies(usual, rarePersons) },
   ]
   if (typeof unleash !== 'string') {
     const asked = Array.from({ length: knownPersons }, (_, person) =>
@@ -138,11 +137,10 @@ async function measureCost(
   for (const side of sides) await load(side, context.size(0.3, 1), 0)
   const measured = await interleaved(
     context.rounds(3),
-    sides.map((side) => () => {
-      const warmupSeconds =
-        side.isAskedAgain === true ? ASKED_AGAIN_SECONDS : context.size(0.1, 0.5)
-      return load(side, context.size(0.5, 1.5), warmupSeconds)
-    }),
+    sides.map(
+      (side) => () =>
+        load(side, context.size(0.5, 1.5), side.askedAgainSeconds ?? context.size(0.1, 0.5)),
+    ),
   )
   const byName = new Map(sides.map(({ name }, index) => [name, measured[index] ?? []]))
   reportCost(context, (name) => byName.get(name) ?? [])

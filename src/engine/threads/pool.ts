@@ -50,8 +50,9 @@ import type {
 } from './tasks.ts'
 import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
-/** How often the log is looked at, whether it can give back what a rush took. */
 const SHRINK_LOG_EVERY_MS = 10_000
+/** More of them are more than what the log calls calm: each takes 4 KiB at least. */
+const CALM_APPENDS_MAX = 256
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /**
@@ -73,6 +74,8 @@ export interface PoolOptions {
   readonly queryMsMax: number
   /** Bytes of decoded columns that all threads for analytics keep together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly cacheBytesMax?: number
+  /** How often the log is looked at, whether it can give back what a rush took. Default 10 s. */
+  readonly shrinkLogEveryMs?: number
   /** A thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
   /** In a cluster: who orders changes of the catalogue. */
@@ -97,6 +100,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #changes: () => ChangeLog | null
   readonly #append: (task: AppendTask) => Promise<AppendResult>
   readonly #shrinkTimer: NodeJS.Timeout
+  /** Since the log was looked at last. */
+  #appendCount = 0
   /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
@@ -133,7 +138,10 @@ export class WorkerPool implements TaskRunner<Calls> {
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
     this.#append = this.#appends(threads)
-    this.#shrinkTimer = setInterval(() => this.#shrinkLog(), SHRINK_LOG_EVERY_MS).unref()
+    this.#shrinkTimer = setInterval(
+      () => this.#shrinkLog(),
+      options.shrinkLogEveryMs ?? SHRINK_LOG_EVERY_MS,
+    ).unref()
     this.queries = queriesOf(this)
   }
 
@@ -180,6 +188,7 @@ export class WorkerPool implements TaskRunner<Calls> {
    * hands. The end of the thread rejects with `ThreadEndedError`.
    */
   append(task: AppendTask): Promise<AppendResult> {
+    this.#appendCount++
     return this.busy.writer.during(this.#append(task))
   }
 
@@ -218,6 +227,10 @@ export class WorkerPool implements TaskRunner<Calls> {
 
   /** A thread that ends says so by itself, and a log that fails by its next append. */
   #shrinkLog(): void {
+    const isCalm = this.#appendCount <= CALM_APPENDS_MAX
+    this.#appendCount = 0
+    // Behind a session that does not end, such calls would only pile up.
+    if (!isCalm) return
     void this.#groups.writer.run({ call: 'shrinkLog', values: [] }).catch(() => {})
   }
 

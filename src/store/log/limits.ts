@@ -9,7 +9,7 @@ export const LOG_ALLOCATION_MS_MAX = 10_000
 /** Bytes of the disk that files beyond the first size leave free. With less, events are answered 503. */
 export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /** Bytes appended since the log was looked at last, up to which it is calm: its files are small again. */
-export const LOG_CALM_BYTES_MAX = 256 * 1024
+export const LOG_CALM_BYTES_MAX = 1024 * 1024
 /** Files that one append removes at most, so that no acknowledgement waits for a long clean-up. */
 export const LOG_FILES_REMOVED_MAX = 4
 /** Bytes of waiting blocks that a start compares with their checksums; the rest is compared when it is processed. */
