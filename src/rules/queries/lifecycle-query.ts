@@ -3,9 +3,11 @@
  * docs/compatibility/queries.md, "LifecycleQuery".
  */
 import type { JsonObject } from '../../base/json.ts'
+import type { DistinctIdOwners } from '../analytics/event-columns.ts'
 import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
+import { firstIdOfPersons, ownerBits } from './owner-bits.ts'
 import { type ActorStretch, actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
 import {
   areBitsSmall,
@@ -14,7 +16,6 @@ import {
   type IdBits,
   isOfBits,
   mergeBits,
-  ownedBits,
   type PersonBits,
   scanIdBits,
   wordsOfBits,
@@ -60,19 +61,17 @@ type StatusCounts = Readonly<Record<Status, Uint32Array>>
 /** Numbers of some persons, or of some events who came in each of the intervals that decide. */
 type LifecyclePart = StatusCounts | IdBits
 
-/** Bits of 32 persons in one interval: who came, who came in the one before, who was created and came first. */
-interface Presence {
-  readonly now: number
-  readonly before: number
-  readonly isFresh: number
-}
+/**
+ * The bits of those with a status, of 32 persons in one interval: who came, who came in the one before, who was
+ * created and came first.
+ */
+type StatusBits = (now: number, before: number, fresh: number) => number
 
-/** The bits of those with a status. */
-const STATUS_BITS: Readonly<Record<Status, (presence: Presence) => number>> = {
-  new: ({ isFresh }) => isFresh,
-  returning: ({ now, before }) => now & before,
-  resurrecting: ({ now, before, isFresh }) => now & ~before & ~isFresh,
-  dormant: ({ now, before }) => before & ~now,
+const STATUS_BITS: Readonly<Record<Status, StatusBits>> = {
+  new: (_, __, fresh) => fresh,
+  returning: (now, before) => now & before,
+  resurrecting: (now, before, fresh) => now & ~before & ~fresh,
+  dormant: (now, before) => before & ~now,
 }
 
 /** Who was new, returning, resurrecting or dormant. */
@@ -134,7 +133,8 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     const counts = isBits(whole)
       ? countsOf(plan, (visit) => {
           const owners = shard.scanner.owners(shard.context.projectId)
-          eachOfBits(ownedBits(whole, owners, shard.scanner, true), createdBits(plan, shard), visit)
+          const came = ownerBits(whole, owners, shard.scanner, true)
+          eachOfBits(came, createdBits(plan, shard, owners), visit)
         })
       : whole
     const buckets = bucketsOf(range)
@@ -167,9 +167,9 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     if (status === undefined) throw pick.fault('status', `must be one of ${STATUSES.join(', ')}`)
     const bucketOfDay = bucketsOf(range).indexOf(day.momentMs)
     const persons: number[] = []
-    const numbers = eachPresence(plan, shard, (bucket, first, presence) => {
+    const numbers = eachPresence(plan, shard, (bucket, first, ...presence) => {
       if (bucket !== bucketOfDay) return
-      eachBit(STATUS_BITS[status](presence), first, (number) => persons.push(number))
+      eachBit(STATUS_BITS[status](...presence), first, (number) => persons.push(number))
     })
     return new ActorKeys(null).actors(persons.map((number) => numbers?.keyOf(number) ?? 0))
   },
@@ -188,10 +188,10 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
 /** Counts what `each` visits. */
 function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
   const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
-  each((bucket, _, presence) => {
+  each((bucket, _, now, before, fresh) => {
     for (const status of STATUSES) {
       const own = counts[status]
-      own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](presence))
+      own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](now, before, fresh))
     }
   })
   return counts
@@ -237,17 +237,24 @@ function bitsOf(plan: LifecyclePlan, shard: QueryShard): IdBits {
   return came
 }
 
-/** Who was created. */
-function createdBits(plan: LifecyclePlan, { scanner, context }: QueryShard): PersonBits {
+/** Who was created, each at the place of its smallest D. */
+function createdBits(
+  plan: LifecyclePlan,
+  { scanner, context }: QueryShard,
+  owners: DistinctIdOwners,
+): PersonBits {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   if (isEmpty) return []
-  const { lastPerson } = scanner.extent(context.projectId)
+  const { lastDistinctId } = scanner.extent(context.projectId)
   const created = scanner.createdWithin(context.projectId, scanned.fromMs, scanned.toMs + 1)
-  return bitsOfEvents(created, periods, lastPerson)
+  const firstIds = firstIdOfPersons(owners)
+  // Nobody comes with the D 0, which is that of persons without any.
+  const persons = created.persons.map((person) => firstIds[person] ?? 0)
+  return bitsOfEvents({ persons, timesMs: created.timesMs }, periods, lastDistinctId)
 }
 
 /** Calls `visit` for each interval of the range and 32 persons each, from the one with the number `first` on. */
-type PresenceVisitor = (bucket: number, first: number, presence: Presence) => void
+type PresenceVisitor = (bucket: number, first: number, ...presence: Parameters<StatusBits>) => void
 
 function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisitor): void {
   const words = wordsOfBits(came, created)
@@ -262,15 +269,16 @@ function compareIntervals(
   visit: PresenceVisitor,
 ): void {
   const seen = bits.slice(0, words)
-  for (let word = words; word < bits.length; word++) {
-    const place = word % words
-    const now = bits[word] ?? 0
-    const before = bits[word - words] ?? 0
-    const known = seen[place] ?? 0
-    if ((now | before) === 0) continue
-    const isFresh = now & (createdBits[word] ?? 0) & ~known
-    seen[place] = known | now
-    visit(Math.floor(word / words) - 1, first + place * 32, { now, before, isFresh })
+  for (let start = words; start < bits.length; start += words) {
+    for (let place = 0; place < words; place++) {
+      const now = bits[start + place] ?? 0
+      const before = bits[start - words + place] ?? 0
+      if ((now | before) === 0) continue
+      const known = seen[place] ?? 0
+      const fresh = now & (createdBits[start + place] ?? 0) & ~known
+      seen[place] = known | now
+      visit(start / words - 1, first + place * 32, now, before, fresh)
+    }
   }
 }
 

@@ -3,36 +3,93 @@
  * of the smallest D that it owns, so that most bits stay where they are, 32 at a step.
  */
 import { type DistinctIdOwners, OWNER_BITS } from '../analytics/event-columns.ts'
+import { grown } from '../analytics/growing-arrays.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import { bitCount } from './period-bits.ts'
 import type { IdBits, PersonBits } from './person-bits.ts'
 
 /** Who stands for whom. */
 interface FirstIds {
+  /** The smallest D of each owner; 0: it has none. */
+  readonly ofOwner: Uint32Array
   /** The smallest D of the owner of each D; 0 where there is none. */
   readonly firstOf: Uint32Array
   /** The bits of those that are the smallest. */
   readonly areFirst: Uint32Array
+  /** Behind the largest D that has an owner. */
+  readonly end: number
+  /** The same where one table has further D and is as the other before them: nobody of before stands elsewhere. */
+  readonly line: object
 }
 
-/** Of tables of owners, which never change: a commit that changes an owner makes another one. */
-const KNOWN = new WeakMap<Uint32Array, FirstIds>()
+interface KnownTable {
+  readonly owners: Uint32Array
+  readonly firsts: FirstIds
+  readonly nobodyFrom: number
+}
+
+const EMPTY = new Uint32Array(0)
+const NOBODY: FirstIds = { ofOwner: EMPTY, firstOf: EMPTY, areFirst: EMPTY, end: 1, line: {} }
+
+/** Who stands for whom by tables of owners, which never change: a commit that changes an owner makes another one. */
+class FirstIdTables {
+  readonly #known = new WeakMap<Uint32Array, FirstIds>()
+  #newest: KnownTable = { owners: EMPTY, firsts: NOBODY, nobodyFrom: 0 }
+
+  /** `nobodyFrom`: owners from this number on are nobody; all others are less than `ownersEnd`. */
+  of(owners: Uint32Array, ownersEnd: number, nobodyFrom: number): FirstIds {
+    let firsts = this.#known.get(owners)
+    if (firsts !== undefined) return firsts
+    const newest = this.#newest
+    const isNext =
+      newest.nobodyFrom === nobodyFrom &&
+      newest.firsts.ofOwner.length <= ownersEnd &&
+      beginsWith(owners, newest)
+    firsts = firstIdsBehind(isNext ? newest.firsts : NOBODY, owners, ownersEnd)
+    this.#known.set(owners, firsts)
+    this.#newest = { owners, firsts, nobodyFrom }
+    return firsts
+  }
+}
+
+const KNOWN = { all: new FirstIdTables(), persons: new FirstIdTables() }
+
+/** What was made of a row of bits, none of which ever changes, for the owners of last time. */
+class MadeOfRows<Value> {
+  readonly #made = new WeakMap<Uint32Array, { readonly line: object; readonly value: Value }>()
+
+  of(row: Uint32Array, { line }: FirstIds, make: () => Value): Value {
+    const known = this.#made.get(row)
+    if (known?.line === line) return known.value
+    const value = make()
+    this.#made.set(row, { line, value })
+    return value
+  }
+}
+
+const OWNED = new MadeOfRows<Uint32Array>()
+const COUNTED = new MadeOfRows<number>()
 
 /**
  * The bits of persons, each at the place of its smallest D: the same persons at the same places for the same
- * owners. Cost: one step for 32 D, some 3 ns for each bit of a further D of a person; once for each table of
- * owners, some ns for each D. Throws as `EventScanner.checkLimits`.
+ * owners. `isPersonsOnly`: a distinct_id without a person has none. Cost: one step for 32 D, some 3 ns for each bit
+ * of a further D of a person, nothing for a row that is asked for again; once for each table of owners, some ns for
+ * each D. Throws as `EventScanner.checkLimits`.
  */
-export function ownerBits(bits: IdBits, owners: DistinctIdOwners, limits: QueryLimits): PersonBits {
+export function ownerBits(
+  bits: IdBits,
+  owners: DistinctIdOwners,
+  limits: QueryLimits,
+  isPersonsOnly = false,
+): PersonBits {
   const pace = new PacedLimits(limits)
-  const firsts = firstIdsOf(owners)
-  return bits.map((row) => {
-    if (row === null) return null
-    pace.count(row.length)
-    const target = new Uint32Array(row.length)
-    takeOwners(row, firsts, target)
-    return target
-  })
+  const firsts = firstIdsOf(owners, isPersonsOnly)
+  return bits.map((row) => row && OWNED.of(row, firsts, () => ownedRow(row, firsts, pace)))
+}
+
+/** The smallest D of each person, by P; 0: it has none. Cost as `ownerBits`. */
+export function firstIdOfPersons(owners: DistinctIdOwners): Uint32Array {
+  return firstIdsOf(owners, true).ofOwner
 }
 
 /** How many persons there are in each row of bits. Cost and errors as `ownerBits`, without its memory. */
@@ -42,17 +99,14 @@ export function ownerCounts(
   limits: QueryLimits,
 ): readonly number[] {
   const pace = new PacedLimits(limits)
-  const firsts = firstIdsOf(owners)
-  let target = new Uint32Array(0)
-  return bits.map((row) => {
-    if (row === null) return 0
-    pace.count(row.length)
-    if (target.length < row.length) target = new Uint32Array(row.length)
-    takeOwners(row, firsts, target)
-    let count = 0
-    for (let word = 0; word < row.length; word++) count += bitCount(target[word] ?? 0)
-    return count
-  })
+  const firsts = firstIdsOf(owners, false)
+  const count = (row: Uint32Array): number => {
+    const owned = ownedRow(row, firsts, pace)
+    let sum = 0
+    for (let word = 0; word < owned.length; word++) sum += bitCount(owned[word] ?? 0)
+    return sum
+  }
+  return bits.map((row) => (row === null ? 0 : COUNTED.of(row, firsts, () => count(row))))
 }
 
 /** How many persons have a bit in exactly k rows, at k; of one row at least. Cost: some steps for 32 persons and row. */
@@ -73,20 +127,41 @@ export function lengthCounts(bits: PersonBits): Uint32Array {
         carry &= sum
       }
     }
-    for (let number = 1; number <= rows.length; number++) {
-      let equal = -1
-      for (let digit = 0; digit < digits; digit++) {
-        const sum = sums[digit] ?? 0
-        equal &= ((number >>> digit) & 1) === 1 ? sum : ~sum
-      }
-      counts[number] = (counts[number] ?? 0) + bitCount(equal)
-    }
+    addEqual(sums, digits, 0, -1, counts)
   }
+  counts[0] = 0
   return counts
 }
 
-/** Overwrites as many words of `target` as the row has. */
-function takeOwners(row: Uint32Array, { firstOf, areFirst }: FirstIds, target: Uint32Array): void {
+/** Counts those of `among`, whose digits from `digit` on are those of `number`, by all of their digits. */
+function addEqual(
+  sums: Uint32Array,
+  digit: number,
+  number: number,
+  among: number,
+  counts: Uint32Array,
+): void {
+  if (among === 0) return
+  if (digit === 0) {
+    counts[number] = (counts[number] ?? 0) + bitCount(among)
+    return
+  }
+  const sum = sums[digit - 1] ?? 0
+  addEqual(sums, digit - 1, number, among & ~sum, counts)
+  addEqual(sums, digit - 1, number | (1 << (digit - 1)), among & sum, counts)
+}
+
+/** The row itself where everybody in it stands for itself. */
+function ownedRow(
+  row: Uint32Array,
+  { firstOf, areFirst }: FirstIds,
+  pace: PacedLimits,
+): Uint32Array {
+  pace.count(row.length)
+  let others = 0
+  for (let word = 0; word < row.length; word++) others |= (row[word] ?? 0) & ~(areFirst[word] ?? 0)
+  if (others === 0) return row
+  const target = new Uint32Array(row.length)
   for (let word = 0; word < row.length; word++) {
     target[word] = (row[word] ?? 0) & (areFirst[word] ?? 0)
   }
@@ -97,24 +172,44 @@ function takeOwners(row: Uint32Array, { firstOf, areFirst }: FirstIds, target: U
       if (first !== 0) target[first >>> 5] = (target[first >>> 5] ?? 0) | (1 << (first & 31))
     }
   }
+  return target
 }
 
-function firstIdsOf({ words: owners, lastPerson }: DistinctIdOwners): FirstIds {
-  const known = KNOWN.get(owners)
-  if (known !== undefined) return known
-  const firstOf = new Uint32Array(owners.length)
-  const areFirst = new Uint32Array((owners.length >>> 5) + 1)
-  const ofOwner = new Uint32Array(lastPerson + 1)
-  for (let distinctId = 1; distinctId < owners.length; distinctId++) {
+function firstIdsOf(
+  { words: owners, lastPerson, firstPersonless }: DistinctIdOwners,
+  isPersonsOnly: boolean,
+): FirstIds {
+  const areAll = !isPersonsOnly || lastPerson < firstPersonless
+  return areAll
+    ? KNOWN.all.of(owners, lastPerson + 1, OWNER_BITS)
+    : KNOWN.persons.of(owners, firstPersonless, firstPersonless)
+}
+
+/** Whether a table is as another one as far as that goes. */
+function beginsWith(owners: Uint32Array, { owners: before, firsts }: KnownTable): boolean {
+  if (owners.length < before.length) return false
+  for (let distinctId = 1; distinctId < firsts.end; distinctId++) {
+    if (owners[distinctId] !== before[distinctId]) return false
+  }
+  return true
+}
+
+/** Goes on with what is known of a table that begins alike. */
+function firstIdsBehind(before: FirstIds, owners: Uint32Array, ownersEnd: number): FirstIds {
+  const firstOf = grown(before.firstOf, owners.length)
+  const areFirst = grown(before.areFirst, (owners.length >>> 5) + 1)
+  const ofOwner = grown(before.ofOwner, ownersEnd)
+  let { end } = before
+  for (let distinctId = end; distinctId < owners.length; distinctId++) {
     const owner = (owners[distinctId] ?? 0) & OWNER_BITS
     if (owner === 0) continue
+    end = distinctId + 1
+    if (owner >= ownersEnd) continue
     const first = ofOwner[owner] ?? 0
     firstOf[distinctId] = first === 0 ? distinctId : first
     if (first !== 0) continue
     ofOwner[owner] = distinctId
     areFirst[distinctId >>> 5] = (areFirst[distinctId >>> 5] ?? 0) | (1 << (distinctId & 31))
   }
-  const found = { firstOf, areFirst }
-  KNOWN.set(owners, found)
-  return found
+  return { ofOwner, firstOf, areFirst, end, line: before === NOBODY ? {} : before.line }
 }

@@ -5,12 +5,7 @@
  * who have to come often.
  */
 import type { DateRange } from '../analytics/date-range.ts'
-import {
-  type DistinctIdOwners,
-  type EventColumns,
-  type EventPart,
-  OWNER_BITS,
-} from '../analytics/event-columns.ts'
+import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
 import { onlyPeriod, type Periods } from '../analytics/periods.ts'
 import { PERSON_BITS_BYTES_MAX } from './limits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
@@ -53,56 +48,18 @@ export function scanIdBits(
   return found.map(({ rows }) => rows)
 }
 
-/**
- * The bits of the owners of distinct_ids. `isPersonsOnly`: a distinct_id without a person has none. Cost: some
- * 3 ns for each bit. Throws as `EventScanner.checkLimits`.
- */
-export function ownedBits(
-  bits: IdBits,
-  { words: owners, lastPerson, firstPersonless }: DistinctIdOwners,
-  limits: QueryLimits,
-  isPersonsOnly = false,
-): PersonBits {
-  const pace = new PacedLimits(limits)
-  const ownersEnd = isPersonsOnly ? firstPersonless : lastPerson + 1
-  const owned = new BitRows(bits.length, wordsOf(ownersEnd))
-  for (const [period, row] of bits.entries()) {
-    if (row === null) continue
-    pace.count(row.length)
-    const target = owned.at(period)
-    for (let word = 0; word < row.length; word++) {
-      for (let left = row[word] ?? 0; left !== 0; left &= left - 1) {
-        const distinctId = word * 32 + 31 - Math.clz32(left & -left)
-        const owner = (owners[distinctId] ?? 0) & OWNER_BITS
-        if (owner >= ownersEnd) continue
-        target[owner >>> 5] = (target[owner >>> 5] ?? 0) | (1 << (owner & 31))
-      }
-    }
-    // What was erased belongs to nobody.
-    target[0] = (target[0] ?? 0) & ~1
-  }
-  return owned.rows
-}
-
 /** Puts parts together; those that are the only one of a period are taken over. */
 export function mergeBits(parts: readonly IdBits[]): IdBits {
   const [first = []] = parts
   if (parts.length === 1) return first
-  const lists = first.map((_, period) => {
+  return first.map((_, period) => {
     const own = parts.map((part) => part[period] ?? null).filter((row) => row !== null)
-    return { own, words: own.length < 2 ? 0 : Math.max(...own.map(({ length }) => length)) }
-  })
-  const memory = new Uint32Array(lists.reduce((sum, { words }) => sum + words, 0))
-  let next = 0
-  return lists.map(({ own, words }) => {
-    if (words === 0) return own[0] ?? null
-    const merged = memory.subarray(next, next + words)
-    next += words
-    for (const [index, row] of own.entries()) {
-      if (index === 0) merged.set(row)
-      else
-        for (let word = 0; word < row.length; word++)
-          merged[word] = (merged[word] ?? 0) | (row[word] ?? 0)
+    if (own.length < 2) return own[0] ?? null
+    const merged = new Uint32Array(Math.max(...own.map(({ length }) => length)))
+    for (const row of own) {
+      for (let word = 0; word < row.length; word++) {
+        merged[word] = (merged[word] ?? 0) | (row[word] ?? 0)
+      }
     }
     return merged
   })
@@ -125,13 +82,13 @@ export function isOfBits(part: EventPart | null): part is EventPart {
   return part?.by === 'segments'
 }
 
-/** The bits of events that are not stored as such. `lastPerson` as for `areBitsSmall`. */
+/** The bits of events that are not stored as such; `persons` has D, of which `lastDistinctId` is the largest. */
 export function bitsOfEvents(
   events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },
   periods: Periods,
-  lastPerson: number,
+  lastDistinctId: number,
 ): PersonBits {
-  const rows = new BitRows(periods.count, wordsOf(lastPerson))
+  const rows = new BitRows(periods.count, wordsOf(lastDistinctId))
   const { length: count } = events.persons
   const columns = { count, ...events, seriesMasks: NO_WORDS, sequences: NO_WORDS, values: [] }
   markPeriods(columns, periods, null, rows)
@@ -181,19 +138,17 @@ const NO_WORDS = new Uint32Array(0)
 class BitRows {
   readonly rows: (Uint32Array | null)[]
   readonly #words: number
-  /** What is not written to takes no memory. */
-  readonly #memory: Uint32Array
 
   constructor(periods: number, words: number) {
     this.rows = Array.from({ length: periods }, () => null)
     this.#words = words
-    this.#memory = new Uint32Array(periods * words)
   }
 
   at(period: number): Uint32Array {
     const known = this.rows[period]
     if (known !== undefined && known !== null) return known
-    const row = this.#memory.subarray(period * this.#words, (period + 1) * this.#words)
+    // Memory of its own: the row may be remembered for longer than the others.
+    const row = new Uint32Array(this.#words)
     this.rows[period] = row
     return row
   }

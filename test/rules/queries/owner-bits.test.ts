@@ -1,7 +1,12 @@
 /** Counting persons by bits of distinct_ids, against sets of owners. */
 import t from 'tap'
-import { lengthCounts, ownerBits, ownerCounts } from '../../../src/rules/queries/owner-bits.ts'
-import { activeCounts, firstCounts, ownedBits } from '../../../src/rules/queries/person-bits.ts'
+import {
+  firstIdOfPersons,
+  lengthCounts,
+  ownerBits,
+  ownerCounts,
+} from '../../../src/rules/queries/owner-bits.ts'
+import { activeCounts, firstCounts } from '../../../src/rules/queries/person-bits.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 const NO_LIMITS = { checkLimits: () => undefined }
@@ -35,6 +40,13 @@ function randomBits(random: () => number, periods: number, lastDistinctId: numbe
   })
 }
 
+/** The places of bits that are set. */
+function placesOf(row: Uint32Array | null): readonly number[] {
+  return Array.from({ length: (row?.length ?? 0) * 32 }, (_, place) => place).filter(
+    (place) => (((row?.[place >>> 5] ?? 0) >>> (place & 31)) & 1) === 1,
+  )
+}
+
 t.test('persons are as many as the owners of the distinct_ids', async (t) => {
   for (let seed = 1; seed <= ROUNDS; seed++) {
     const random = randomNumbers(seed)
@@ -54,11 +66,33 @@ t.test('persons are as many as the owners of the distinct_ids', async (t) => {
       sets.map(({ size }) => size),
       `seed ${seed}, counts`,
     )
-    const [placed, owned] = [ownerBits(bits, owners, NO_LIMITS), ownedBits(bits, owners, NO_LIMITS)]
-    t.strictSame(firstCounts(placed), firstCounts(owned), `seed ${seed}, each once`)
+    const placed = ownerBits(bits, owners, NO_LIMITS)
+    const seen = new Set<number>()
+    const fresh = sets.map((set) => {
+      const before = seen.size
+      for (const owner of set) seen.add(owner)
+      return seen.size - before
+    })
+    t.strictSame(firstCounts(placed), fresh, `seed ${seed}, each once`)
     const window = { length: 3, lastPeriods: Uint32Array.from(bits.keys()) }
-    const active = activeCounts(placed, window, NO_LIMITS)
-    t.strictSame(active, activeCounts(owned, window, NO_LIMITS), `seed ${seed}, in three periods`)
+    const active = sets.map((_, last) => {
+      return new Set(sets.slice(Math.max(0, last - 2), last + 1).flatMap((set) => [...set])).size
+    })
+    t.strictSame(activeCounts(placed, window, NO_LIMITS), active, `seed ${seed}, in three periods`)
+    const idOf = firstIdOfPersons(owners)
+    t.strictSame(
+      ownerBits(bits, owners, NO_LIMITS, true).map((row) => placesOf(row)),
+      sets.map((set) => {
+        const persons = [...set].filter((owner) => owner < owners.firstPersonless)
+        return persons.map((person) => idOf[person] ?? 0).sort((a, b) => a - b)
+      }),
+      `seed ${seed}, persons only`,
+    )
+    t.strictSame(
+      ownerCounts(bits, owners, NO_LIMITS),
+      ownerCounts([...bits], { ...owners, words: owners.words.slice() }, NO_LIMITS),
+      `seed ${seed}, asked again`,
+    )
     const lengths = new Uint32Array(bits.length + 1)
     for (const owner of new Set(sets.flatMap((set) => [...set]))) {
       const length = sets.filter((set) => set.has(owner)).length
@@ -76,3 +110,28 @@ t.test('the owners of then are not those of now', async (t) => {
   t.strictSame(ownerCounts(bits, merged, NO_LIMITS), [2])
   t.strictSame(ownerCounts(bits, before, NO_LIMITS), [3])
 })
+
+t.test(
+  'who comes later changes nothing for those who were there, unless it joins or moves them',
+  async (t) => {
+    const bits = [Uint32Array.of(0b1110)]
+    const before = { words: Uint32Array.of(0, 1, 2, 3, 0, 0), lastPerson: 3, firstPersonless: 8 }
+    t.strictSame(ownerCounts(bits, before, NO_LIMITS), [3])
+    const later = { ...before, words: Uint32Array.of(0, 1, 2, 3, 4, 2, 0), lastPerson: 4 }
+    const more = Uint32Array.of(0b111110)
+    t.strictSame(ownerCounts([...bits, more], later, NO_LIMITS), [3, 4])
+    t.strictSame(ownerBits([more], later, NO_LIMITS), [Uint32Array.of(0b011110)])
+    const joined = { ...later, words: Uint32Array.of(0, 1, 1, 3, 4, 1, 0) }
+    t.strictSame(ownerCounts([...bits, more], joined, NO_LIMITS), [2, 3])
+    const visitor = { ...before, words: Uint32Array.of(0, 1, 2, 3, 12), lastPerson: 12 }
+    t.strictSame(ownerBits([more], visitor, NO_LIMITS, true), [Uint32Array.of(0b001110)])
+    // The same number is a person where there are more of them.
+    const grown = {
+      ...visitor,
+      words: Uint32Array.of(0, 1, 2, 3, 12, 24),
+      lastPerson: 24,
+      firstPersonless: 19,
+    }
+    t.strictSame(ownerBits([more], grown, NO_LIMITS, true), [Uint32Array.of(0b011110)])
+  },
+)

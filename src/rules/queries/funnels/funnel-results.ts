@@ -5,6 +5,7 @@
 import type { JsonObject } from '../../../base/json.ts'
 import { wallOf } from '../../../base/time-zone.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
+import { selectPlace } from '../../analytics/selection.ts'
 import { checkDatedNumbers } from '../answer.ts'
 import { FUNNEL_OWN_BINS_MAX } from '../limits.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
@@ -55,9 +56,8 @@ export function stepResults(
 
 /** The result of a funnel that asks how long conversion took. */
 export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: FunnelRows) {
-  const seconds = sortedSeconds(found, timeStarts(found), allRows(found), fromStep, toStep)
-  const smallest = seconds[0]
-  if (smallest === undefined) {
+  const seconds = secondsBetween(found, timeStarts(found), allRows(found), fromStep, toStep)
+  if (seconds.length === 0) {
     const bins = [
       [0, 0],
       [BIN_SECONDS, 0],
@@ -65,8 +65,13 @@ export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: 
     return { bins, average_conversion_time: null }
   }
   const count = binCount ?? Math.min(FUNNEL_OWN_BINS_MAX, Math.ceil(Math.cbrt(seconds.length)))
+  let [smallest, largest] = [Number.POSITIVE_INFINITY, 0]
+  for (const one of seconds) {
+    smallest = Math.min(smallest, one)
+    largest = Math.max(largest, one)
+  }
   const min = Math.floor(smallest)
-  const width = Math.ceil((Math.ceil(seconds.at(-1) ?? 0) - min) / count) || BIN_SECONDS
+  const width = Math.ceil((Math.ceil(largest) - min) / count) || BIN_SECONDS
   const bins = Array.from({ length: count + 1 }, (_, index) => [min + index * width, 0])
   for (const one of seconds) {
     const bin = bins[Math.floor((one - min) / width)]
@@ -119,7 +124,9 @@ export function rankedValues(
   limits: QueryLimits,
 ): readonly ValueRows[] {
   const { breakdown, rules } = plan
-  const isCohort = (breakdown?.cohorts.length ?? 0) > 0
+  if (breakdown === null)
+    return found.reached.length === 0 ? [] : [{ text: [], rows: allRows(found) }]
+  const isCohort = breakdown.cohorts.length > 0
   const pace = new PacedLimits(limits)
   const values = rowsByActor(
     found.labels.map((label) => label + 1),
@@ -142,7 +149,7 @@ export function rankedValues(
       ? compareLists(left.text.map(cohortNumber), right.text.map(cohortNumber))
       : compareLists(left.text, right.text)
   })
-  const limit = isCohort || breakdown === null ? ranked.length : breakdown.limit
+  const limit = isCohort ? ranked.length : breakdown.limit
   if (ranked.length <= limit) return ranked
   const isOther = ({ text }: ValueRows): boolean => text.length === 1 && text[0] === OTHER_VALUE
   const kept = ranked.slice(0, limit).filter((value) => !isOther(value))
@@ -165,10 +172,16 @@ function stepResult(
   rows: Uint32Array,
   order: number,
 ): JsonObject {
+  const { reached } = found
   let count = 0
-  for (const row of rows) count += (found.reached[row] ?? 0) > order ? 1 : 0
-  const all = order === 0 ? null : sortedSeconds(found, starts, rows, order - 1, order)
-  const seconds = all?.filter((one) => one > 0) ?? new Float64Array(0)
+  for (let index = 0; index < rows.length; index++) {
+    count += (reached[rows[index] ?? 0] ?? 0) > order ? 1 : 0
+  }
+  // What took no time has no part in how long it takes.
+  const seconds =
+    order === 0
+      ? new Float64Array(0)
+      : secondsBetween(found, starts, rows, order - 1, order, Number.MIN_VALUE)
   const { id = null, label = '', customName = null, type = 'events' } = steps[order] ?? {}
   const isUnordered = rules.order === 'unordered'
   return {
@@ -197,7 +210,9 @@ function valueMembers(
 }
 
 function allRows({ reached }: FunnelRows): Uint32Array {
-  return Uint32Array.from(reached, (_, row) => row)
+  const rows = new Uint32Array(reached.length)
+  for (let row = 0; row < rows.length; row++) rows[row] = row
+  return rows
 }
 
 /** Where the times of each row begin. */
@@ -209,32 +224,44 @@ function timeStarts({ reached }: FunnelRows): Uint32Array {
   return starts
 }
 
-/** The seconds from one step to another, of the rows that reached the latter; ascending. */
-function sortedSeconds(
+/** The seconds from one step to another, at least so many, of the rows that reached the latter. */
+function secondsBetween(
   { reached, timesMs }: FunnelRows,
   starts: Uint32Array,
   rows: Uint32Array,
   from: number,
   to: number,
+  least = Number.NEGATIVE_INFINITY,
 ): Float64Array {
   const seconds = new Float64Array(rows.length)
   let count = 0
-  for (const row of rows) {
+  for (let index = 0; index < rows.length; index++) {
+    const row = rows[index] ?? 0
     if ((reached[row] ?? 0) <= to) continue
     const first = starts[row] ?? 0
-    seconds[count++] = ((timesMs[first + to] ?? 0) - (timesMs[first + from] ?? 0)) / 1000
+    const took = ((timesMs[first + to] ?? 0) - (timesMs[first + from] ?? 0)) / 1000
+    if (took >= least) seconds[count++] = took
   }
-  return seconds.subarray(0, count).sort()
+  return seconds.subarray(0, count)
 }
 
-function meanOf(sorted: Float64Array): number | null {
-  return sorted.length === 0 ? null : sorted.reduce((sum, one) => sum + one, 0) / sorted.length
+/** What rounding takes from the sum is added up apart, so that no order of adding shows. */
+function meanOf(numbers: Float64Array): number | null {
+  if (numbers.length === 0) return null
+  let [sum, rest] = [0, 0]
+  for (const one of numbers) {
+    const next = sum + one
+    rest += Math.abs(sum) >= Math.abs(one) ? sum - next + one : one - next + sum
+    sum = next
+  }
+  return (sum + rest) / numbers.length
 }
 
-function medianOf(sorted: Float64Array): number | null {
-  const below = sorted[Math.floor((sorted.length - 1) / 2)]
-  const above = sorted[Math.ceil((sorted.length - 1) / 2)]
-  return below === undefined || above === undefined ? null : (below + above) / 2
+/** Changes the order of the numbers. */
+function medianOf(numbers: Float64Array): number | null {
+  if (numbers.length === 0) return null
+  const below = selectPlace(numbers, Math.floor((numbers.length - 1) / 2))
+  return (below + selectPlace(numbers, Math.ceil((numbers.length - 1) / 2))) / 2
 }
 
 /** Two digits behind the point, halves to the even one; 0 of nobody. */

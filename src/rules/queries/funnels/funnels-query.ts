@@ -60,7 +60,8 @@ function mergeRows(parts: readonly FunnelRows[], limits: QueryLimits): FunnelRow
       numbers.set(key, number)
       return number
     })
-    return part.labels.map((label) => numberOf[label] ?? 0)
+    const isSame = numberOf.every((number, label) => number === label)
+    return isSame ? part.labels : part.labels.map((label) => numberOf[label] ?? 0)
   })
   return {
     texts,

@@ -6,6 +6,7 @@ import type { JsonObject } from '../../../base/json.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import { ITEM_VALUES, ItemTable, PAGEVIEW, SCREEN } from '../../analytics/path/path-items.ts'
 import { type PathEvents, PathFinder, PathWalker } from '../../analytics/path/path-sessions.ts'
+import { selectPlace } from '../../analytics/selection.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import {
   NO_URLS,
@@ -176,9 +177,12 @@ function largest(
     if (count > 0 && count >= weightMin && count <= weightMax) kept.push(edge)
   }
   const least =
-    Float64Array.from(kept, (edge) => counts[edge] ?? 0)
-      .sort()
-      .at(-edgesMax) ?? 0
+    kept.length < edgesMax
+      ? 0
+      : selectPlace(
+          Float64Array.from(kept, (edge) => counts[edge] ?? 0),
+          kept.length - edgesMax,
+        )
   const shown = kept.flatMap((edge): readonly ShownEdge[] => {
     const value = counts[edge] ?? 0
     if (value < least) return []

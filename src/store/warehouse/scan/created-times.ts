@@ -37,7 +37,8 @@ export class CreatedTimes {
     const persons = new Uint32Array(this.#timesMs.length)
     const timesMs = new Float64Array(this.#timesMs.length)
     let count = 0
-    for (const [person, timeMs] of this.#timesMs.entries()) {
+    for (let person = 0; person < persons.length; person++) {
+      const timeMs = this.#timesMs[person] ?? Number.NaN
       if (!(timeMs >= fromMs && timeMs < untilMs)) continue
       persons[count] = person
       timesMs[count++] = timeMs

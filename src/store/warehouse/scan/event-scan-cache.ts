@@ -16,6 +16,7 @@ import {
 } from '../format/segment-properties.ts'
 import { placeBehind, type SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
+import { SCAN_OPEN_ROWS_MAX } from '../limits.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 
 /** What a value costs besides its characters: an estimate. */
@@ -60,8 +61,10 @@ export class ScanSegment {
   #distinctIds: Uint32Array | null = null
   #lastDistinctId = 0
   #nameRows: NameRows | null = null
-  /** Only during a scan: it keeps what it unpacks. */
+  /** Only during a scan, unless the segment is small: it keeps what it unpacks. */
   #view: SegmentView | null
+  /** Of `bytes`. */
+  #viewBytes = 0
 
   /** `sealed`: the header. */
   constructor(tables: SegmentTables, summary: SegmentSummary, sealed: Buffer) {
@@ -159,9 +162,12 @@ export class ScanSegment {
     return this.#sessions
   }
 
-  /** Gives up what only decoding needs. */
+  /** Gives up what only decoding needs, unless opening it again for the next column costs more than it takes. */
   close(): void {
-    this.#view = null
+    if (this.#summary.rows > SCAN_OPEN_ROWS_MAX) this.#view = null
+    const bytes = this.#view?.heldBytes ?? 0
+    this.bytes += bytes - this.#viewBytes
+    this.#viewBytes = bytes
   }
 
   #inOrder({ ids, values }: DenseColumn): DenseColumn {

@@ -23,10 +23,16 @@ import {
   type RowFilter,
 } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
-import { filterOf, firstDistinctId, isWhollyIn, wantedPersons } from './event-scan-request.ts'
+import {
+  filterOf,
+  firstDistinctId,
+  idsOfFew,
+  isWhollyIn,
+  wantedPersons,
+} from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import { addPassing, addStretch, type Stretch, takeStretch } from './event-scan-stretch.ts'
+import { addPassing, addStretch, hasBit, type Stretch, takeStretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import type { NameCounts } from './segment-counts.ts'
 
@@ -51,6 +57,8 @@ export class Scan {
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /** 1 for each P that is asked for; null: everybody. */
   readonly #wanted: Uint8Array | null
+  /** The bits of their D where they are few; null: they may be many. */
+  readonly #wantedIds: Uint32Array | null
   /** When sessions that are asked for began; null: any. */
   readonly #stretches: ReadonlySet<number> | null
   /** The smallest D of somebody who is asked for. */
@@ -88,6 +96,7 @@ export class Scan {
     this.#rows = rows
     this.#picker = new NamePicker(this.#isOrdered)
     this.#wanted = wantedPersons(request, owners)
+    this.#wantedIds = idsOfFew(request.part, owners.words, this.#wanted)
     this.#firstDistinctId = firstDistinctId(owners.words, this.#wanted)
     const { sessions } = request
     this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
@@ -260,6 +269,7 @@ export class Scan {
       firstSequence,
       owners: this.#owners,
       wanted: this.#wanted,
+      wantedIds: this.#wantedIds,
       fromMs,
       toMs,
       distinctIds: segment.distinctIds,
@@ -275,6 +285,7 @@ export class Scan {
     const candidates = this.#candidates
     candidates.segment = segment
     this.#pick(segment, nameMasks, candidates)
+    if (candidates.count === 0) return
     const filter = this.#filter
     if (filter?.keep !== undefined) filter.keep(candidates)
     else if (filter?.needsOwners === false) this.#keepPassing(candidates, filter)
@@ -291,12 +302,24 @@ export class Scan {
     const picked = this.#picker.pick(nameRows, nameMasks, candidates)
     candidates.count = picked
     const { fromMs, toMs } = this.#request
+    const wantedIds = this.#wantedIds
+    if (wantedIds !== null) {
+      const { distinctIds } = segment
+      let few = 0
+      for (let index = 0; index < picked; index++) {
+        const place = places[index] ?? 0
+        if (!hasBit(wantedIds, distinctIds[place] ?? 0)) continue
+        places[few] = place
+        masks[few++] = masks[index] ?? 0
+      }
+      candidates.count = few
+    }
     const isWhole = isWhollyIn(summary, this.#request.part)
-    if (isInRange(summary, this.#request) && isWhole) return
+    if (candidates.count === 0 || (isInRange(summary, this.#request) && isWhole)) return
     const { base, offsets } = segment.times
     const { after = 0, through = 0 } = this.#request.part?.sequences ?? {}
     let count = 0
-    for (let index = 0; index < picked; index++) {
+    for (let index = 0; index < candidates.count; index++) {
       const place = places[index] ?? 0
       const time = base + (offsets[place] ?? 0)
       if (time < fromMs || time > toMs) continue

@@ -89,6 +89,24 @@ export function filterOf(
   return own === null ? ofSessions : allOf([ofSessions, own])
 }
 
+/**
+ * The bits of the D that belong to few persons: they lie closer together in memory than owners do. Null: there is no
+ * such list.
+ */
+export function idsOfFew(
+  part: EventPart | undefined,
+  owners: Uint32Array,
+  wanted: Uint8Array | null,
+): Uint32Array | null {
+  if (part?.among === undefined || wanted === null) return null
+  const bits = new Uint32Array((owners.length >>> 5) + 1)
+  for (let distinctId = 0; distinctId < owners.length; distinctId++) {
+    if (wanted[(owners[distinctId] ?? 0) & OWNER_BITS] !== 1) continue
+    bits[distinctId >>> 5] = (bits[distinctId >>> 5] ?? 0) | (1 << (distinctId & 31))
+  }
+  return bits
+}
+
 /** The smallest D that belongs to somebody of a list by P; 0 when there is no list, or nobody is in it. */
 export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
   if (wanted === null || wanted[0] === 1) return 0

@@ -26,6 +26,8 @@ export interface Stretch {
   readonly owners: OwnerTable
   /** 1 for each P that is asked for; null: everybody. */
   readonly wanted: Uint8Array | null
+  /** The bits of the D that these have; null: nobody has found out. */
+  readonly wantedIds: Uint32Array | null
   readonly hasSequences: boolean
   /** The D of a row stands in the place of its owner. */
   readonly areIds: boolean
@@ -55,7 +57,7 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
     addTimedIds(stretch, stretch.times, start, end, target)
     return
   }
-  const { distinctIds, isWithin, fromMs, toMs, times, wanted, areIds } = stretch
+  const { distinctIds, isWithin, fromMs, toMs, times, wanted, wantedIds, areIds } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
   const base = times?.base ?? 0
@@ -63,6 +65,7 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
   let { count } = target
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
+    if (wantedIds !== null && !hasBit(wantedIds, distinctId)) continue
     let owner = words[distinctId] ?? 0
     if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
     if (wanted !== null && wanted[owner] !== 1) continue
@@ -79,6 +82,11 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
     count += owner === 0 ? 0 : 1
   }
   target.count = count
+}
+
+/** Whether the bit of a number is set. */
+export function hasBit(bits: Uint32Array, number: number): boolean {
+  return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
 }
 
 /** The D of rows that were not erased, with their times. */

@@ -1,0 +1,41 @@
+/** Numbers at places of sorted lists. */
+import t from 'tap'
+import { selectPlace } from '../../../src/rules/analytics/selection.ts'
+import { randomNumbers } from '../../fixtures/stored-events.ts'
+
+const LISTS = 300
+
+t.test('the number at a place is that of the sorted list, which is divided there', async (t) => {
+  for (let seed = 1; seed <= LISTS; seed++) {
+    const random = randomNumbers(seed)
+    const length = 1 + Math.floor(random() * 200)
+    // From all alike to all different.
+    const values = 1 + Math.floor(random() * length)
+    const numbers = Float64Array.from({ length }, () => Math.floor(random() * values) - values / 2)
+    const sorted = numbers.slice().sort()
+    const place = Math.floor(random() * length)
+    const found = selectPlace(numbers, place)
+    const isDivided =
+      numbers.subarray(0, place).every((one) => one <= found) &&
+      numbers.subarray(place).every((one) => one >= found)
+    t.ok(found === sorted[place] && isDivided, `seed ${seed}`)
+    t.strictSame(numbers.sort(), sorted)
+  }
+})
+
+t.test('numbers in the worst order are as many', async (t) => {
+  // The middle one is the least of what is left, again and again.
+  const numbers = new Float64Array(1000).fill(Number.NaN)
+  const order = Array.from(numbers.keys())
+  for (let low = 0; low < numbers.length; low++) {
+    const middle = (low + numbers.length - 1) >>> 1
+    numbers[order[middle] ?? 0] = low
+    order[middle] = order[low] ?? 0
+  }
+  t.equal(selectPlace(numbers, 900), 900)
+})
+
+t.test('there is no number at a place that is none', async (t) => {
+  t.ok(Number.isNaN(selectPlace(new Float64Array(0), 0)))
+  t.ok(Number.isNaN(selectPlace(Float64Array.of(1), 1)))
+})
