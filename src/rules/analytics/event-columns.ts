@@ -59,10 +59,10 @@ export interface EventScanRequest {
   /** Milliseconds since 1970; for filters on relative dates. */
   readonly nowMs: number
   /**
-   * `unsorted`: the events may come in any order. `any`: so they may, and `sequences` may be empty.
-   * Both spare sorting. Absent means `time`.
+   * `unsorted`: the events may come in any order. `any`: so they may, and `sequences` may be empty. `arrival`: in
+   * that of `sequences`. All of them spare sorting. Absent means `time`.
    */
-  readonly order?: 'time' | 'unsorted' | 'any'
+  readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
   /** `timesMs` and `seriesMasks` may be empty, too. */
   readonly isPersonsOnly?: boolean
   /**
@@ -90,12 +90,14 @@ export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 
 /**
  * One of `count` parts of the events of a project, from 0: together they are all events, each once. Divided
- * by segments, or by the persons who own the events now.
+ * by segments, by the persons who own the events now, or by sessions.
  */
 export interface EventPart {
-  readonly by: 'segments' | 'persons'
+  readonly by: 'segments' | 'persons' | 'sessions'
   readonly index: number
   readonly count: number
+  /** Where parts by sessions begin, but the first, see `EventScanner.sessionBounds`; absent: there is one part. */
+  readonly bounds?: readonly number[]
   /** Only events behind one place in the order of arrival, up to another one. */
   readonly sequences?: { readonly after: number; readonly through: number }
   /** Only events of these persons, 1 at the P of each. */
@@ -217,6 +219,12 @@ export interface EventScanner {
   owners(projectId: number): DistinctIdOwners
   /** Events that a scan of a range looks at, at most. Cost: some ns for each segment. */
   eventsWithin(projectId: number, range: DateRange): number
+  /**
+   * Times that divide the sessions with events in a range into `count` parts of about as many events: an id of a
+   * session begins with the time when it began, which need not be true. An event without a session is in the
+   * part of others that arrived with it. Cost: as `eventsWithin`.
+   */
+  sessionBounds(projectId: number, range: DateRange, count: number): readonly number[]
   /**
    * Values of the events at places in the order of arrival, which ascend; none for an event that is not
    * there. Not of `person_property`. Cost: linear in the places and in the segments that hold them.

@@ -98,14 +98,15 @@ export type Division = EventPart['by'] | 'nothing'
 /** A kind of query. `Plan` and `Part` are plain data that may cross threads. */
 export interface QueryKind<Plan, Part> {
   /**
-   * Which parts of the events may be computed apart: any rows, all rows of a person together, or none; in a
-   * project whose largest D is `lastDistinctId`. Whatever the division, the merged parts mean the same; what is
-   * found in parts of any rows does not depend on who owns which distinct_id.
+   * Which parts of the events may be computed apart: any rows, all rows of a person or of a session together, or
+   * none; in a project whose largest D is `lastDistinctId`. Whatever the division, the merged parts mean the same;
+   * what is found in parts of any rows does not depend on who owns which distinct_id. What is merged of parts by
+   * sessions need not be a part again: it is remembered as long as nothing has changed.
    */
   readonly dividedBy: Division | ((plan: Plan, lastDistinctId: number) => Division)
   /**
-   * Queries of this kind share what the scanner remembers: all of a project are answered by one thread, which
-   * makes it once. Absent: any thread answers.
+   * Queries of this kind share what the scanner remembers: where they are not divided, all of a project are
+   * answered by one thread, which makes it once. Absent: any thread answers.
    */
   readonly isOfOneThread?: true
   /** `page` looks at what may change: it has to see the state of the store that the parts are of. */
@@ -114,6 +115,10 @@ export interface QueryKind<Plan, Part> {
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */
   rangeOf?(plan: Plan): DateRange | null
+  /** What of a plan decides about its parts. Absent: all of it. */
+  partPlan?(plan: Plan): unknown
+  /** Whether one thread alone has to compute it, and the division is how it is remembered. Absent: it need not. */
+  isWhole?(plan: Plan): boolean
   /** Whether events are only counted by name and time, which is a tenth of the work. Absent: they are not. */
   isLight?(plan: Plan): boolean
   /** Throws as `EventScanner.scan`. */

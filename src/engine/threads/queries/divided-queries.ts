@@ -33,8 +33,9 @@ export class DividedQueries {
     const count = this.#pool.analyticsThreads
     const leaving = forAll(onLeave)
     const name = nameOf(task)
-    const known = isOfOneThread(task.query) ? task.projectId % count : this.#mergers.get(name)
-    const own = known === undefined ? {} : { thread: known }
+    const known = this.#mergers.get(name)
+    const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
+    const own = asked === null ? {} : { thread: asked }
     // A page of many rows lets what counts go first, so that nobody waits for a list of them.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const first = await this.#pool.run('query', [task, count > 1], { ...leaving, ...own, weight })

@@ -67,7 +67,7 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   }
   const known = remembered.again(planned, shard)
   if (known !== null) return answer(known)
-  if (mayDivide) {
+  if (mayDivide && kind.isWhole?.(plan) !== true) {
     const { projectId } = task
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
     const { lastDistinctId } = shard.scanner.extent(projectId)
@@ -86,8 +86,12 @@ export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart)
   const shard = open(tools, task, part)
   const { kind, plan } = planQuery(task.query, shard.context)
   const { scanner } = shard
-  const { state } = scanner.extent(task.projectId)
-  const found = serialize(kind.partial(plan, shard))
+  const { projectId } = task
+  const { state } = scanner.extent(projectId)
+  const range = kind.rangeOf?.(plan) ?? ALWAYS
+  const bounds =
+    part.by === 'sessions' ? { bounds: scanner.sessionBounds(projectId, range, part.count) } : {}
+  const found = serialize(kind.partial(plan, { ...shard, part: { ...part, ...bounds } }))
   const isLasting = !scanner.looksAtPersons
   return { state, isLasting, found: found as Uint8Array<ArrayBuffer> }
 }
@@ -108,7 +112,7 @@ export function mergeQuery(
   const found = parts.map((part): unknown => deserialize(part.found))
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)
-  if (isOfState && isLasting) tools.stores.remembered.keep(planned, shard, whole)
+  if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)
   const page = kind.page(plan, whole, shard)
   return { kind: 'answer', text: answerText(page, shard, task.format) }
 }

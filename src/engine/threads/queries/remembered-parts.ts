@@ -14,6 +14,8 @@ const EVERY_EVENT = { names: null, filter: null, steps: [] }
 type DividedShard = QueryShard & { readonly part: EventPart }
 
 interface RememberedPart {
+  /** That of the store. */
+  readonly state: string
   /** The events that are in it, and their owners. */
   readonly known: KnownEvents
   readonly found: unknown
@@ -34,8 +36,11 @@ export class RememberedParts {
     if (part === null) return null
     const name = nameOf(planned, shard, part)
     const before = this.#parts.get(name)
+    if (part.by === 'sessions' || before === undefined) {
+      return before?.state === stateOf(shard) ? before.found : null
+    }
     const now = shard.scanner.known(shard.context.projectId)
-    if (before?.known.version !== now.version) return null
+    if (before.known.version !== now.version) return null
     const newer = now.through - before.known.through
     if (newer === 0 && now.moves === before.known.moves) {
       keepNewest(this.#parts, name, before, REMEMBERED_PARTS_MAX)
@@ -50,12 +55,18 @@ export class RememberedParts {
     return found
   }
 
-  /** Remembers the part of all events, as they are now. */
-  keep(planned: PlannedQuery, shard: QueryShard, found: unknown): void {
+  /** Remembers the part of all events, as they are now. `isLasting`: it looked at nothing but events and owners. */
+  keep(
+    planned: PlannedQuery,
+    shard: QueryShard,
+    found: unknown,
+    isLasting = !shard.scanner.looksAtPersons,
+  ): void {
     const { scanner, context } = shard
     const part = wholePart(planned, shard)
+    if (part === null) return
     // What may change without any of these events changing is computed each time.
-    if (part === null || scanner.looksAtPersons) return
+    if (part.by !== 'sessions' && !isLasting) return
     if (part.by === 'persons' && planned.kind.without === undefined) return
     const name = nameOf(planned, shard, part)
     this.#forget(name)
@@ -67,7 +78,11 @@ export class RememberedParts {
       this.#forget(oldest)
     }
     this.#bytes += bytes
-    this.#parts.set(name, { known: scanner.known(context.projectId), found, bytes })
+    this.#parts.set(name, {
+      state: stateOf(shard),
+      known: scanner.known(context.projectId),
+      ...{ found, bytes },
+    })
   }
 
   #forget(name: string): void {
@@ -86,8 +101,15 @@ export function wholePart(
   return by === 'nothing' ? null : { by, index: 0, count: 1 }
 }
 
-function nameOf({ plan }: PlannedQuery, { context }: QueryShard, { by }: EventPart): string {
-  return JSON.stringify([context.projectId, by, plan])
+function nameOf({ kind, plan }: PlannedQuery, { context }: QueryShard, { by }: EventPart): string {
+  const { projectId, pathCleaningFilters, channelTypeRules } = context
+  const rules = by === 'sessions' ? [pathCleaningFilters, channelTypeRules] : []
+  return JSON.stringify([projectId, by, kind.partPlan?.(plan) ?? plan, ...rules])
+}
+
+/** Another one: anything may have changed. */
+function stateOf({ scanner, context }: QueryShard): string {
+  return scanner.extent(context.projectId).state
 }
 
 /** Looks at the events that came since, of whomever they are: who owns what decides when the answer is made. */

@@ -5,7 +5,7 @@
 import type { ValueColumn } from '../../analytics/event-columns.ts'
 import { numberOf } from '../../filters/property-filter.ts'
 import { breakdownText } from '../query-breakdown.ts'
-import type { Candidates, WebEvents } from './candidates.ts'
+import type { WebEvents } from './candidates.ts'
 import { combined, relabelled } from './columns.ts'
 import type { CleanPath } from './path-cleaning.ts'
 import { hostOf, pathOf } from './urls.ts'
@@ -73,14 +73,14 @@ export function breakdownRequests(name: BreakdownName) {
   return of === 'session' ? [] : keys.map((key) => ({ kind: 'event_property', key }) as const)
 }
 
-/** The value of each event, whose `breakdownRequests` have been read; 0: it has none. */
+/** The value of each event, of what `breakdownRequests` have read; 0: it has none. */
 export function breakdownColumn(
   name: BreakdownName,
-  { values }: Pick<Candidates, 'values'>,
+  columns: readonly ValueColumn[],
   clean: CleanPath,
 ): ValueColumn {
   const { show } = BREAKDOWNS[name]
-  return shown(values, (value) => breakdownText(value) ?? undefined, show, clean)
+  return shown(columns, (value) => breakdownText(value) ?? undefined, show, clean)
 }
 
 /** The value of each session; null: events have values of their own. Throws as `EventScanner.scan`. */
@@ -95,26 +95,32 @@ export function sessionColumn(
   return shown(columns, (value) => value as string | undefined, show, clean)
 }
 
-/** The first part of each language; with the region that most groups of it have, equal ones by name. */
-export function languageLabels(
+/**
+ * What languages are shown as: the first part of each, with the region that most groups of it have, equal ones
+ * by name.
+ */
+export function languageNames(
   values: readonly unknown[],
   groupsOfValue: Float64Array,
-): { readonly ids: Uint32Array; readonly values: readonly unknown[] } {
+): (value: unknown) => unknown {
   const best = new Map<string, readonly [region: string, groups: number]>()
-  const parts = values.map((value) => /^([^-]*)-?(.*)$/s.exec(String(value ?? '')) ?? [])
-  for (const [id, [, language = '', region = '']] of parts.entries()) {
+  for (const [id, value] of values.entries()) {
+    const [language, region] = partsOf(value)
     const groups = groupsOfValue[id] ?? 0
     if (id === 0 || groups === 0) continue
     const [known = '', most = 0] = best.get(language) ?? []
     if (groups > most || (groups === most && region < known)) best.set(language, [region, groups])
   }
-  const languages = [...best.keys()]
-  return {
-    ids: Uint32Array.from(parts, ([, language = ''], id) =>
-      id === 0 ? 0 : languages.indexOf(language) + 1,
-    ),
-    values: [undefined, ...[...best].map(([language, [region]]) => `${language}-${region}`)],
+  return (value) => {
+    const [language] = partsOf(value)
+    const [region] = best.get(language) ?? []
+    return region === undefined ? region : `${language}-${region}`
   }
+}
+
+function partsOf(value: unknown): readonly [language: string, region: string] {
+  const [, language = '', region = ''] = /^([^-]*)-?(.*)$/s.exec(String(value ?? '')) ?? []
+  return [language, region]
 }
 
 function event(show: Show, ...keys: readonly string[]): Breakdown {

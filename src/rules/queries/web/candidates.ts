@@ -5,7 +5,13 @@
 
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { getOrAdd } from '../../../base/maps.ts'
-import type { SeriesMatch, ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
+import type { DateRange } from '../../analytics/date-range.ts'
+import type {
+  EventColumns,
+  SeriesMatch,
+  ValueColumn,
+  ValueRequest,
+} from '../../analytics/event-columns.ts'
 import { allOf, type PropertyFilter } from '../../filters/filter-group.ts'
 import { propertyTest } from '../../filters/property-filter.ts'
 import { type CandidateTest, treeTest } from '../../filters/tree-test.ts'
@@ -13,9 +19,10 @@ import { QUERY_FILTER_DEPTH_MAX } from '../limits.ts'
 import { breakdownText } from '../query-breakdown.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
 import { type CleanPath, pathCleaner } from './path-cleaning.ts'
+import { rowsOf, type WebRows } from './rows.ts'
 import { SessionProperties } from './session-properties.ts'
 import { sessionsWithin } from './sessions.ts'
-import type { WebFilter, WebPlan } from './web-plan.ts'
+import { rangeOf, type WebFilter, type WebPlan } from './web-plan.ts'
 
 /** The bit of the range that is asked for. */
 export const CURRENT = 1
@@ -28,72 +35,38 @@ const PASSES_MISSING: Readonly<Record<string, boolean>> = {
 }
 
 /** Which events to take. */
-export interface CandidateWish {
+export interface RowWish {
   readonly series: readonly SeriesMatch[]
   readonly filters: readonly WebFilter[]
-  readonly values: readonly ValueRequest[]
   /** An event counts where its session begins, those without one nowhere; else all in the current range. */
   readonly isByStart: boolean
 }
 
-/** Events, one row each. */
+/** Events that pass, and the ranges in which each counts. */
 export interface Candidates {
-  readonly count: number
-  readonly timesMs: Float64Array
-  readonly sequences: Uint32Array
-  readonly persons: Uint32Array
-  /** Bit i: the event belongs to series i of the wish. */
-  readonly seriesMasks: Uint32Array
-  /** Number of the session, 0 for none. */
-  readonly sessions: Uint32Array
-  /** In the order of the wish. */
-  readonly values: readonly ValueColumn[]
-  /** Bits of the ranges in which the event counts; 0: it does not count. */
+  readonly rows: WebRows
+  /** Bits of the ranges by row; 0: it does not count. */
   readonly ranges: Uint8Array
-}
-
-/** What an item of an answer takes in memory: an estimate. */
-const ITEM_BYTES = 500
-
-/**
- * What `make` answers for a plan, so many items, remembered by the scanner as long as events and the rules
- * of the project stay. Throws as `EventScanner.scan`.
- */
-export function rememberedPart<Part>(
-  plan: WebPlan,
-  shard: QueryShard,
-  make: () => Part,
-  itemsOf: (part: Part) => number,
-): Part {
-  const { projectId, pathCleaningFilters, channelTypeRules } = shard.context
-  const name = JSON.stringify(['web', plan, pathCleaningFilters, channelTypeRules])
-  return shard.scanner.remembered(projectId, name, () => {
-    const part = make()
-    return { part, bytes: name.length + itemsOf(part) * ITEM_BYTES }
-  }).part
 }
 
 /** One query at work. All methods throw as `EventScanner.scan`. */
 export class WebEvents {
   readonly shard: QueryShard
   readonly #plan: WebPlan
-  readonly #fromMs: number
-  readonly #toMs: number
+  readonly #range: DateRange
   #properties: SessionProperties | null = null
   #clean: CleanPath | null = null
 
   constructor(plan: WebPlan, shard: QueryShard) {
-    const { current, previous } = plan
     this.shard = shard
     this.#plan = plan
-    this.#fromMs = Math.min(current.fromMs, previous?.fromMs ?? current.fromMs)
-    this.#toMs = Math.max(current.toMs, previous?.toMs ?? current.toMs)
+    this.#range = rangeOf(plan)
   }
 
   /** The sessions of all events of both ranges. */
   get properties(): SessionProperties {
     if (this.#properties === null) {
-      const table = sessionsWithin(this.shard, this.#fromMs, this.#toMs)
+      const table = sessionsWithin(this.shard, this.#range)
       this.#properties = new SessionProperties(this.shard, table)
     }
     return this.#properties
@@ -112,38 +85,51 @@ export class WebEvents {
   }
 
   /** The events of a wish. */
-  candidates({ series, filters, values, isByStart }: CandidateWish): Candidates {
+  candidates({ series, filters, isByStart }: RowWish): Candidates {
+    // First, because it decodes what is needed soon while segments are open.
+    const ofSessions = this.#rangesOfSessions(filters, isByStart)
+    const rows = this.#rows(series, filters)
+    const ranges = new Uint8Array(rows.count)
+    if (ofSessions === null) return { rows, ranges: ranges.fill(CURRENT) }
+    for (let row = 0; row < rows.count; row++) {
+      ranges[row] = ofSessions[rows.sessions[row] ?? 0] ?? 0
+    }
+    return { rows, ranges }
+  }
+
+  /** Columns of rows, in the order of arrival. */
+  valuesOf({ sequences }: WebRows, values: readonly ValueRequest[]): readonly ValueColumn[] {
+    const { context, scanner } = this.shard
+    return scanner.valuesAt(context.projectId, sequences, values)
+  }
+
+  /** All events of both ranges that filters on events let pass; tables that are shown together share them. */
+  #rows(series: readonly SeriesMatch[], filters: readonly WebFilter[]): WebRows {
     const trees = filters.map((filter) => (filter.kind === 'events' ? filter.tree : null))
     const paths = filters.flatMap((filter) => {
       if (filter.kind !== 'paths' || filter.of === 'session') return []
       const value: ValueRequest = { kind: `${filter.of}_property`, key: filter.key }
-      return [{ value, wanted: this.#wantedPaths(filter.paths) }]
+      return [{ value, paths: filter.paths }]
     })
-    const columns = scanShard(this.shard, {
-      ...{ fromMs: this.#fromMs, toMs: this.#toMs, series, filter: allOf(trees) },
-      values: [{ kind: 'session' }, ...values, ...paths.map(({ value }) => value)],
-      order: 'unsorted',
-    })
-    const [sessions, ...others] = columns.values
-    const ids = sessions?.ids ?? new Uint32Array(0)
-    const ranges = this.#rangesOfRows(
-      columns.timesMs,
-      ids,
-      this.#rangesOfSessions(filters, isByStart),
-    )
-    for (const [index, { wanted }] of paths.entries()) {
-      const column = others[values.length + index]
-      if (column !== undefined) dropOthers(ranges, column, wanted)
-    }
-    return { ...columns, sessions: ids, values: others.slice(0, values.length), ranges }
-  }
-
-  /** What `make` answers of the events of both ranges, remembered by the scanner for all tables of them. */
-  remembered<Value extends { readonly bytes: number }>(what: unknown, make: () => Value): Value {
     const { current, previous } = this.#plan
-    const { projectId, pathCleaningFilters, channelTypeRules } = this.shard.context
-    const name = JSON.stringify([what, current, previous, pathCleaningFilters, channelTypeRules])
-    return this.shard.scanner.remembered(projectId, name, make)
+    const { context, scanner } = this.shard
+    const rules = paths.length === 0 ? null : context.pathCleaningFilters
+    const { part } = this.shard
+    const name = JSON.stringify(['rows', part, series, trees, paths, current, previous, rules])
+    return scanner.remembered(context.projectId, name, () => {
+      const columns = scanShard(this.shard, {
+        ...{ ...this.#range, series, filter: allOf(trees) },
+        values: [{ kind: 'session' }, ...paths.map(({ value }) => value)],
+        order: 'arrival',
+      })
+      const [sessions, ...others] = columns.values
+      const isKept = this.#areWithin(columns)
+      for (const [index, { paths: wanted }] of paths.entries()) {
+        const column = others[index]
+        if (column !== undefined) dropOthers(isKept, column, this.#wantedPaths(wanted))
+      }
+      return rowsOf(columns, sessions?.ids ?? new Uint32Array(0), isKept, scanner)
+    })
   }
 
   /** Bits of the ranges by number of the session; null: everything counts in the current range. */
@@ -153,10 +139,11 @@ export class WebEvents {
     const { size, first } = this.properties.table
     const { current, previous } = this.#plan
     const ranges = new Uint8Array(size)
+    const { timesMs } = first
     for (let session = 0; session < size; session++) {
-      if (!tests.every((test) => test(session))) continue
+      if (tests.length > 0 && !tests.every((test) => test(session))) continue
       // Not a number where there is no session.
-      const startMs = first.timesMs[session] ?? 0
+      const startMs = timesMs[session] ?? 0
       const inPrevious = previous !== null && startMs >= previous.fromMs && startMs <= previous.toMs
       const inCurrent = startMs >= current.fromMs && startMs <= current.toMs
       const byStart = (inCurrent ? CURRENT : 0) | (inPrevious ? PREVIOUS : 0)
@@ -165,23 +152,18 @@ export class WebEvents {
     return ranges
   }
 
-  #rangesOfRows(
-    timesMs: Float64Array,
-    sessions: Uint32Array,
-    ofSessions: Uint8Array | null,
-  ): Uint8Array {
+  /** 1 for each event in a range: between the two may be others. */
+  #areWithin({ timesMs, count }: EventColumns): Uint8Array {
     const { current, previous } = this.#plan
-    const ranges = new Uint8Array(timesMs.length)
-    for (let row = 0; row < ranges.length; row++) {
-      const timeMs = timesMs[row] ?? 0
-      // Between the two ranges may be others.
+    const isKept = new Uint8Array(count)
+    for (let event = 0; event < count; event++) {
+      const timeMs = timesMs[event] ?? 0
       const isWithin =
         (timeMs >= current.fromMs && timeMs <= current.toMs) ||
         (previous !== null && timeMs >= previous.fromMs && timeMs <= previous.toMs)
-      if (!isWithin) continue
-      ranges[row] = ofSessions === null ? CURRENT : (ofSessions[sessions[row] ?? 0] ?? 0)
+      isKept[event] = isWithin ? 1 : 0
     }
-    return ranges
+    return isKept
   }
 
   #wantedPaths(paths: readonly string[]): (value: unknown) => boolean {
@@ -237,12 +219,12 @@ function columnTest(
 }
 
 function dropOthers(
-  ranges: Uint8Array,
+  isKept: Uint8Array,
   { ids, values }: ValueColumn,
   wanted: (value: unknown) => boolean,
 ): void {
   const passed = Uint8Array.from(values, (value) => (wanted(value) ? 1 : 0))
-  for (let row = 0; row < ranges.length; row++) {
-    if (passed[ids[row] ?? 0] !== 1) ranges[row] = 0
+  for (let event = 0; event < isKept.length; event++) {
+    if (passed[ids[event] ?? 0] !== 1) isKept[event] = 0
   }
 }

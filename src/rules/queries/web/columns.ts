@@ -9,7 +9,7 @@ import type { ValueColumn } from '../../analytics/event-columns.ts'
 const COUNTED_IN_ARRAY = 1 << 20
 
 /** Gives numbers to values from 1; values that are equal as JSON get the same. Undefined is 0. */
-class Labels {
+export class Labels {
   readonly values: unknown[] = [undefined]
   readonly #ids = new Map<unknown, number>()
 
@@ -26,7 +26,9 @@ class Labels {
 export function relabelled(column: ValueColumn, make: (value: unknown) => unknown): ValueColumn {
   const labels = new Labels()
   const idOf = Uint32Array.from(column.values, (value) => labels.idOf(make(value)))
-  return { ids: column.ids.map((id) => idOf[id] ?? 0), values: labels.values }
+  const ids = new Uint32Array(column.ids.length)
+  for (let index = 0; index < ids.length; index++) ids[index] = idOf[column.ids[index] ?? 0] ?? 0
+  return { ids, values: labels.values }
 }
 
 /** The column of what `make` answers for each number below `size`; undefined: none. */

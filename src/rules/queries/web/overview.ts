@@ -6,10 +6,20 @@ import { wallOf } from '../../../base/time-zone.ts'
 import { bucketDay } from '../query-buckets.ts'
 import type { QueryKind, QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
-import { rememberedPart, WebEvents } from './candidates.ts'
-import { type ByRange, countOf, meanOf, personsOf, plainGroups, quotient, sumOf } from './groups.ts'
-import { durationOf, VIEW_SERIES } from './sessions.ts'
-import { readWebPlan, type WebPlan } from './web-plan.ts'
+import { WebEvents } from './candidates.ts'
+import {
+  type ByRange,
+  type Counted,
+  convertedOf,
+  counted,
+  meanOf,
+  merged,
+  quotient,
+  sumOf,
+  visitorsOf,
+} from './counted.ts'
+import { VIEW_SERIES } from './sessions.ts'
+import { rangeOf, readWebPlan, type WebPlan } from './web-plan.ts'
 
 /** A figure in both ranges; null: there is none. */
 type Pair = readonly [current: number | null, previous: number | null]
@@ -19,26 +29,22 @@ interface OverviewPlan extends WebPlan {
 }
 
 /** `WebOverviewQuery`. */
-export const WEB_OVERVIEW: QueryKind<OverviewPlan, readonly Pair[]> = {
-  dividedBy: 'nothing',
+export const WEB_OVERVIEW: QueryKind<OverviewPlan, Counted | readonly Pair[]> = {
+  dividedBy: 'sessions',
+  rangeOf,
   isOfOneThread: true,
   plan(query, context) {
     const isShownBefore = query.within('compareFilter').boolean('compare')
     return { ...readWebPlan(query, context), isShownBefore }
   },
-  partial: (plan, shard) =>
-    rememberedPart(
-      plan,
-      shard,
-      () => figures(plan, shard),
-      (pairs) => pairs.length,
-    ),
-  merge: (_plan, [part = []]) => part,
+  partial: countedOf,
+  // Only the answer of all parts is a list of figures.
+  merge: (plan, parts) => figuresOf(plan, merged(parts as readonly Counted[])),
   page({ goal, current, isShownBefore }, whole) {
     const items = goal === null ? ITEMS : GOAL_ITEMS
     const results = items.map(([key, kind], index) => {
       const scale = kind === 'percentage' ? 100 : 1
-      const [value, previous] = (whole[index] ?? [null, null]).map((number) =>
+      const [value, previous] = ((whole as readonly Pair[])[index] ?? [null, null]).map((number) =>
         number === null ? null : number * scale,
       )
       const before = isShownBefore ? (previous ?? null) : null
@@ -68,29 +74,34 @@ const GOAL_ITEMS = [
   ['conversion rate', 'percentage'],
 ] as const
 
-/** The figures of both ranges, in the order of the items. */
-function figures(plan: WebPlan, shard: QueryShard): readonly Pair[] {
-  const { goal, filters } = plan
+/** All that counts under one value. */
+function countedOf({ goal, filters, ...plan }: WebPlan, shard: QueryShard): Counted {
   const series = goal === null ? [VIEW_SERIES] : [VIEW_SERIES, goal]
-  const events = new WebEvents(plan, shard)
-  const groups = plainGroups(events, { series, filters, isByStart: true })
+  const events = new WebEvents({ ...plan, goal, filters }, shard)
+  const { rows, ranges } = events.candidates({ series, filters, isByStart: true })
   const { table } = events.properties
-  const total = (numberIn: (group: number) => number): ByRange => sumOf(groups, 2, numberIn)
-  const perSession = (numberIn: (session: number) => number): ByRange =>
-    meanOf(groups, 2, (group) => numberIn(groups.sessions[group] ?? 0))
-  const visitors = personsOf(groups, 2, null)
-  const eventsOf = (index: number) => total((group) => groups.events[index]?.[group] ?? 0)
+  const ids = new Uint32Array(rows.count).fill(1)
+  return counted(
+    { rows, ranges, ids, values: [undefined, ''], seriesCount: series.length },
+    { duration: table.durations, bounces: table.bounces },
+    shard.scanner,
+  )
+}
+
+/** The figures of both ranges, in the order of the items. */
+function figuresOf({ goal }: WebPlan, found: Counted): readonly Pair[] {
+  const visitors = visitorsOf(found)
   if (goal !== null) {
-    const converted = personsOf(groups, 2, 1)
+    const converted = convertedOf(found)
     const rate: ByRange = [quotient(converted[0], visitors[0]), quotient(converted[1], visitors[1])]
-    return [visitors, eventsOf(1), converted, rate].map(pairOf)
+    return [visitors, sumOf(found, 'events 1'), converted, rate].map(pairOf)
   }
   return [
     visitors,
-    eventsOf(0),
-    countOf(groups, 2),
-    perSession((session) => durationOf(table, session)),
-    perSession((session) => table.bounces[session] ?? Number.NaN),
+    sumOf(found, 'events 0'),
+    sumOf(found, 'sessions'),
+    meanOf(found, 'duration'),
+    meanOf(found, 'bounces'),
   ].map(pairOf)
 }
 

@@ -4,13 +4,14 @@
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
+import { ascendingOrder } from '../../analytics/number-order.ts'
 import type { PropertyFilter } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { type ChannelRule, channelTypeOf } from '../../web/channel-type.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
 import { columnOf, combined, relabelled } from './columns.ts'
 import {
-  durationOf,
+  type EdgeEvents,
   edgeOf,
   namedSeries,
   type SessionEdge,
@@ -25,6 +26,14 @@ const CLICK_IDS = [
   ...['gclid', 'gad_source', 'fbclid', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'msclkid', 'twclid'],
   ...['li_fat_id', 'mc_cid', 'igshid', 'ttclid', 'epik', 'qclid', 'sccid', '_kx', 'irclid'],
 ]
+/** What channels are told by: properties of sessions, and of which property of events each is. */
+const CHANNEL_KEYS: readonly (readonly [name: string, key: string])[] = [
+  ['$entry_referring_domain', '$referring_domain'],
+  ...[...UTM_NAMES.slice(0, 3), 'gad_source', 'gclid', 'fbclid'].map(
+    (key) => [`$entry_${key}`, key] as const,
+  ),
+]
+const NO_VALUES: ValueColumn = { ids: new Uint32Array(0), values: [undefined] }
 /** What rules of projects may look at besides. */
 const ADDRESS_INPUTS = [
   ['url', '$entry_current_url'],
@@ -45,7 +54,7 @@ const MAKERS: ReadonlyMap<string, Make> = new Map([
   one('session_id', ({ ids }, session) => ids[session]),
   one('$start_timestamp', ({ first }, session) => timeText(first.timesMs[session])),
   one('$end_timestamp', ({ last }, session) => timeText(last.timesMs[session])),
-  one('$session_duration', durationOf),
+  one('$session_duration', ({ durations }, session) => durations[session]),
   one('$pageview_count', ({ pageviews }, session) => pageviews[session]),
   one('$screen_count', ({ screens }, session) => screens[session]),
   one('$autocapture_count', ({ autocaptures }, session) => autocaptures[session]),
@@ -106,16 +115,23 @@ export class SessionProperties {
 
   /** Of each session a value of the event at an edge of it; empty text and the text `null` are none. */
   atEdge(edge: SessionEdge, request: ValueRequest): ValueColumn {
+    const [column] = this.#atEdge(edge, [request])
+    return column ?? NO_VALUES
+  }
+
+  /** Several at once: the segments that hold these events are gone through together. */
+  #atEdge(edge: SessionEdge, requests: readonly ValueRequest[]): readonly ValueColumn[] {
     const { context, scanner } = this.#shard
-    const ids = new Uint32Array(this.table.size)
-    const sequences = this.#sequencesAt(edge)
-    const values = [{ kind: 'session' } as const, request]
-    const [sessions, column] = scanner.valuesAt(context.projectId, sequences, values)
-    for (let index = 0; index < sequences.length; index++) {
-      ids[sessions?.ids[index] ?? 0] = column?.ids[index] ?? 0
-    }
-    ids[0] = 0
-    return relabelled({ ids, values: column?.values ?? [undefined] }, presentText)
+    const { sequences, sessions } = this.#eventsAt(edge)
+    return scanner.valuesAt(context.projectId, sequences, requests).map(({ ids, values }) => {
+      const { size } = this.table
+      if (values.length === 1) return { ids: new Uint32Array(size), values }
+      const ofSessions = new Uint32Array(size)
+      for (let index = 0; index < ids.length; index++) {
+        ofSessions[sessions[index] ?? 0] = ids[index] ?? 0
+      }
+      return relabelled({ ids: ofSessions, values }, presentText)
+    })
   }
 
   /** Whether the entry event has a click id. */
@@ -173,6 +189,7 @@ export class SessionProperties {
 
   /** Channels by the rules of the project and the common ones. */
   channels(): ValueColumn {
+    this.#readEntries()
     const names = ['utm_source', 'utm_medium', 'utm_campaign', 'referring_domain', 'gad_source']
     const inputs = names.map((name) => [name, this.column(`$entry_${name}`)] as const)
     // Only whether there is one matters.
@@ -200,6 +217,16 @@ export class SessionProperties {
     )
   }
 
+  /** What channels are told by, at once. */
+  #readEntries(): void {
+    const missing = CHANNEL_KEYS.filter(([name]) => !this.table.columns.has(name))
+    const requests = missing.map(([, key]) => ({ kind: 'event_property', key }) as const)
+    const columns = this.#atEdge('entry', requests)
+    for (const [index, [name]] of missing.entries()) {
+      this.table.columns.set(name, columns[index] ?? NO_VALUES)
+    }
+  }
+
   #everywhere() {
     return {
       fromMs: Number.NEGATIVE_INFINITY,
@@ -208,16 +235,22 @@ export class SessionProperties {
     }
   }
 
-  /** S of all events at an edge, ascending. */
-  #sequencesAt(edge: SessionEdge): Uint32Array {
+  /** All events at an edge. */
+  #eventsAt(edge: SessionEdge): EdgeEvents {
     const { edges, marks, size } = this.table
     return getOrAdd(edges, edge, () => {
-      const sequences = new Uint32Array(size)
+      const [sequences, sessions] = [new Uint32Array(size), new Uint32Array(size)]
       let count = 0
       for (let session = 1; session < size; session++) {
-        if (marks[session] === 1) sequences[count++] = edgeOf(this.table, edge, session)
+        if (marks[session] !== 1) continue
+        sequences[count] = edgeOf(this.table, edge, session)
+        sessions[count++] = session
       }
-      return sequences.slice(0, count).sort()
+      const order = ascendingOrder(sequences.subarray(0, count))
+      return {
+        sequences: order.map((place) => sequences[place] ?? 0),
+        sessions: order.map((place) => sessions[place] ?? 0),
+      }
     })
   }
 }

@@ -1,5 +1,6 @@
 /** Values of a property of sessions, to be offered in a list. Source: docs/compatibility/definitions.md, "Offered values". */
 
+import { ALWAYS } from '../../analytics/date-range.ts'
 import { SESSION_VALUES_MAX } from '../limits.ts'
 import type { QueryShard } from '../query-kind.ts'
 import { SessionProperties } from './session-properties.ts'
@@ -20,7 +21,7 @@ export function sessionValues(
   key: string,
   contains: string,
 ): readonly SessionValue[] {
-  const table = sessionsWithin(shard, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)
+  const table = sessionsWithin(shard, ALWAYS)
   const { ids, values } = new SessionProperties(shard, table).column(key)
   const counts = new Uint32Array(values.length)
   for (const id of ids) counts[id] = (counts[id] ?? 0) + 1

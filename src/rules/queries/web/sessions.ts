@@ -46,6 +46,14 @@ export interface SessionEvents {
 /** Which of its events says what a session is like. */
 export type SessionEdge = 'entry' | 'end' | 'last'
 
+/** Events, one of each session. */
+export interface EdgeEvents {
+  /** Ascending. */
+  readonly sequences: Uint32Array
+  /** The session of each. */
+  readonly sessions: Uint32Array
+}
+
 /** Sessions; every list has an entry for each number of a session, as scans give them. */
 export interface SessionTable {
   /** One more than the largest number. */
@@ -65,10 +73,12 @@ export interface SessionTable {
   readonly autocaptures: Uint32Array
   /** 1 for a bounce, 0 for none, NaN for a session without a view, which counts neither way. */
   readonly bounces: Float64Array
+  /** Seconds from the first to the last event; each is cut to its full second before. */
+  readonly durations: Float64Array
   /** Properties that were asked for, by name. */
   readonly columns: Map<string, ValueColumn>
-  /** S of the events at an edge, ascending, once they were asked for. */
-  readonly edges: Map<SessionEdge, Uint32Array>
+  /** The events at an edge, once they were asked for. */
+  readonly edges: Map<SessionEdge, EdgeEvents>
   readonly bytes: number
 }
 
@@ -85,9 +95,10 @@ export const VIEW_SERIES: SeriesMatch = namedSeries(VIEW_NAMES)
  * outside of it. Remembered by the scanner. Cost: a scan of the range, and a look at the ids of sessions in
  * all other segments. Throws as `EventScanner.scan`.
  */
-export function sessionsWithin(shard: QueryShard, fromMs: number, toMs: number): SessionTable {
-  const { context, scanner } = shard
-  return scanner.remembered(context.projectId, `sessions ${fromMs} ${toMs}`, () => {
+export function sessionsWithin(shard: QueryShard, { fromMs, toMs }: DateRange): SessionTable {
+  const { context, scanner, part } = shard
+  const name = JSON.stringify(['sessions', part, fromMs, toMs])
+  return scanner.remembered(context.projectId, name, () => {
     const table = new TableBuilder()
     scanSessions(shard, { fromMs, toMs }, (piece) => table.add(piece))
     if (table.size === 1) return table
@@ -99,16 +110,10 @@ export function sessionsWithin(shard: QueryShard, fromMs: number, toMs: number):
     const isOutside = (timeMs: number) => timeMs < fromMs || timeMs > toMs
     scanSessions(shard, before, (piece) => table.add(piece, isOutside), marks)
     scanSessions(shard, after, (piece) => table.add(piece, isOutside), marks)
-    noteBounces(table)
+    noteWhole(table)
     table.trim()
     return table
   })
-}
-
-/** Seconds from the first to the last event; each is cut to its full second before. */
-export function durationOf({ first, last }: SessionTable, session: number): number {
-  const startMs = first.timesMs[session] ?? 0
-  return Math.floor((last.timesMs[session] ?? 0) / 1000) - Math.floor(startMs / 1000)
 }
 
 /** S of the event that a session is entered or left by, its first or last view, else event; or the last. */
@@ -148,8 +153,9 @@ class TableBuilder implements SessionTable {
   screens = new Uint32Array(SESSIONS_START)
   autocaptures = new Uint32Array(SESSIONS_START)
   bounces = new Float64Array(0)
+  durations = new Float64Array(0)
   readonly columns = new Map<string, ValueColumn>()
-  readonly edges = new Map<SessionEdge, Uint32Array>()
+  readonly edges = new Map<SessionEdge, EdgeEvents>()
   #column: ValueColumn | null = null
 
   get ids(): readonly unknown[] {
@@ -177,21 +183,14 @@ class TableBuilder implements SessionTable {
       const sequence = sequences[row] ?? 0
       const mask = seriesMasks[row] ?? 0
       marks[session] = 1
-      if (comesBefore(timeMs, sequence, first, session)) note(first, session, timeMs, sequence)
-      if (!comesBefore(timeMs, sequence, last, session) || last.sequences[session] === 0) {
-        note(last, session, timeMs, sequence)
+      if (noteEdges(first, last, session, timeMs, sequence)) {
         lastPersons[session] = persons[row] ?? 0
       }
       if ((mask & AUTOCAPTURE) !== 0) autocaptures[session] = (autocaptures[session] ?? 0) + 1
       if ((mask & VIEW) === 0) continue
       const counts = (mask & PAGEVIEW) === 0 ? screens : pageviews
       counts[session] = (counts[session] ?? 0) + 1
-      if (comesBefore(timeMs, sequence, firstView, session)) {
-        note(firstView, session, timeMs, sequence)
-      }
-      if (!comesBefore(timeMs, sequence, lastView, session) || lastView.sequences[session] === 0) {
-        note(lastView, session, timeMs, sequence)
-      }
+      noteEdges(firstView, lastView, session, timeMs, sequence)
     }
   }
 
@@ -226,28 +225,48 @@ function noEvents(size: number): SessionEvents {
 }
 
 /** Once all events are known. */
-function noteBounces(table: TableBuilder): void {
-  const { size, pageviews, screens, autocaptures } = table
+function noteWhole(table: TableBuilder): void {
+  const { size, pageviews, screens, autocaptures, first, last } = table
   const bounces = new Float64Array(size).fill(Number.NaN)
+  const durations = new Float64Array(size)
   table.bounces = bounces
+  table.durations = durations
   for (let session = 1; session < size; session++) {
+    const startS = Math.floor((first.timesMs[session] ?? 0) / 1000)
+    durations[session] = Math.floor((last.timesMs[session] ?? 0) / 1000) - startS
     const views = (pageviews[session] ?? 0) + (screens[session] ?? 0)
     if (views === 0) continue
     const isEngaged = views > 1 || (autocaptures[session] ?? 0) > 0
-    bounces[session] = isEngaged || durationOf(table, session) >= ENGAGED_S ? 0 : 1
+    bounces[session] = isEngaged || (durations[session] ?? 0) >= ENGAGED_S ? 0 : 1
   }
 }
 
-/** Whether an event comes before the one that is noted, or none is. */
+/** Notes an event that is the first or last of its session so far. True: the last. */
+function noteEdges(
+  first: SessionEvents,
+  last: SessionEvents,
+  session: number,
+  timeMs: number,
+  sequence: number,
+): boolean {
+  const isOnly = first.sequences[session] === 0
+  if (isOnly || comesBefore(timeMs, sequence, first, session)) {
+    note(first, session, timeMs, sequence)
+    if (!isOnly) return false
+  } else if (comesBefore(timeMs, sequence, last, session)) return false
+  note(last, session, timeMs, sequence)
+  return true
+}
+
+/** Whether an event comes before the one that is noted. */
 function comesBefore(
   timeMs: number,
   sequence: number,
   { timesMs, sequences }: SessionEvents,
   session: number,
 ): boolean {
-  const noted = sequences[session] ?? 0
   const notedMs = timesMs[session] ?? 0
-  return noted === 0 || timeMs < notedMs || (timeMs === notedMs && sequence < noted)
+  return timeMs < notedMs || (timeMs === notedMs && sequence < (sequences[session] ?? 0))
 }
 
 function note(

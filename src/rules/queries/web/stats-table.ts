@@ -11,24 +11,30 @@ import {
   type BreakdownName,
   breakdownColumn,
   breakdownRequests,
-  languageLabels,
+  languageNames,
   sessionColumn,
 } from './breakdowns.ts'
-import { rememberedPart, WebEvents } from './candidates.ts'
+import { type RowWish, WebEvents } from './candidates.ts'
+import { relabelled } from './columns.ts'
 import {
   type ByRange,
-  countOf,
-  type Groups,
+  type Countable,
+  type Counted,
+  convertedOf,
+  counted,
   groupsOf,
   meanOf,
-  type PlainWish,
-  personsOf,
-  plainGroups,
+  merged,
+  NOBODY,
+  type OfSessions,
   quotient,
+  renamed,
   sumOf,
-  withSessionValues,
-} from './groups.ts'
+  sumsOf,
+  visitorsOf,
+} from './counted.ts'
 import { AS_IT_IS, type CleanPath } from './path-cleaning.ts'
+import { idsByRow, idsOfSessions } from './rows.ts'
 import { namedSeries, VIEW_SERIES } from './sessions.ts'
 import {
   type Cell,
@@ -38,12 +44,14 @@ import {
   type StatsTable,
   statsPage,
 } from './stats-rows.ts'
-import { readWebPlan, type WebPlan, withKey, withoutKey } from './web-plan.ts'
+import { rangeOf, readWebPlan, type WebPlan, withKey, withoutKey } from './web-plan.ts'
 
 const PATHNAME = '$pathname'
 const PREVIOUS_PATHNAME = '$prev_pageview_pathname'
 /** Content that was seen: more of it is most of it. */
 const SEEN_SHARE = 0.8
+const FRUSTRATIONS = ['$exception', '$rageclick', '$dead_click'].map((name) => namedSeries([name]))
+const NO_VALUES: ValueColumn = { ids: new Uint32Array(0), values: [undefined] }
 
 /** What a table is made of. */
 interface TablePlan extends WebPlan {
@@ -61,8 +69,11 @@ interface StatsPlan extends TablePlan {
 type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 
 /** `WebStatsTableQuery`. */
-export const WEB_STATS_TABLE: QueryKind<StatsPlan, StatsTable> = {
-  dividedBy: 'nothing',
+export const WEB_STATS_TABLE: QueryKind<StatsPlan, Counted | StatsTable> = {
+  dividedBy: 'sessions',
+  rangeOf,
+  // Shares are no whole numbers: their sums would depend on the parts.
+  isWhole: (plan) => isOfEntries(plan) && plan.includesScroll,
   isOfOneThread: true,
   plan(query, context) {
     const breakdown = BREAKDOWN_NAMES.find((name) => name === query.value('breakdownBy'))
@@ -79,24 +90,30 @@ export const WEB_STATS_TABLE: QueryKind<StatsPlan, StatsTable> = {
       paging: readPaging(query),
     }
   },
-  partial({ paging: _, ...plan }, shard) {
-    // All pages are of the same table.
-    return rememberedPart(
-      plan,
-      shard,
-      () => statsTable(plan, shard),
-      ({ rows }) => rows.length,
-    )
+  // All pages are of the same table.
+  partPlan: ({ paging: _, ...plan }) => plan,
+  partial: countedOf,
+  merge(plan, parts) {
+    // Only the answer of all parts is a table.
+    const found = merged(parts as readonly Counted[])
+    if (plan.breakdown !== 'Language') return tableOf(plan, found)
+    return tableOf(plan, renamed([found], languageNames(found.values, groupsOf(found))))
   },
-  merge: (_plan, [part = { columns: [], rows: [] }]) => part,
-  page: ({ paging }, whole) => statsPage(whole, paging),
+  page: ({ paging }, whole) => statsPage(whole as StatsTable, paging),
 }
 
-function statsTable(plan: TablePlan, shard: QueryShard): StatsTable {
+function countedOf(plan: TablePlan, shard: QueryShard): Counted {
   const events = new WebEvents(plan, shard)
   const clean = plan.isCleaned ? events.clean : AS_IT_IS
-  if (plan.breakdown === 'FrustrationMetrics') return frustration(plan, events, clean)
-  return isOfEntries(plan) ? pages(plan, events, clean) : plainTable(plan, events, clean)
+  const { goal, filters, previous, breakdown } = plan
+  if (isOfEntries(plan)) return pages(plan, events, clean)
+  const names = goal === null ? [] : [goal]
+  const isFrustration = breakdown === 'FrustrationMetrics'
+  const series = isFrustration ? [...FRUSTRATIONS, VIEW_SERIES] : [VIEW_SERIES, ...names]
+  const wish = { series, filters, isByStart: previous !== null }
+  const hasBounces = plan.includesBounces && goal === null && !isFrustration
+  const countable = countableBy(breakdown, wish, events, clean)
+  return counted(countable, hasBounces ? bouncesOf(events) : {}, shard.scanner)
 }
 
 /** Whether bounces are those of the sessions that were entered by a page. */
@@ -104,184 +121,124 @@ function isOfEntries({ breakdown, includesBounces, goal }: TablePlan): boolean {
   return breakdown === 'Page' && includesBounces && goal === null
 }
 
-/** The main form: what groups of session and value have. */
-function plainTable(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable {
-  const { goal, filters, previous, breakdown } = plan
-  const series = goal === null ? [VIEW_SERIES] : [VIEW_SERIES, goal]
-  const wish = { series, filters, isByStart: previous !== null }
-  const [found, column] = groupsBy(breakdown, wish, events, clean)
-  const [groups, values] =
-    breakdown === 'Language' ? byLanguage(found, column) : [found, column.values]
-  const size = values.length
-  const visitors = personsOf(groups, size, null)
-  const eventsOf = (index: number) =>
-    sumOf(groups, size, (group) => groups.events[index]?.[group] ?? 0)
-  if (goal !== null) {
-    const converted = personsOf(groups, size, 1)
-    const rate: ByRange = [quotient(converted[0], visitors[0]), quotient(converted[1], visitors[1])]
-    return tableOf(plan, values, visitors, [
-      ['visitors', visitors],
-      ['total_conversions', eventsOf(1)],
-      ['unique_conversions', converted],
-      ['conversion_rate', rate],
-    ])
-  }
-  const numbers: Numbers = [
-    ['visitors', visitors],
-    ['views', eventsOf(0)],
-  ]
-  if (!plan.includesBounces) return tableOf(plan, values, visitors, numbers)
-  const { bounces: isBounce } = events.properties.table
-  const bounces = meanOf(groups, size, (group) => isBounce[groups.sessions[group] ?? 0] ?? 0)
-  return tableOf(plan, values, visitors, [...numbers, ['bounce_rate', bounces]])
+function bouncesOf({ properties }: WebEvents): OfSessions {
+  return { bounces: properties.table.bounces }
 }
 
-/** The events of a wish by session, or else person, and value; with the values. */
-function groupsBy(
+/** The events of a wish with their values. */
+function countableBy(
   breakdown: BreakdownName,
-  wish: PlainWish,
+  wish: RowWish,
   events: WebEvents,
   clean: CleanPath,
-): readonly [Groups, Pick<ValueColumn, 'values'>] {
+): Countable {
+  const { rows, ranges } = events.candidates(wish)
+  const seriesCount = wish.series.length
   const ofSessions = sessionColumn(breakdown, events, clean)
   if (ofSessions !== null) {
-    return [withSessionValues(plainGroups(events, wish), ofSessions.ids), ofSessions]
+    const { values } = ofSessions
+    return { rows, ranges, ids: idsOfSessions(rows, ofSessions.ids), values, seriesCount }
   }
-  const candidates = events.candidates({ ...wish, values: breakdownRequests(breakdown) })
-  const column = breakdownColumn(breakdown, candidates, clean)
-  const { scanner } = events.shard
-  return [groupsOf(candidates, column.ids, wish.series.length, scanner), column]
-}
-
-function frustration(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable {
-  const series = ['$exception', '$rageclick', '$dead_click'].map((name) => namedSeries([name]))
-  const wish = {
-    series: [...series, VIEW_SERIES],
-    filters: plan.filters,
-    isByStart: plan.previous !== null,
-  }
-  const [groups, { values }] = groupsBy(plan.breakdown, wish, events, clean)
-  const eventsOf = (index: number) =>
-    sumOf(groups, values.length, (group) => groups.events[index]?.[group] ?? 0)
-  return tableOf(plan, values, personsOf(groups, values.length, null), [
-    ['rage_clicks', eventsOf(1)],
-    ['dead_clicks', eventsOf(2)],
-    ['errors', eventsOf(0)],
-  ])
+  const columns = events.valuesOf(rows, breakdownRequests(breakdown))
+  const column = breakdownColumn(breakdown, columns, clean)
+  return { rows, ranges, ids: idsByRow(rows, column), values: column.values, seriesCount }
 }
 
 /** Pages with the bounces of the sessions that were entered by them; the start of a session decides. */
-function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable {
+function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): Counted {
   const { filters, includesScroll } = plan
+  const { scanner } = events.shard
   const wish = { series: [VIEW_SERIES], isByStart: true }
-  const [groups, { values }] = groupsBy('Page', { ...wish, filters }, events, clean)
-  const size = values.length
-  const visitors = personsOf(groups, size, null)
+  const views = counted(countableBy('Page', { ...wish, filters }, events, clean), {}, scanner)
   const plainFilters = includesScroll ? filters : withoutKey(filters, PATHNAME)
-  const entered = plainGroups(events, { ...wish, filters: plainFilters })
-  return tableOf(plan, values, visitors, [
-    ['visitors', visitors],
-    ['views', sumOf(groups, size, (group) => groups.events[0]?.[group] ?? 0)],
-    ['bounce_rate', bouncesByEntry(values, entered, events, clean)],
-    ...(includesScroll ? scrollOf(values, plan, events, clean) : []),
+  const entered = countableBy('InitialPage', { ...wish, filters: plainFilters }, events, clean)
+  const { values, sums } = counted({ ...entered, seriesCount: 0 }, bouncesOf(events), scanner)
+  const bounces = { bounces: sums['bounces'], 'bounces count': sums['bounces count'] }
+  return merged([
+    views,
+    { values, sums: bounces as Counted['sums'], persons: NOBODY },
+    ...(includesScroll ? [scrollOf(plan, events, clean)] : []),
   ])
 }
 
-function bouncesByEntry(
-  values: readonly unknown[],
-  entered: Groups,
-  events: WebEvents,
-  clean: CleanPath,
-): ByRange {
-  const { properties } = events
-  const { bounces } = properties.table
-  const paths = properties.column('$entry_pathname')
-  const pageOf = pagesOf(values, paths.values, clean)
-  const pages = paths.ids.map((id) => pageOf[id] ?? 0)
-  const groups = withSessionValues(entered, pages)
-  return meanOf(
-    groups,
-    values.length,
-    (group) => bounces[groups.sessions[group] ?? 0] ?? Number.NaN,
-  )
-}
-
 /** How far visitors had scrolled on a page when they left it. */
-function scrollOf(
-  values: readonly unknown[],
-  { filters }: TablePlan,
-  events: WebEvents,
-  clean: CleanPath,
-): Numbers {
+function scrollOf({ filters }: TablePlan, events: WebEvents, clean: CleanPath): Counted {
   const keys = [
     PREVIOUS_PATHNAME,
     ...['$prev_pageview_max_scroll_percentage', '$prev_pageview_max_content_percentage'],
   ]
-  const candidates = events.candidates({
+  const { rows, ranges } = events.candidates({
     series: [namedSeries(['$pageview', '$pageleave', '$screen'])],
     filters: withKey(filters, PATHNAME, PREVIOUS_PATHNAME),
-    values: keys.map((key) => ({ kind: 'event_property', key })),
     isByStart: true,
   })
-  const { count, ranges } = candidates
-  const [paths, scrolled, seen] = candidates.values.map((column) => ({
-    ...column,
-    numbers: Float64Array.from(column.values, (value) => numberOf(propertyText(value))),
-  }))
-  const pageOf = pagesOf(values, paths?.values ?? [], clean)
-  const rows = {
-    count,
-    ranges,
-    values: (paths?.ids ?? new Uint32Array(0)).map((id) => pageOf[id] ?? 0),
+  const [paths, scrolled, seen] = events.valuesOf(
+    rows,
+    keys.map((key) => ({ kind: 'event_property', key })),
+  )
+  const { ids, values } = relabelled(paths ?? NO_VALUES, (path) => {
+    const text = path === undefined || path === null ? '' : propertyText(path)
+    return text === '' ? undefined : clean(text)
+  })
+  const countable = { rows, ranges, ids: idsByRow(rows, { ids, values }), values }
+  const numbersAt = (column: ValueColumn = NO_VALUES) => {
+    const numbers = Float64Array.from(column.values, (value) => numberOf(propertyText(value)))
+    const byRow = idsByRow(rows, column)
+    return (row: number): number => numbers[byRow[row] ?? 0] ?? Number.NaN
   }
-  const numberAt = (column: typeof scrolled, row: number): number =>
-    column?.numbers[column.ids[row] ?? 0] ?? Number.NaN
-  const size = values.length
+  const seenAt = numbersAt(seen)
+  const isSeen = (row: number): number => {
+    const share = seenAt(row)
+    return Number.isNaN(share) ? share : Number(share > SEEN_SHARE)
+  }
+  return {
+    values,
+    sums: {
+      ...sumsOf(countable, 'scroll', numbersAt(scrolled)),
+      ...sumsOf(countable, 'seen', isSeen),
+    },
+    persons: NOBODY,
+  }
+}
+
+/** The columns of a table, by what was counted. */
+function numbersOf(plan: TablePlan, found: Counted): Numbers {
+  const visitors = visitorsOf(found)
+  if (plan.goal !== null) {
+    const converted = convertedOf(found)
+    const rate: ByRange = [quotient(converted[0], visitors[0]), quotient(converted[1], visitors[1])]
+    return [
+      ['visitors', visitors],
+      ['total_conversions', sumOf(found, 'events 1')],
+      ['unique_conversions', converted],
+      ['conversion_rate', rate],
+    ]
+  }
+  const scroll: Numbers = [
+    ['average_scroll_percentage', meanOf(found, 'scroll')],
+    ['scroll_gt80_percentage', meanOf(found, 'seen')],
+  ]
   return [
-    ['average_scroll_percentage', meanOf(rows, size, (row) => numberAt(scrolled, row))],
-    [
-      'scroll_gt80_percentage',
-      meanOf(rows, size, (row) => {
-        const number = numberAt(seen, row)
-        return Number.isNaN(number) ? number : Number(number > SEEN_SHARE)
-      }),
-    ],
+    ['visitors', visitors],
+    ['views', sumOf(found, 'events 0')],
+    ...(plan.includesBounces ? [['bounce_rate', meanOf(found, 'bounces')] as const] : []),
+    ...(isOfEntries(plan) && plan.includesScroll ? scroll : []),
   ]
 }
 
-/** The number of the row for each path, 0 for none. */
-function pagesOf(
-  values: readonly unknown[],
-  paths: readonly unknown[],
-  clean: CleanPath,
-): Uint32Array {
-  const rows = new Map(values.map((value, id) => [value, id]))
-  return Uint32Array.from(paths, (path) => {
-    const text = path === undefined || path === null ? '' : propertyText(path)
-    return text === '' ? 0 : (rows.get(clean(text)) ?? 0)
-  })
-}
-
-/** Groups of a session and a whole language, counted by language. */
-function byLanguage(
-  groups: Groups,
-  { values }: Pick<ValueColumn, 'values'>,
-): [Groups, readonly unknown[]] {
-  const [current, previous] = countOf(groups, values.length)
-  const labels = languageLabels(
-    values,
-    current.map((count, id) => count + (previous[id] ?? 0)),
-  )
-  return [{ ...groups, values: groups.values.map((id) => labels.ids[id] ?? 0) }, labels.values]
+function frustrationOf(found: Counted): Numbers {
+  return [
+    ['rage_clicks', sumOf(found, 'events 1')],
+    ['dead_clicks', sumOf(found, 'events 2')],
+    ['errors', sumOf(found, 'events 0')],
+  ]
 }
 
 /** The rows that somebody visited in one of the ranges. */
-function tableOf(
-  plan: TablePlan,
-  values: readonly unknown[],
-  visitors: ByRange,
-  numbers: Numbers,
-): StatsTable {
+function tableOf(plan: TablePlan, found: Counted): StatsTable {
+  const isFrustration = plan.breakdown === 'FrustrationMetrics'
+  const numbers = isFrustration ? frustrationOf(found) : numbersOf(plan, found)
+  const visitors = visitorsOf(found)
   const shown = numbers.map(([column, [current, before]]) => {
     const isCount = column === 'visitors' || column === 'views'
     // As the original does it.
@@ -291,7 +248,7 @@ function tableOf(
       plan.previous === null ? none : numberAt(before, id),
     ]
   })
-  const rows = values.flatMap((value, id) => {
+  const rows = found.values.flatMap((value, id) => {
     const isVisited = (visitors[0][id] ?? 0) > 0 || (visitors[1][id] ?? 0) > 0
     return id === 0 || !isVisited ? [] : [{ value, cells: shown.map((cellOf) => cellOf(id)) }]
   })

@@ -2,6 +2,7 @@
  * What all tables of web analytics read of a query: the range and the one before, filters on events,
  * persons and sessions, and the goal. Source: docs/compatibility/queries.md, "Web analytics".
  */
+import type { DateRange } from '../../analytics/date-range.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import { type FilterGroup, filtersOf } from '../../filters/filter-group.ts'
 import { QUERY_FILTERS_MAX } from '../limits.ts'
@@ -52,6 +53,14 @@ export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan 
     previous: isCompared ? comparedRange(query, { ...current, isWeekAligned }) : null,
     filters: readWebFilters(query, context),
     goal: readGoal(query, context),
+  }
+}
+
+/** From the first to the last moment of both ranges. */
+export function rangeOf({ current, previous }: WebPlan): DateRange {
+  return {
+    fromMs: Math.min(current.fromMs, previous?.fromMs ?? current.fromMs),
+    toMs: Math.max(current.toMs, previous?.toMs ?? current.toMs),
   }
 }
 

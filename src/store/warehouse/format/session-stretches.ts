@@ -11,6 +11,8 @@ const ID_UNITS = 36
 const VERSION_AT = 14
 const VERSION_7 = 0x37
 const STRETCH_DIGITS = 6
+/** Milliseconds of a stretch: what the other three bytes of a time make. */
+export const STRETCH_MS = 2 ** 24
 
 /** The stretch of an id as it is sent. */
 export function stretchOf(id: string): number {

@@ -83,6 +83,11 @@ export class ScanSegment {
     return this.#sessionStretches?.some((stretch) => stretches.has(stretch)) ?? true
   }
 
+  /** When its sessions began, as `mayHoldSessions` has it; null: nobody can tell. */
+  get sessionStretches(): readonly number[] | null {
+    return this.#sessionStretches
+  }
+
   get summary(): SegmentSummary {
     return this.#summary
   }
@@ -127,7 +132,8 @@ export class ScanSegment {
   get nameRows(): NameRows {
     if (this.#nameRows === null) {
       this.#nameRows = rowsByName(specialColumn(this.#open(), ROLE_NAME))
-      this.bytes += this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
+      // The rows, and the place of each of them.
+      this.bytes += 2 * this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
     }
     return this.#nameRows
   }

@@ -16,6 +16,8 @@ export interface NameRows {
   readonly starts: Uint16Array
   /** The row of each place; ascending for each name. */
   readonly rows: Uint16Array
+  /** The place of each row. */
+  readonly places: Uint16Array
 }
 
 /** What is picked: the first `count` places and, for each, the mask of its name. */
@@ -40,7 +42,20 @@ export function rowsByName({ ids, values }: DenseColumn): NameRows {
   }
   const idOfName = new Map<string, number>()
   for (const [id, name] of values.entries()) if (id > 0) idOfName.set(String(name), id)
-  return { values, ids: idOfName, starts, rows }
+  let known: Uint16Array | null = null
+  return {
+    ...{ values, ids: idOfName, starts, rows },
+    get places() {
+      known ??= placesOf(rows)
+      return known
+    },
+  }
+}
+
+function placesOf(rows: Uint16Array): Uint16Array {
+  const places = new Uint16Array(rows.length)
+  for (let place = 0; place < rows.length; place++) places[rows[place] ?? 0] = place
+  return places
 }
 
 /** A column of a segment, by row, in the order of names. */

@@ -35,6 +35,7 @@ import { ScanSeries } from './event-scan-series.ts'
 import { addPassing, addStretch, hasBit, type Stretch, takeStretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import type { NameCounts } from './segment-counts.ts'
+import { type SessionPart, sessionPart } from './session-parts.ts'
 
 /** One scan on its way through the segments. */
 export class Scan {
@@ -61,6 +62,8 @@ export class Scan {
   readonly #wantedIds: Uint32Array | null
   /** When sessions that are asked for began; null: any. */
   readonly #stretches: ReadonlySet<number> | null
+  /** The part of all sessions; null: no such part. */
+  readonly #sessions: SessionPart | null
   /** The smallest D of somebody who is asked for. */
   readonly #firstDistinctId: number
   /** Whether filters or values ask for owners. */
@@ -91,17 +94,19 @@ export class Scan {
     this.#keepsOwnerless = request.keepsOwnerless === true && owners.since.size > 0
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
-    this.#filter = filterOf(request, facts)
+    this.#sessions = sessionPart(request.part)
+    this.#filter = filterOf(request, this.#sessions, facts)
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
-    this.#picker = new NamePicker(this.#isOrdered)
+    const isPickedInOrder = this.#isOrdered || request.order === 'arrival'
+    this.#picker = new NamePicker(isPickedInOrder)
     this.#wanted = wantedPersons(request, owners)
     this.#wantedIds = idsOfFew(request.part, owners.words, this.#wanted)
     this.#firstDistinctId = firstDistinctId(owners.words, this.#wanted)
     const { sessions } = request
     this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
-    const isInStretches = !this.#isOrdered && !this.#keepsOwnerless && !this.#series.haveFilters
+    const isInStretches = !isPickedInOrder && !this.#keepsOwnerless && !this.#series.haveFilters
     const [reader] = this.#readers
     this.#isPlain = isInStretches && this.#readers.length === 0
     const isSplit = isInStretches && this.#readers.length === 1 && this.#filter === null
@@ -124,8 +129,8 @@ export class Scan {
   }
 
   /** Whether a segment may have rows, judged by its times. */
-  mayMatch({ firstTimestampMs, lastTimestampMs }: SegmentSummary): boolean {
-    return lastTimestampMs >= this.#request.fromMs && firstTimestampMs <= this.#request.toMs
+  mayMatch(summary: SegmentSummary): boolean {
+    return isTouched(summary, this.#request)
   }
 
   /**
@@ -153,6 +158,7 @@ export class Scan {
     // A D is as old as its first event: older segments have none of it.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
     if (this.#stretches !== null && !segment.mayHoldSessions(this.#stretches)) return
+    if (this.#sessions?.mayHold(segment) === false) return
     const nameMasks = this.#series.masksOf(segment.nameRows)
     const { looksAt } = this.#request
     if (looksAt !== undefined) this.#looksAt = looksAt(within(segment.summary, this.#request))
@@ -428,6 +434,14 @@ function isInRange(
   range: DateRange,
 ): boolean {
   return firstTimestampMs >= range.fromMs && lastTimestampMs <= range.toMs
+}
+
+/** Whether some times of a segment may be in a range. */
+export function isTouched(
+  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
+  { fromMs, toMs }: DateRange,
+): boolean {
+  return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
 }
 
 /** The part of a range that the times of a segment are in. */

@@ -37,10 +37,8 @@ export function readAt(
 /** Makes the rows with these S of the segment its candidates. */
 function place(candidates: Candidates, sequences: Uint32Array): void {
   const { segment, places } = candidates
-  const { rows } = segment.nameRows
-  const { firstSequence, rows: rowCount } = segment.summary
-  const placeOfRow = new Uint16Array(rowCount)
-  for (let index = 0; index < rows.length; index++) placeOfRow[rows[index] ?? 0] = index
+  const placeOfRow = segment.nameRows.places
+  const { firstSequence } = segment.summary
   for (let index = 0; index < sequences.length; index++) {
     places[index] = placeOfRow[(sequences[index] ?? 0) - firstSequence] ?? 0
   }

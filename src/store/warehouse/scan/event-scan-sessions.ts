@@ -76,6 +76,18 @@ export class SessionNumbers {
     return stretches
   }
 
+  /** The time that the id of each of some numbers begins with, milliseconds since 1970; 0 for no session. */
+  beganMs(numbers: Uint32Array): Float64Array {
+    const bytes = Buffer.from(this.#words.buffer)
+    const times = Float64Array.from(numbers, (number) => bytes.readUIntBE(number * ID_BYTES, 6))
+    // These have no bytes.
+    for (const [text, number] of this.#byText) {
+      const index = numbers.indexOf(number)
+      if (index >= 0) times[index] = Number.parseInt(text.replace('-', '').slice(0, 12), 16)
+    }
+    return times
+  }
+
   /** The sessions of a segment; new ones get numbers. Linear, but known when it is asked for again. */
   ofSegment(segment: ScanSegment, textOf: TextOf): SessionColumn {
     let column = this.#bySegment.get(segment)

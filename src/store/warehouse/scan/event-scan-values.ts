@@ -110,6 +110,10 @@ class ColumnReader implements ValueReader {
 
   read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
     const { ids, values } = this.columnOf(segment)
+    if (values.length === 1) {
+      target.fill(this.numberOf(undefined), start, start + count)
+      return
+    }
     // Number of each value plus one; 0 where it has none yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {

@@ -27,13 +27,14 @@ import { placeBehind } from '../format/segment-tables.ts'
 import { SCAN_ROWS_MAX } from '../limits.ts'
 import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
-import { Scan, within } from './event-scan-pass.ts'
+import { isTouched, Scan, within } from './event-scan-pass.ts'
 import { readAt } from './event-scan-places.ts'
 import { isInPart, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import { valueReader } from './event-scan-values.ts'
 import { KnownProjects } from './known-events.ts'
 import { SegmentCounts } from './segment-counts.ts'
+import { sessionBounds } from './session-parts.ts'
 
 /** Of the memory for decoded columns: as much is kept, at most, for rows of the next result. */
 const ROWS_SHARE = 16
@@ -123,13 +124,20 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).owners
   }
 
-  eventsWithin(projectId: number, { fromMs, toMs }: DateRange): number {
+  eventsWithin(projectId: number, range: DateRange): number {
     let events = 0
     for (const summary of this.#store.segments.allSummaries(projectId)) {
-      const { firstTimestampMs, lastTimestampMs, rows } = summary
-      if (lastTimestampMs >= fromMs && firstTimestampMs <= toMs) events += rows
+      if (isTouched(summary, range)) events += summary.rows
     }
     return events
+  }
+
+  sessionBounds(projectId: number, range: DateRange, count: number): readonly number[] {
+    const summaries = this.#store.segments.allSummaries(projectId)
+    return sessionBounds(
+      summaries.filter((summary) => isTouched(summary, range)),
+      count,
+    )
   }
 
   known(projectId: number): KnownEvents {

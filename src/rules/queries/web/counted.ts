@@ -1,0 +1,320 @@
+/**
+ * What is counted of events by value and range: sums, and who was there. It is plain data, and what several
+ * threads have counted of sessions of their own can be put together.
+ */
+import { rowsByActor } from '../../analytics/actor-rows.ts'
+import type { EventScanner } from '../../analytics/event-columns.ts'
+import { grown } from '../../analytics/growing-arrays.ts'
+import { CURRENT, PREVIOUS } from './candidates.ts'
+import { Labels } from './columns.ts'
+import type { WebRows } from './rows.ts'
+
+/** Rows between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
+/** A person of a value was there: these bits, as those of ranges. Who met the goal: the next two. */
+const GOAL_SHIFT = 2
+/** And was there without a session. */
+const SESSIONLESS = 16
+/** The bit of the series whose events meet the goal. */
+const GOAL = 2
+
+type Limits = Pick<EventScanner, 'checkLimits'>
+
+/** A number for each value: in the current range, and in the previous one. */
+export type ByRange = readonly [current: Float64Array, previous: Float64Array]
+
+/** Different persons of each value, side by side; ascending by person. */
+interface Persons {
+  readonly persons: Uint32Array
+  readonly values: Uint32Array
+  readonly bits: Uint8Array
+}
+
+/** Numbers by value. */
+export interface Counted {
+  /** Each different value once; position 0 is none. */
+  readonly values: readonly unknown[]
+  /** By name: `events 0` and so on for those of a series, `sessions`, and the sums of what sessions have. */
+  readonly sums: Readonly<Record<string, ByRange>>
+  /** Who was there. */
+  readonly persons: Persons
+}
+
+/** What is summed besides, by number of the session, once for each session and value; NaN is left out. */
+export type OfSessions = Readonly<Record<string, Float64Array>>
+
+/** Whether nobody was counted. */
+export const NOBODY: Persons = {
+  persons: new Uint32Array(0),
+  values: new Uint32Array(0),
+  bits: new Uint8Array(0),
+}
+
+/** Events and what they are counted by. */
+export interface Countable {
+  readonly rows: WebRows
+  /** Bits of the ranges in which each row counts; the same for all rows of a session. */
+  readonly ranges: Uint8Array
+  /** Of each row the value by number; 0: it does not count. */
+  readonly ids: Uint32Array
+  readonly values: readonly unknown[]
+  readonly seriesCount: number
+}
+
+/** Counts, in one pass. `ofSessions`: what is summed of the sessions of each value, with their number. */
+export function counted(
+  { rows, ranges, ids, values, seriesCount }: Countable,
+  ofSessions: OfSessions,
+  limits: Limits,
+): Counted {
+  const { count, sessions, persons, masks } = rows
+  const size = values.length
+  const numbers = Object.entries(ofSessions).map(([name, of]) => ({
+    ...{ name, of, sum: byRange(size), count: byRange(size) },
+  }))
+  const events = Array.from({ length: seriesCount }, () => byRange(size))
+  const currentEvents = events.map(([current]) => current)
+  const previousEvents = events.map(([, previous]) => previous)
+  const groups = byRange(size)
+  const people = new PersonList(size)
+  /** Of each value the last session, or else person, counted from 1, and who came first there. */
+  const lastOwner = new Uint32Array(size)
+  const personOf = new Uint32Array(size)
+  let owner = 0
+  let session = 0
+  let person = 0
+  for (let row = 0; row < count; row++) {
+    if (row % CHECK_EVERY === 0) limits.checkLimits()
+    const sessionHere = sessions[row] ?? 0
+    const personHere = persons[row] ?? 0
+    const isSame = sessionHere === session && (session !== 0 || personHere === person)
+    if (!isSame || owner === 0) owner++
+    session = sessionHere
+    person = personHere
+    const range = ranges[row] ?? 0
+    const value = ids[row] ?? 0
+    if (range === 0 || value === 0) continue
+    if (lastOwner[value] !== owner) {
+      lastOwner[value] = owner
+      personOf[value] = person
+      people.add(person, value, session === 0 ? range | SESSIONLESS : range)
+      if (session !== 0) {
+        add(groups, range, value, 1)
+        for (let index = 0; index < numbers.length; index++) {
+          const summed = numbers[index]
+          const number = summed?.of[session] ?? Number.NaN
+          if (summed === undefined || Number.isNaN(number)) continue
+          add(summed.sum, range, value, number)
+          add(summed.count, range, value, 1)
+        }
+      }
+    }
+    const mask = masks[row] ?? 0
+    if ((range & CURRENT) !== 0) addMask(currentEvents, value, mask)
+    if ((range & PREVIOUS) !== 0) addMask(previousEvents, value, mask)
+    if ((mask & GOAL) !== 0) people.add(personOf[value] ?? 0, value, range << GOAL_SHIFT)
+  }
+  return {
+    values,
+    sums: {
+      sessions: groups,
+      ...Object.fromEntries(events.map((sums, series) => [`events ${series}`, sums])),
+      ...Object.fromEntries(numbers.map(({ name, sum }) => [name, sum])),
+      ...Object.fromEntries(numbers.map(({ name, count }) => [`${name} count`, count])),
+    },
+    persons: people.finish(),
+  }
+}
+
+/** What rows have, summed by value under a name, and how many of them have a number: NaN is left out. */
+export function sumsOf(
+  { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,
+  name: string,
+  numberOf: (row: number) => number,
+): Counted['sums'] {
+  const [sums, counts] = [byRange(values.length), byRange(values.length)]
+  for (let row = 0; row < rows.count; row++) {
+    const number = numberOf(row)
+    if (Number.isNaN(number)) continue
+    add(sums, ranges[row] ?? 0, ids[row] ?? 0, number)
+    add(counts, ranges[row] ?? 0, ids[row] ?? 0, 1)
+  }
+  return { [name]: sums, [`${name} count`]: counts }
+}
+
+/** Several as if they had been counted together. */
+export function merged(parts: readonly Counted[]): Counted {
+  const [only] = parts
+  return parts.length === 1 && only !== undefined ? only : renamed(parts, (value) => value)
+}
+
+/** The same, where `nameOf` says what a value becomes; undefined: nothing is counted of it. */
+export function renamed(parts: readonly Counted[], nameOf: (value: unknown) => unknown): Counted {
+  const labels = new Labels()
+  const maps = parts.map(({ values }) =>
+    Uint32Array.from(values, (value, id) => (id === 0 ? 0 : labels.idOf(nameOf(value)))),
+  )
+  const size = labels.values.length
+  const sums: Record<string, ByRange> = {}
+  for (const [index, part] of parts.entries()) {
+    const ids = maps[index] ?? new Uint32Array(0)
+    for (const [name, numbers] of Object.entries(part.sums)) {
+      sums[name] ??= byRange(size)
+      for (const place of [0, 1] as const) {
+        const [from, to] = [numbers[place], sums[name][place]]
+        for (let id = 1; id < from.length; id++) {
+          const value = ids[id] ?? 0
+          to[value] = (to[value] ?? 0) + (from[id] ?? 0)
+        }
+      }
+    }
+  }
+  const lists = parts.map(({ persons }, index) => {
+    const ids = maps[index]
+    return { ...persons, values: persons.values.map((value) => ids?.[value] ?? 0) }
+  })
+  return { values: labels.values, sums, persons: together(lists, size) }
+}
+
+/** Lists of persons as one, of values below `size`. */
+function together(lists: readonly Persons[], size: number): Persons {
+  const people = new PersonList(size)
+  const places = new Uint32Array(lists.length)
+  for (;;) {
+    let first = -1
+    let person = Number.POSITIVE_INFINITY
+    for (let list = 0; list < lists.length; list++) {
+      const personHere = lists[list]?.persons[places[list] ?? 0] ?? Number.POSITIVE_INFINITY
+      if (personHere >= person) continue
+      first = list
+      person = personHere
+    }
+    const list = lists[first]
+    if (list === undefined) return people.finish()
+    const place = places[first] ?? 0
+    people.add(person, list.values[place] ?? 0, list.bits[place] ?? 0)
+    places[first] = place + 1
+  }
+}
+
+/** The sums of that name; 0 where nothing was summed. */
+export function sumOf({ sums, values }: Counted, name: string): ByRange {
+  return sums[name] ?? byRange(values.length)
+}
+
+/** The mean of what was summed of sessions under a name; NaN where there is nothing. */
+export function meanOf(found: Counted, name: string): ByRange {
+  const [sums, counts] = [sumOf(found, name), sumOf(found, `${name} count`)]
+  return [quotient(sums[0], counts[0]), quotient(sums[1], counts[1])]
+}
+
+/** How many different persons were there. */
+export function visitorsOf(found: Counted): ByRange {
+  return personsWith(found, CURRENT, PREVIOUS)
+}
+
+/** How many different persons met the goal. */
+export function convertedOf(found: Counted): ByRange {
+  return personsWith(found, CURRENT << GOAL_SHIFT, PREVIOUS << GOAL_SHIFT)
+}
+
+/** How many sessions, and persons without one, were there, in both ranges together. */
+export function groupsOf(found: Counted): Float64Array {
+  const [current, previous] = sumOf(found, 'sessions')
+  const groups = current.map((count, value) => count + (previous[value] ?? 0))
+  const [sessionless] = personsWith(found, SESSIONLESS, 0)
+  return groups.map((count, value) => count + (sessionless[value] ?? 0))
+}
+
+/** NaN where it is divided by 0. */
+export function quotient(numbers: Float64Array, divisors: Float64Array): Float64Array {
+  return numbers.map((number, value) =>
+    divisors[value] === 0 ? Number.NaN : number / (divisors[value] ?? 1),
+  )
+}
+
+function personsWith(found: Counted, current: number, previous: number): ByRange {
+  const counts = byRange(found.values.length)
+  const { values, bits } = found.persons
+  for (let place = 0; place < values.length; place++) {
+    const value = values[place] ?? 0
+    const bit = bits[place] ?? 0
+    if ((bit & current) !== 0) counts[0][value] = (counts[0][value] ?? 0) + 1
+    if ((bit & previous) !== 0) counts[1][value] = (counts[1][value] ?? 0) + 1
+  }
+  return counts
+}
+
+function byRange(size: number): ByRange {
+  return [new Float64Array(size), new Float64Array(size)]
+}
+
+function add(sums: ByRange, range: number, value: number, number: number): void {
+  const current = sums[0]
+  const previous = sums[1]
+  if ((range & CURRENT) !== 0) current[value] = (current[value] ?? 0) + number
+  if ((range & PREVIOUS) !== 0) previous[value] = (previous[value] ?? 0) + number
+}
+
+/** Counts an event of the series of a mask. */
+function addMask(events: readonly Float64Array[], value: number, mask: number): void {
+  for (let series = 0; series < events.length; series++) {
+    const counts = events[series]
+    if (counts !== undefined) counts[value] = (counts[value] ?? 0) + ((mask >>> series) & 1)
+  }
+}
+
+/** Persons and values as they come, mostly ascending by person. */
+class PersonList {
+  /** Of each value its last entry, counted from 1. */
+  readonly #last: Uint32Array
+  #persons = new Uint32Array(1024)
+  #values = new Uint32Array(1024)
+  #bits = new Uint8Array(1024)
+  #count = 0
+  #isSorted = true
+
+  constructor(size: number) {
+    this.#last = new Uint32Array(size)
+  }
+
+  add(person: number, value: number, bits: number): void {
+    const last = (this.#last[value] ?? 0) - 1
+    if (last >= 0 && this.#persons[last] === person) {
+      this.#bits[last] = (this.#bits[last] ?? 0) | bits
+      return
+    }
+    const place = this.#count++
+    if (place === this.#persons.length) this.#enlarge()
+    if (place > 0 && person < (this.#persons[place - 1] ?? 0)) this.#isSorted = false
+    this.#persons[place] = person
+    this.#values[place] = value
+    this.#bits[place] = bits
+    this.#last[value] = place + 1
+  }
+
+  /** Each person once for each value. */
+  finish(): Persons {
+    const count = this.#count
+    const [persons, values, bits] = [this.#persons, this.#values, this.#bits]
+    if (this.#isSorted) {
+      return {
+        persons: persons.slice(0, count),
+        values: values.slice(0, count),
+        bits: bits.slice(0, count),
+      }
+    }
+    const sorted = new PersonList(this.#last.length)
+    for (const place of rowsByActor(persons, count).rows) {
+      sorted.add(persons[place] ?? 0, values[place] ?? 0, bits[place] ?? 0)
+    }
+    return sorted.finish()
+  }
+
+  #enlarge(): void {
+    const length = 2 * this.#persons.length
+    this.#persons = grown(this.#persons, length)
+    this.#values = grown(this.#values, length)
+    this.#bits = grown(this.#bits, length)
+  }
+}

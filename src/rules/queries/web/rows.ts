@@ -1,0 +1,113 @@
+/**
+ * The events that tables of web analytics count, those of a session side by side, so that a table is one pass
+ * over numbers. Events without a session stand with those of their person. The sessions of a person stand side
+ * by side, too: whoever counts persons remembers the last one of each value.
+ */
+import { largestPerson } from '../../analytics/actor-page.ts'
+import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
+import type { EventColumns, EventScanner, ValueColumn } from '../../analytics/event-columns.ts'
+
+/** Memory of a row: four numbers of 32 bits and one of 8. */
+const ROW_BYTES = 17
+
+/** Events, one row each; those of one session, or else person, in order of time. */
+export interface WebRows {
+  readonly count: number
+  /** Number of the session, 0 for none. */
+  readonly sessions: Uint32Array
+  readonly persons: Uint32Array
+  /** Bit i: the event belongs to series i. */
+  readonly masks: Uint8Array
+  /** Places of all events in the order of arrival, ascending. */
+  readonly sequences: Uint32Array
+  /** For each row which of these is its own. */
+  readonly arrivals: Uint32Array
+  /** Memory. */
+  readonly bytes: number
+}
+
+/**
+ * Rows of the events for which `isKept` is 1, of a scan in order of arrival. Cost: linear as long as times are
+ * nearly in order.
+ */
+export function rowsOf(
+  columns: EventColumns,
+  sessionOfEvent: Uint32Array,
+  isKept: Uint8Array,
+  limits: Pick<EventScanner, 'checkLimits'>,
+): WebRows {
+  const { count, persons } = columns
+  const owners = new Uint32Array(count)
+  // Those without a session have their numbers behind all sessions.
+  const firstPerson = largestPerson(sessionOfEvent, count)
+  for (let event = 0; event < count; event++) {
+    if (isKept[event] !== 1) continue
+    const session = sessionOfEvent[event] ?? 0
+    owners[event] = session === 0 ? firstPerson + (persons[event] ?? 0) : session
+  }
+  const byOwner = rowsByActor(owners, count)
+  orderRows(byOwner, columns, limits)
+  const { starts, rows: events } = byOwner
+  const ownerCount = byOwner.keys.length
+  const personOfOwner = new Uint32Array(ownerCount)
+  for (let owner = 0; owner < ownerCount; owner++) {
+    personOfOwner[owner] = persons[events[starts[owner] ?? 0] ?? 0] ?? 0
+  }
+  const order = rowsByActor(personOfOwner, ownerCount).rows
+  const placeOf = placesOf(isKept, count)
+  const found = emptyRows(events.length)
+  let row = 0
+  for (let index = 0; index < order.length; index++) {
+    const owner = order[index] ?? 0
+    const end = starts[owner + 1] ?? 0
+    for (let place = starts[owner] ?? 0; place < end; place++) {
+      const event = events[place] ?? 0
+      const arrival = placeOf[event] ?? 0
+      found.sessions[row] = sessionOfEvent[event] ?? 0
+      found.persons[row] = persons[event] ?? 0
+      found.masks[row] = columns.seriesMasks[event] ?? 0
+      found.sequences[arrival] = columns.sequences[event] ?? 0
+      found.arrivals[row++] = arrival
+    }
+  }
+  return { ...found, count: row, bytes: row * ROW_BYTES }
+}
+
+/** The numbers of a column by row, of one that was read in the order of arrival; 0 everywhere: null. */
+export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueColumn): Uint32Array {
+  const byRow = new Uint32Array(count)
+  if (values.length === 1) return byRow
+  for (let row = 0; row < count; row++) byRow[row] = ids[arrivals[row] ?? 0] ?? 0
+  return byRow
+}
+
+/** The numbers that the sessions of rows have; 0 for those without a session. */
+export function idsOfSessions({ count, sessions }: WebRows, ofSession: Uint32Array): Uint32Array {
+  const byRow = new Uint32Array(count)
+  for (let row = 0; row < count; row++) {
+    const session = sessions[row] ?? 0
+    byRow[row] = session === 0 ? 0 : (ofSession[session] ?? 0)
+  }
+  return byRow
+}
+
+/** For each event that is kept how many come before it. */
+function placesOf(isKept: Uint8Array, count: number): Uint32Array {
+  const places = new Uint32Array(count)
+  let place = 0
+  for (let event = 0; event < count; event++) {
+    places[event] = place
+    place += isKept[event] ?? 0
+  }
+  return places
+}
+
+function emptyRows(count: number): Omit<WebRows, 'bytes' | 'count'> {
+  return {
+    sessions: new Uint32Array(count),
+    persons: new Uint32Array(count),
+    masks: new Uint8Array(count),
+    sequences: new Uint32Array(count),
+    arrivals: new Uint32Array(count),
+  }
+}
