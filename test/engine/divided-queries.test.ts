@@ -240,8 +240,7 @@ class History {
     const timeMs = START_MS + Math.floor(progress * DAYS * DAY_MS) - lateMs
     const plan = dice.pick(['rich', 'poor'])
     const isVisitor = dice.chance(0.2)
-    const hour =
-      (START_MS + Math.floor(progress * DAYS * 24 - dice.pick([0, 0, 1, 60])) * HOUR_MS) / HOUR_MS
+    const hour = START_MS / HOUR_MS + Math.floor(progress * DAYS * 24 - dice.pick([0, 0, 1, 60]))
     return {
       event: dice.pick(NAMES),
       distinct_id: isVisitor ? this.#visitorId() : this.#distinctId(),
