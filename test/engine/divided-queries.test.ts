@@ -22,9 +22,11 @@ import type { QueryShard } from '../../src/rules/queries/query-kind.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
+import { webProperties, webQueries } from '../fixtures/queries/divided-web.ts'
 
 const START_MS = Date.UTC(2024, 0, 1)
-const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const DAYS = 28
 const NAMES = ['view', 'view', 'view', 'click', 'buy', '$pageview', '$screen', '$autocapture']
 /** More than two segments that are not merged any more. */
@@ -145,42 +147,7 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons' | 'sessions', 
     },
   ],
   ['paths', 'persons', { kind: 'PathsQuery', pathsFilter: { edgeLimit: 1000 } }],
-  ['figures of a site', 'sessions', { kind: 'WebOverviewQuery' }],
-  [
-    'figures of a site, compared and with a goal',
-    'sessions',
-    {
-      kind: 'WebOverviewQuery',
-      compareFilter: { compare: true, compare_to: '-3d' },
-      conversionGoal: { customEventName: 'buy' },
-    },
-  ],
-  [
-    'pages',
-    'sessions',
-    { kind: 'WebStatsTableQuery', breakdownBy: 'Page', includeBounceRate: true },
-  ],
-  [
-    'sources, compared, of some persons',
-    'sessions',
-    {
-      kind: 'WebStatsTableQuery',
-      breakdownBy: 'InitialUTMSource',
-      compareFilter: { compare: true },
-      properties: [NOT_RICH],
-      includeBounceRate: true,
-    },
-  ],
-  ['languages', 'sessions', { kind: 'WebStatsTableQuery', breakdownBy: 'Language' }],
-  [
-    'browsers of those who met a goal',
-    'sessions',
-    {
-      kind: 'WebStatsTableQuery',
-      breakdownBy: 'Browser',
-      conversionGoal: { customEventName: 'buy' },
-    },
-  ],
+  ...webQueries(NOT_RICH),
 ]
 
 /** What happens to a project, at random. */
@@ -273,7 +240,7 @@ class History {
     const timeMs = START_MS + Math.floor(progress * DAYS * DAY_MS) - lateMs
     const plan = dice.pick(['rich', 'poor'])
     const isVisitor = dice.chance(0.2)
-    const hour = Math.max(0, Math.floor(progress * DAYS * 24) - dice.pick([0, 0, 1, 60]))
+    const hour = START_MS / HOUR_MS + Math.floor(progress * DAYS * 24 - dice.pick([0, 0, 1, 60]))
     return {
       event: dice.pick(NAMES),
       distinct_id: isVisitor ? this.#visitorId() : this.#distinctId(),
@@ -281,13 +248,7 @@ class History {
       properties: {
         price: dice.below(6),
         shop: dice.pick(['here', 'there', null]),
-        ...(dice.chance(0.9) ? { $session_id: sessionId(hour, dice.below(5)) } : {}),
-        ...{
-          $pathname: dice.pick(['/', '/a', '/b']),
-          $current_url: dice.pick(['https://a.b', null]),
-        },
-        $browser_language: dice.pick(['de-AT', 'de-DE', 'de', 'en-GB']),
-        ...{ $browser: dice.pick(['Chrome', null]), utm_source: dice.pick(['mail', 'ad', null]) },
+        ...webProperties(dice, hour),
         ...(dice.chance(0.1) ? { $set: { plan } } : {}),
         ...(isVisitor || dice.chance(0.05) ? { $process_person_profile: false } : {}),
       },
@@ -303,14 +264,6 @@ class History {
   #visitorId(): string {
     return `v${this.#dice.below(40 + Math.floor(this.#sent / 100))}`
   }
-}
-
-/** One of the sessions that began in an hour. Some ids are written otherwise, or say they began another day. */
-function sessionId(hour: number, number: number): string {
-  const lateMs = number === 1 ? 9 * DAY_MS * ((hour % 5) - 2) : 0
-  const time = (START_MS + hour * 3_600_000 + lateMs).toString(16).padStart(12, '0')
-  const rest = `-7000-8000-${(hour * 8 + number).toString(16).padStart(12, number === 2 ? 'F' : '0')}`
-  return `${time.slice(0, 8)}-${time.slice(8)}${rest}`
 }
 
 const NO_CRITERIA = {

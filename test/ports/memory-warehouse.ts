@@ -221,6 +221,7 @@ export class MemoryWarehouse implements Warehouse {
       extent: (projectId) => of(projectId).extent(),
       owners: (projectId) => of(projectId).owners(),
       eventsWithin: (projectId) => of(projectId).eventsWithin(),
+      sessionBounds: (projectId) => of(projectId).sessionBounds(),
       valuesAt: (projectId, sequences, values) =>
         of(projectId).valuesAt(projectId, sequences, values),
       remembered: (_projectId, _name, make) => make(),

@@ -103,10 +103,9 @@ export class ScanSegment {
 
   get times(): SegmentTimes {
     if (this.#times === null) {
-      this.#times = compactTimes(
-        inNameOrder(this.#open().timestamps, this.nameRows),
-        this.summary.firstTimestampMs,
-      )
+      const { timestamps } = this.#open()
+      const { base, offsets } = compactTimes(timestamps, this.summary.firstTimestampMs)
+      this.#times = { base, offsets: inNameOrder(offsets, this.nameRows) }
       this.bytes += this.#times.offsets.byteLength
     }
     return this.#times

@@ -95,7 +95,7 @@ export class Scan {
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
     this.#sessions = sessionPart(request.part)
-    this.#filter = filterOf(request, this.#sessions, facts)
+    this.#filter = filterOf(request, facts)
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
     const isPickedInOrder = this.#isOrdered || request.order === 'arrival'
@@ -106,7 +106,9 @@ export class Scan {
     const { sessions } = request
     this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
-    const isInStretches = !isPickedInOrder && !this.#keepsOwnerless && !this.#series.haveFilters
+    const isWhole = this.#sessions === null
+    const isInStretches =
+      isWhole && !isPickedInOrder && !this.#keepsOwnerless && !this.#series.haveFilters
     const [reader] = this.#readers
     this.#isPlain = isInStretches && this.#readers.length === 0
     const isSplit = isInStretches && this.#readers.length === 1 && this.#filter === null
@@ -292,6 +294,7 @@ export class Scan {
     candidates.segment = segment
     this.#pick(segment, nameMasks, candidates)
     if (candidates.count === 0) return
+    this.#sessions?.keepOwn(candidates, this.#facts, this.#marks)
     const filter = this.#filter
     if (filter?.keep !== undefined) filter.keep(candidates)
     else if (filter?.needsOwners === false) this.#keepPassing(candidates, filter)

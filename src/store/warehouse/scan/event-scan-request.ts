@@ -15,7 +15,6 @@ import {
   type ScanFacts,
   sessionFilter,
 } from './event-scan-filter.ts'
-import type { SessionPart } from './session-parts.ts'
 
 const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
 const EVERYBODY = { index: 0, count: 1 }
@@ -79,19 +78,15 @@ export function wantedPersons(
   return wanted
 }
 
-/** The filters of a request, those on sessions first: they are the quickest. */
+/** The filters of a request, the one on sessions first: it is the quickest. */
 export function filterOf(
   { filter, sessions }: EventScanRequest,
-  part: SessionPart | null,
   facts: ScanFacts,
 ): RowFilter | null {
   const own = filter === null ? null : compileFilter(filter, facts)
-  const filters = [
-    ...(part === null ? [] : [part.filter(facts)]),
-    ...(sessions === undefined ? [] : [sessionFilter(sessions, facts)]),
-    ...(own === null ? [] : [own]),
-  ]
-  return filters.length > 1 ? allOf(filters) : (filters[0] ?? null)
+  if (sessions === undefined) return own
+  const ofSessions = sessionFilter(sessions, facts)
+  return own === null ? ofSessions : allOf([ofSessions, own])
 }
 
 /**

@@ -13,6 +13,8 @@ import type { ScanSegment, TextOf } from './event-scan-cache.ts'
 
 const ID_BYTES = 16
 const ID_WORDS = 4
+/** Milliseconds since 1970, at the beginning. */
+const TIME_BYTES = 6
 /** Where the version is, and the bits of version 7: what makes a session (rules/analytics/session-id.ts). */
 const VERSION_AT = 6
 const VERSION_BITS = 0xf0
@@ -38,6 +40,8 @@ export class SessionNumbers {
   readonly #factors = randomFillSync(new Uint32Array(ID_WORDS)).map((factor) => factor | 1)
   /** Ids that hold capitals, which are others than those without. */
   readonly #byText = new Map<string, number>()
+  /** Of these. */
+  readonly #beganMs = new Map<number, number>()
   readonly #texts: (string | undefined)[] = [undefined]
   readonly #bySegment = new WeakMap<ScanSegment, SessionColumn>()
   /** The id that is looked up. */
@@ -79,13 +83,10 @@ export class SessionNumbers {
   /** The time that the id of each of some numbers begins with, milliseconds since 1970; 0 for no session. */
   beganMs(numbers: Uint32Array): Float64Array {
     const bytes = Buffer.from(this.#words.buffer)
-    const times = Float64Array.from(numbers, (number) => bytes.readUIntBE(number * ID_BYTES, 6))
-    // These have no bytes.
-    for (const [text, number] of this.#byText) {
-      const index = numbers.indexOf(number)
-      if (index >= 0) times[index] = Number.parseInt(text.replace('-', '').slice(0, 12), 16)
-    }
-    return times
+    return Float64Array.from(
+      numbers,
+      (number) => this.#beganMs.get(number) ?? bytes.readUIntBE(number * ID_BYTES, TIME_BYTES),
+    )
   }
 
   /** The sessions of a segment; new ones get numbers. Linear, but known when it is asked for again. */
@@ -107,7 +108,12 @@ export class SessionNumbers {
     if (!isSessionId(value)) return 0
     const bytes = parseUuid(value)
     if (bytes === null || formatUuid(bytes, 0) !== value) {
-      return getOrAdd(this.#byText, value, () => this.#add())
+      return getOrAdd(this.#byText, value, () => {
+        const number = this.#add()
+        const digits = value.replace('-', '').slice(0, 2 * TIME_BYTES)
+        this.#beganMs.set(number, Number.parseInt(digits, 16))
+        return number
+      })
     }
     return this.#numberAt(bytes, 0)
   }

@@ -7,7 +7,7 @@ import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { STRETCH_MS } from '../format/session-stretches.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
-import type { RowFilter, ScanFacts } from './event-scan-filter.ts'
+import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter.ts'
 
 /** Where parts begin, but the first, so that each has about as many of the events of these segments. */
 export function sessionBounds(
@@ -51,24 +51,20 @@ export class SessionPart {
     )
   }
 
-  /** The filter of the events of the part. */
-  filter({ sessions, textOf }: ScanFacts): RowFilter {
-    const mark: RowFilter['mark'] = ({ segment, places, count }, marks) => {
-      if (this.#holdsAll(segment)) {
-        marks.fill(1, 0, count)
-        return
-      }
-      const { ids, numbers } = sessions.ofSegment(segment, textOf)
-      const isHome = this.#isHome(segment)
-      const beganMs = sessions.beganMs(numbers)
-      const isOwn = Uint8Array.from(numbers, (number, index) =>
-        (number === 0 ? isHome : this.#has(beganMs[index] ?? 0)) ? 1 : 0,
-      )
-      for (let index = 0; index < count; index++) {
-        marks[index] = isOwn[ids[places[index] ?? 0] ?? 0] ?? 0
-      }
+  /** Drops candidates that are not in the part. `marks` is memory for them. */
+  keepOwn(candidates: Candidates, { sessions, textOf }: ScanFacts, marks: Uint8Array): void {
+    const { segment, places, count } = candidates
+    if (this.#holdsAll(segment)) return
+    const { ids, numbers } = sessions.ofSegment(segment, textOf)
+    const isHome = this.#isHome(segment)
+    const beganMs = sessions.beganMs(numbers)
+    const isOwn = Uint8Array.from(numbers, (number, index) =>
+      (number === 0 ? isHome : this.#has(beganMs[index] ?? 0)) ? 1 : 0,
+    )
+    for (let index = 0; index < count; index++) {
+      marks[index] = isOwn[ids[places[index] ?? 0] ?? 0] ?? 0
     }
-    return { needsOwners: false, mark }
+    keepMarked(candidates, marks)
   }
 
   /** Whether all events of a segment are in the part. */
