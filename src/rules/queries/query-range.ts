@@ -45,7 +45,10 @@ export interface QueryRange extends DateRange {
 
 /** A text of a date, read. */
 export interface ReadDate {
+  /** Of a text in hours, the start of the hour that it names. */
   readonly momentMs: number
+  /** The moment that the text names, nothing rounded. */
+  readonly exactMs: number
   /** What clocks in the zone show then. */
   readonly wall: Wall
   readonly kind: 'absolute' | 'days' | 'hours' | 'minutes'
@@ -94,13 +97,13 @@ export function readRange(
   const to = toText === null ? null : date('date_to', toText)
   return {
     ...{ fromMs, interval, timezone, isExplicit, start },
-    toMs: isExplicit ? (to?.momentMs ?? nowMs) : endOf(to, interval, timezone, nowMs),
+    toMs: isExplicit ? (to?.exactMs ?? nowMs) : endOf(to, interval, timezone, nowMs),
     isWeekAligned:
       interval === 'day' && isWholeWeeks(fromText) && (to?.kind ?? 'absolute') === 'absolute',
   }
 }
 
-/** The moment that a text names, nothing rounded but hours; null for a text that is no date. */
+/** What a text names; null for a text that is no date. */
 export function readDate(text: string, timezone: string, nowMs: number): ReadDate | null {
   const absolute = MOMENT.exec(text)
   if (absolute !== null) return readMoment(absolute, timezone)
@@ -111,8 +114,7 @@ export function readDate(text: string, timezone: string, nowMs: number): ReadDat
   const unit = edge[2] ?? 'd'
   const moved = movedBack(Number(edge[1] ?? 0), unit, timezone, nowMs)
   if (moved === null) return null
-  const wall = startOfDay(atEdge(moved.wall, unit, edge[3]))
-  return { wall, momentMs: momentOf(wall, timezone), kind: 'days', hasTime: false }
+  return inDays(startOfDay(atEdge(moved.wall, unit, edge[3])), timezone)
 }
 
 /** Where the events begin that count for the buckets of a range. */
@@ -132,8 +134,10 @@ export function eventsFromMs({
     case 'month':
       return periodStart(fromMs, rules)
     case 'day':
-    case 'week':
-      return start === 'hours' ? fromMs : momentOf(startOfDay(wallOf(fromMs, timezone)), timezone)
+    case 'week': {
+      const isKept = interval === 'day' && start === 'hours'
+      return isKept ? fromMs : momentOf(startOfDay(wallOf(fromMs, timezone)), timezone)
+    }
   }
 }
 
@@ -150,7 +154,7 @@ export function comparedRange(query: QueryFields, range: QueryRange): QueryRange
   if (text === null) return rangeBefore(range)
   const from = RELATIVE.test(text) ? readDate(text, range.timezone, range.fromMs) : null
   if (from === null) throw fields.fault('compare_to', 'must be a text such as -1w or -30d')
-  return movedTo(range, from.wall, false)
+  return movedTo(range, wallOf(from.exactMs, range.timezone), false)
 }
 
 /** The range of the same length before this one. */
@@ -189,9 +193,9 @@ function endOf(to: ReadDate | null, interval: Interval, timezone: string, nowMs:
   const wall = to?.wall ?? wallOf(nowMs, timezone)
   if (interval !== 'hour' && interval !== 'minute') return endMomentOf(endOfDay(wall), timezone)
   if (to?.kind === 'absolute') return to.momentMs
-  const momentMs = to?.momentMs ?? nowMs
-  if (interval === 'hour') return hourStart(momentMs, timezone) + HOUR_MS - 1
-  return Math.floor(momentMs / MINUTE_MS) * MINUTE_MS + MINUTE_MS - 1
+  const exactMs = to?.exactMs ?? nowMs
+  if (interval === 'hour') return hourStart(exactMs, timezone) + HOUR_MS - 1
+  return Math.floor(exactMs / MINUTE_MS) * MINUTE_MS + MINUTE_MS - 1
 }
 
 function isWholeWeeks(text: string | null): boolean {
@@ -205,7 +209,7 @@ function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
   if (!isDayOfCalendar(wall) || hour > 23 || minute > 59 || second > 59) return null
   const momentMs = offsetMs === null ? momentOf(wall, timezone) : utcOf(wall) - offsetMs
   const shown = offsetMs === null ? wall : wallOf(momentMs, timezone)
-  return { wall: shown, momentMs, kind: 'absolute', hasTime }
+  return { wall: shown, momentMs, exactMs: momentMs, kind: 'absolute', hasTime }
 }
 
 /** Null when a calendar does not go back so far. */
@@ -214,16 +218,20 @@ function movedBack(count: number, unit: string, timezone: string, nowMs: number)
   if (unit === 'h' || unit === 'M') {
     // By the wall: 24 hours back, clocks show the same as now.
     const earlier = wallOfUtc(utcOf(now) - count * (unit === 'h' ? HOUR_MS : MINUTE_MS))
-    const earlierMs = momentOf(earlier, timezone)
-    const momentMs = unit === 'h' ? hourStart(earlierMs, timezone) : earlierMs
+    const exactMs = momentOf(earlier, timezone)
+    const momentMs = unit === 'h' ? hourStart(exactMs, timezone) : exactMs
     const kind = unit === 'h' ? 'hours' : 'minutes'
-    return { wall: wallOf(momentMs, timezone), momentMs, kind, hasTime: true }
+    return { wall: wallOf(momentMs, timezone), momentMs, exactMs, kind, hasTime: true }
   }
   const days = { d: 1, w: 7, q: 91 }[unit]
   const wall =
     days === undefined
       ? addMonths(now, -count * (unit === 'y' ? 12 : 1))
       : addDays(now, -count * days)
-  if (wall[0] < 1) return null
-  return { wall, momentMs: momentOf(wall, timezone), kind: 'days', hasTime: false }
+  return wall[0] < 1 ? null : inDays(wall, timezone)
+}
+
+function inDays(wall: Wall, timezone: string): ReadDate {
+  const momentMs = momentOf(wall, timezone)
+  return { wall, momentMs, exactMs: momentMs, kind: 'days', hasTime: false }
 }

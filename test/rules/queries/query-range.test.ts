@@ -144,6 +144,23 @@ const RANGES: readonly Row[] = [
     '2023-06-15T11:55:30Z 2023-06-15T12:00:59.999Z',
   ],
   [
+    'hours back, by minute: only the start is cut',
+    { ...dates('-2h', '-1h'), interval: 'minute' },
+    '2023-06-15T10:00:00Z 2023-06-15T11:34:59.999Z',
+    { now: '2023-06-15T12:34:56Z' },
+  ],
+  [
+    'explicit hours back',
+    dates('-2h', '-1h', { explicitDate: true }),
+    '2023-06-15T10:00:00Z 2023-06-15T11:34:56Z',
+    { now: '2023-06-15T12:34:56Z' },
+  ],
+  [
+    'hours back, by week',
+    { ...dates('-30h'), interval: 'week' },
+    `2023-06-14T06:00:00Z ${END} events 2023-06-14T00:00:00Z`,
+  ],
+  [
     'minutes back, by hour',
     { ...dates('-5M'), interval: 'hour' },
     '2023-06-15T00:00:00Z 2023-06-15T12:59:59.999Z',
@@ -221,6 +238,14 @@ const PREVIOUS: readonly Row[] = [
     'minutes end where the range begins',
     { ...dates('2020-01-09T05:30:20', '2020-01-09T05:32:00'), interval: 'minute' },
     '2020-01-09T05:28:40Z 2020-01-09T05:30:20Z events 2020-01-09T05:28:00Z',
+  ],
+  [
+    'minutes an hour before',
+    {
+      ...dates('2020-01-09T05:30:20', '2020-01-09T05:32:00'),
+      ...{ interval: 'minute', compareFilter: { compare: true, compare_to: '-1h' } },
+    },
+    '2020-01-09T04:30:20Z 2020-01-09T04:32:00Z events 2020-01-09T04:30:00Z',
   ],
   [
     'over a day of 25 hours',

@@ -144,7 +144,7 @@ function rangeOf(query: QueryFields, { timezone, nowMs }: QueryContext) {
     const date = readDate(text, timezone, nowMs)
     if (date === null)
       throw query.fault(name, 'must be a date such as 2026-01-31T12:00:00Z, or -24h')
-    return date.kind === 'hours' ? nowMs - hoursOf(text) * 3_600_000 : date.momentMs
+    return date.exactMs
   }
   const after = query.text('after') || '-24h'
   const before = query.text('before')
@@ -152,10 +152,6 @@ function rangeOf(query: QueryFields, { timezone, nowMs }: QueryContext) {
     fromMs: after === 'all' ? Number.NEGATIVE_INFINITY : moment('after', after) + 1,
     toMs: (before ? moment('before', before) : nowMs + FUTURE_MS) - 1,
   }
-}
-
-function hoursOf(text: string): number {
-  return Number(/\d+/.exec(text)?.[0] ?? 0)
 }
 
 function matchOf(query: QueryFields, context: QueryContext): SeriesMatch {

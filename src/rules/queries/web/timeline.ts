@@ -10,7 +10,6 @@ import { type QueryContext, type QueryKind, scanShard } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
 import { namedSeries } from './sessions.ts'
 
-const HOUR_MS = 3_600_000
 /** Events of a person without a session that are farther apart are not shown together. */
 const GAP_MS = 30 * 60_000
 
@@ -41,10 +40,11 @@ interface TimelinePart {
 export const SESSIONS_TIMELINE: QueryKind<TimelinePlan, TimelinePart> = {
   dividedBy: 'segments',
   plan(query, context) {
+    const before = query.text('before') || null
     return {
       person: query.text('personId'),
-      afterMs: readMoment(query, 'after', context) ?? context.nowMs - 24 * HOUR_MS,
-      beforeMs: readMoment(query, 'before', context) ?? context.nowMs,
+      afterMs: readMoment(query, 'after', query.text('after') || '-24h', context),
+      beforeMs: before === null ? context.nowMs : readMoment(query, 'before', before, context),
     }
   },
   rangeOf: ({ afterMs, beforeMs }) => ({ fromMs: afterMs, toMs: beforeMs }),
@@ -121,17 +121,14 @@ function entriesOf(events: readonly TimelineEvent[]): readonly (readonly Timelin
   return entries.reverse().map((entry) => entry.reverse())
 }
 
-/** Nothing is rounded; null when absent. */
+/** Nothing is rounded. */
 function readMoment(
   query: QueryFields,
   name: string,
+  text: string,
   { timezone, nowMs }: QueryContext,
-): number | null {
-  const text = query.text(name) || null
-  if (text === null) return null
-  const hours = /^-?(\d{1,5})h$/.exec(text)
-  if (hours !== null) return nowMs - Number(hours[1]) * HOUR_MS
+): number {
   const date = readDate(text, timezone, nowMs)
-  if (date !== null) return date.momentMs
+  if (date !== null) return date.exactMs
   throw query.fault(name, 'must be a date such as 2026-01-31, or one such as -24h')
 }

@@ -1,0 +1,35 @@
+/** Sentences about queries, each asked over HTTP: every math, interval, breakdown, filter and refusal. */
+import t from 'tap'
+import {
+  caseFaults,
+  casesOf,
+  type Json,
+  type QueryCase,
+  QueryCases,
+} from '../../fixtures/queries/query-cases.ts'
+
+/** Events, and what is asked about them. */
+type Sentences = Omit<QueryCase, 'id' | 'request' | 'expect'> & {
+  readonly asked: readonly {
+    readonly now?: string
+    readonly query: Json
+    readonly expect: Json
+  }[]
+}
+
+const SENTENCES = casesOf<Sentences>('sentence-cases.json')
+
+t.test('every sentence holds', async (t) => {
+  const worlds = SENTENCES.map((one) => ({
+    ...{ ...one, id: one.title, request: {}, expect: {}, requires: ['clock'] },
+  }))
+  const cases = await QueryCases.start(t, worlds)
+  for (const [index, world] of worlds.entries()) {
+    const names = await cases.prepare(index, world)
+    for (const { query, ...rest } of world.asked) {
+      const one = { ...world, ...rest }
+      const answer = await cases.askPrepared(index, one, names, 'POST', 'query/', { query })
+      t.strictSame(caseFaults(one, answer), [], `${world.title}: ${JSON.stringify(query)}`)
+    }
+  }
+})
