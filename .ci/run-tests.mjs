@@ -38,7 +38,7 @@ const TIMEOUT_SECONDS = 300
 /** The longest that any file gives itself, and some more for its end. */
 const FILE_MS_MAX = 660_000
 const SLOWEST_SHOWN = 10
-const LEFT_MS = 1000
+const LEFT_MS = 5000
 
 function allFiles() {
   const entries = readdirSync(join(ROOT, 'test'), { recursive: true })
@@ -60,7 +60,7 @@ function inOrder(files, times) {
 }
 
 /** Runs one file, and answers what became of it. */
-function runFile(file) {
+async function runFile(file) {
   const startedAtMs = performance.now()
   const words = ['--require=./.ci/loader.cjs', file]
   const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) }
@@ -76,22 +76,21 @@ function runFile(file) {
   child.stdout.on('data', (bytes) => said.push(bytes))
   child.stderr.on('data', (bytes) => complained.push(bytes))
   const limit = setTimeout(() => child.kill('SIGKILL'), FILE_MS_MAX)
-  return new Promise((settle) => {
-    const end = (code, signal) => {
-      clearTimeout(limit)
-      running.delete(child)
-      const text = Buffer.concat(said).toString()
-      const counts = countsOf(text)
-      settle({
-        ...{ file, text, counts, ending: signal ?? code, errors: Buffer.concat(complained) },
-        isOk: code === 0 && counts !== null && counts.fail === 0,
-        tookMs: performance.now() - startedAtMs,
-      })
-    }
-    child.once('close', end)
+  const [code, signal] = await new Promise((settle) => {
+    child.once('close', (...ending) => settle(ending))
     // A process that it left behind may keep its output open.
-    child.once('exit', (code, signal) => setTimeout(() => end(code, signal), LEFT_MS).unref())
+    child.once('exit', (...ending) => setTimeout(settle, LEFT_MS, ending).unref())
   })
+  clearTimeout(limit)
+  running.delete(child)
+  for (const stream of [child.stdout, child.stderr]) stream.destroy()
+  const text = Buffer.concat(said).toString()
+  const counts = countsOf(text)
+  return {
+    ...{ file, text, counts, ending: signal ?? code, errors: Buffer.concat(complained) },
+    isOk: code === 0 && counts !== null && counts.fail === 0,
+    tookMs: performance.now() - startedAtMs,
+  }
 }
 
 /** The account that tap gives in the end; null: it never came to it. */
