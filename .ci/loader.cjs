@@ -23,7 +23,7 @@ const { compileFunction } = require('node:vm')
 const Module = require('node:module')
 const workerThreads = require('node:worker_threads')
 
-/** Tests put steps and faults in the place of those of `fs`, which are not for what is written here. */
+/** Tests put steps and faults in the place of those of `fs`, which are not for what is done here. */
 const REAL = { ...fs }
 const ROOT = resolve(__dirname, '..')
 const TARGET = join(ROOT, '.js')
@@ -214,11 +214,11 @@ function asCall(declaration) {
  */
 function compiled(path, filename) {
   const known = `${path}.known`
-  const { mtimeMs } = fs.statSync(path)
-  const text = fs.readFileSync(path, 'utf8')
-  const made = fs.statSync(known, { throwIfNoEntry: false })
+  const { mtimeMs } = REAL.statSync(path)
+  const text = REAL.readFileSync(path, 'utf8')
+  const made = REAL.statSync(known, { throwIfNoEntry: false })
   const isKnown = made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1
-  const cachedData = isKnown ? fs.readFileSync(known) : undefined
+  const cachedData = isKnown ? REAL.readFileSync(known) : undefined
   const body = compileFunction(text, NAMES, { filename, cachedData, produceCachedData: !isKnown })
   if (!isKnown) {
     try {
