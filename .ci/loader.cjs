@@ -17,11 +17,14 @@
  */
 const fs = require('node:fs')
 const { dirname, join, relative, resolve, sep } = require('node:path')
+const { spawnSync } = require('node:child_process')
 const { fileURLToPath, pathToFileURL } = require('node:url')
 const { compileFunction } = require('node:vm')
 const Module = require('node:module')
 const workerThreads = require('node:worker_threads')
 
+/** Tests put steps and faults in the place of those of `fs`, which are not for what is done here. */
+const REAL = { ...fs }
 const ROOT = resolve(__dirname, '..')
 const TARGET = join(ROOT, '.js')
 const FOLDERS = ['src', 'test', 'bench']
@@ -40,11 +43,13 @@ const IMPORTS = /(\b(?:from|import|new URL)\b\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)
 function update() {
   const paths = FOLDERS.flatMap((folder) => filesIn(join(ROOT, folder)))
   const changed = paths.filter(updateFile)
+  bundleTap()
   if (changed.length === 0) return
   for (const name of NEIGHBOURS) link(name)
   const wanted = new Set(paths.flatMap((path) => [targetOf(path), bodyOf(path)]))
   for (const path of FOLDERS.flatMap((folder) => filesIn(join(TARGET, folder)))) {
-    if (!wanted.has(path) && !path.endsWith('.new')) fs.rmSync(path, { force: true })
+    if (!wanted.has(path.replace(/\.known$/, '')) && !path.endsWith('.new'))
+      fs.rmSync(path, { force: true })
   }
 }
 
@@ -89,12 +94,52 @@ function updateFile(path) {
   return true
 }
 
+/**
+ * tap as one file, found before that in `node_modules/`: a test finds, reads and links 170 files otherwise, which is
+ * most of what an empty one costs. It lies where tap's own files do, so that stack traces leave it out.
+ */
+function bundleTap() {
+  const from = join(ROOT, 'node_modules/tap/dist/esm/index.js')
+  const scope = join(TARGET, 'node_modules/@tapjs')
+  const lock = join(ROOT, 'package-lock.json')
+  const { mtimeMs } = fs.statSync(lock)
+  const target = join(scope, 'tap.mjs')
+  const made = fs.statSync(target, { throwIfNoEntry: false })
+  if (made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1) return
+  buildTap()
+  const shim =
+    "import * as shim from 'node:module'\nconst require = shim.createRequire(import.meta.url)"
+  const { outputFiles } = require('esbuild').buildSync({
+    ...{ entryPoints: [from], bundle: true, write: false, keepNames: true },
+    ...{ format: 'esm', platform: 'node', target: ['node20.19'], banner: { js: shim } },
+  })
+  const stub = join(TARGET, 'node_modules/tap')
+  for (const folder of [scope, stub]) fs.mkdirSync(folder, { recursive: true })
+  write(join(stub, 'package.json'), '{ "type": "module", "exports": "./index.js" }', mtimeMs)
+  const all = "'../@tapjs/tap.mjs'"
+  write(join(stub, 'index.js'), `export * from ${all}\nexport { default } from ${all}\n`, mtimeMs)
+  // Last: by it this knows that all is there.
+  write(target, outputFiles[0].contents, mtimeMs)
+}
+
+/** Without the plugins that package.json leaves out, as tap's own runner does it: it takes a while, once. */
+function buildTap() {
+  const built = join(ROOT, 'node_modules/@tapjs/test/test-built/dist/esm/index.js')
+  const { plugin } = require(join(ROOT, 'package.json')).tap
+  const text = fs.readFileSync(built, 'utf8')
+  if (!plugin.some((name) => name.startsWith('!') && text.includes(`"${name.slice(1)}"`))) return
+  const words = [join(ROOT, 'node_modules/tap/dist/esm/run.mjs'), 'build']
+  const options = { cwd: ROOT, stdio: ['ignore', 'ignore', 2] }
+  const { status } = spawnSync(process.execPath, words, options)
+  if (status !== 0) throw new Error(`tap cannot be built: ${status}`)
+}
+
 /** Others may read it meanwhile. */
 function write(path, content, mtimeMs) {
-  const temporary = `${path}.${process.pid}.new`
-  fs.writeFileSync(temporary, content)
-  fs.utimesSync(temporary, mtimeMs / 1000, mtimeMs / 1000)
-  fs.renameSync(temporary, path)
+  const temporary = `${path}.${process.pid}.${workerThreads.threadId}.new`
+  REAL.writeFileSync(temporary, content)
+  REAL.utimesSync(temporary, mtimeMs / 1000, mtimeMs / 1000)
+  REAL.renameSync(temporary, path)
 }
 
 function isFunction(path) {
@@ -163,6 +208,28 @@ function asCall(declaration) {
     .replace(/^import ('[^']*')/, '_(    $1)')
 }
 
+/**
+ * The function of a source. What V8 knows of it lies beside it for the next one, who reads it in half the time: only
+ * the outermost function is in there, so that those within are compiled when they are called, and counted then.
+ */
+function compiled(path, filename) {
+  const known = `${path}.known`
+  const { mtimeMs } = REAL.statSync(path)
+  const text = REAL.readFileSync(path, 'utf8')
+  const made = REAL.statSync(known, { throwIfNoEntry: false })
+  const isKnown = made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1
+  const cachedData = isKnown ? REAL.readFileSync(known) : undefined
+  const body = compileFunction(text, NAMES, { filename, cachedData, produceCachedData: !isKnown })
+  if (!isKnown) {
+    try {
+      write(known, body.cachedData, mtimeMs)
+    } catch {
+      // Tests run sources where nothing can be written.
+    }
+  }
+  return body
+}
+
 /** Gives the modules of `.js/src/` what runs a source, once. */
 function runSources() {
   const done = new Map()
@@ -175,7 +242,7 @@ function runSources() {
     const load = (name) => (name.startsWith('.') ? run(join(folder, name)) : packageOf(name))
     const meta = { url: pathToFileURL(path.replace(/\.ts$/, '.js')).href }
     const filename = pathToFileURL(join(ROOT, relative(TARGET, path))).href
-    const body = compileFunction(fs.readFileSync(path, 'utf8'), NAMES, { filename })
+    const body = compiled(path, filename)
     body(exports, load, async (name) => load(name), meta)
     return exports
   }

@@ -15,6 +15,8 @@ import { eventually } from '../fixtures/timed-command.ts'
 const SETTLED_MS = 60_000
 
 t.setTimeout(300_000)
+// Each test has brokers and machines of its own, and waits most of its time.
+t.jobs = 2
 
 interface Cluster {
   readonly brokers: Brokers

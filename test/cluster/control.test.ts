@@ -17,6 +17,8 @@ import { eventually } from '../fixtures/timed-command.ts'
 const run = promisify(execFile)
 
 t.setTimeout(300_000)
+// Each test has brokers and machines of its own, and waits most of its time.
+t.jobs = 2
 
 const FLAGS = '/api/projects/1/feature_flags/'
 /** Half of the changes are seen by the other machine within the first time, all within the second. */

@@ -11,6 +11,8 @@ import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
+// Each test has brokers and machines of its own, and waits most of its time.
+t.jobs = 2
 
 const PERSONS = '/api/projects/1/persons/'
 const FLAGS = '/api/projects/1/feature_flags/'

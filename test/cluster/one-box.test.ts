@@ -17,6 +17,8 @@ import { eventually } from '../fixtures/timed-command.ts'
 const run = promisify(execFile)
 
 t.setTimeout(300_000)
+// Each test has brokers and machines of its own, and waits most of its time.
+t.jobs = 2
 
 async function command(...args: readonly string[]): Promise<string> {
   const { stdout } = await run(process.execPath, ['dist/main.js', ...args])

@@ -157,6 +157,8 @@ function checkName(name: string): void {
 }
 
 function checkTimezone(timezone: string): void {
+  // Nearly all have it, and with the first other one the tables of time zones are read.
+  if (timezone === 'UTC') return
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })
   } catch (cause) {
