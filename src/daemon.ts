@@ -14,17 +14,17 @@ import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { DiskGuard } from './engine/front/disk-guard.ts'
 import { FlagService } from './engine/front/flag-service.ts'
 import { FrontLoad } from './engine/front/front-load.ts'
-import { GroupCommit } from './engine/front/group-commit.ts'
+import { type CommitOptions, type Commits, GroupCommit } from './engine/front/group-commit.ts'
 import { LiveEvents } from './engine/front/live-events.ts'
 import { LoggedPersonCommands } from './engine/front/person-commands.ts'
-import { ProcessingLoop } from './engine/front/processing-loop.ts'
+import { NO_PROCESSING, ProcessingLoop } from './engine/front/processing-loop.ts'
 import { measuredQueries } from './engine/front/query-metrics.ts'
 import { RefusedCaptures } from './engine/front/refused-captures.ts'
 import { RetentionSchedule } from './engine/front/retention-schedule.ts'
 import { collectGauges, type GaugeSources } from './engine/front/service-gauges.ts'
 import { ServiceMetrics } from './engine/front/service-metrics.ts'
 import { StatusReport } from './engine/front/service-status.ts'
-import { catalogueOf, type Queries, WorkerPool } from './engine/threads/pool.ts'
+import { type Queries, WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
 import { buildDocument } from './http/openapi/document.ts'
@@ -142,7 +142,7 @@ class RunningDaemon implements Daemon {
   readonly #budget: BodyBudget
   readonly #cluster: ClusterNode | null
   readonly #copy: EventCopy | null
-  readonly #groupCommit: GroupCommit
+  readonly #groupCommit: Commits
   readonly #loop: ProcessingLoop
   readonly #live: LiveEvents
   readonly #refused: RefusedCaptures
@@ -184,7 +184,7 @@ class RunningDaemon implements Daemon {
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
       ...{ clock, disk: this.#disk, front: this.#load },
-      pool: parts.cluster?.ClusterNode.processing(settings, this.#pool) ?? this.#pool,
+      pool: settings.partitions === 'none' ? NO_PROCESSING : this.#pool,
       ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
       copyNews: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
@@ -193,12 +193,9 @@ class RunningDaemon implements Daemon {
     this.#copy =
       parts.warehouse?.openCopy(parts, this.#metrics.page, () => this.#loop.look()) ?? null
     this.#cluster = this.#joinCluster(shared.sharedLogChannel ?? '')
-    this.#queries = this.#cluster?.queries ?? this.#pool.queries
-    this.#groupCommit = new GroupCommit({
-      ...{ pool: this.#cluster ?? this.#pool, clock, log },
-      onCommit: (...commit) => this.#committed(...commit),
-      onFailure: (cause) => this.#fail('the log could not be written', cause),
-    })
+    this.#queries = this.#cluster?.edge.queries ?? this.#pool.queries
+    this.#groupCommit =
+      this.#cluster?.commits ?? new GroupCommit({ ...this.#commitOptions(), pool: this.#pool })
     this.#admission = new Admission({
       ...{ settings, disk: this.#disk, budget: this.#budget },
       ...{ loop: this.#loop, groupCommit: this.#groupCommit },
@@ -219,7 +216,7 @@ class RunningDaemon implements Daemon {
       ...{ dataDir: settings.dataDir, clock, projects: this.#directory, log },
       damage: new DamageReports(this.#damage, log, clock),
       ...{ groupCommit: this.#groupCommit, queries: this.#queries },
-      ...{ elsewhere: this.#cluster?.elsewhere, refusal: () => this.#admission.refusal('change') },
+      ...{ elsewhere: this.#cluster?.edge, refusal: () => this.#admission.refusal('change') },
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
     })
@@ -384,18 +381,22 @@ class RunningDaemon implements Daemon {
   }
 
   #joinCluster(channel: string): ClusterNode | null {
-    const { cluster, settings, clock, log } = this.#parts
+    const { cluster, settings } = this.#parts
     if (cluster === null) return null
     return new cluster.ClusterNode({
-      ...{ settings, clock, logger: log, channel, page: this.#metrics.page },
-      ...{ pool: this.#pool, catalogue: catalogueOf(this.#pool) },
+      ...{ settings, channel, page: this.#metrics.page, pool: this.#pool },
       ...{ flags: () => this.#flags, hurry: () => this.#loop.hurry() },
-      ...{ warehouse: () => this.#directory.warehouse(), copy: this.#copy },
+      ...{ directory: this.#directory, copy: this.#copy, commits: this.#commitOptions() },
       onOutcome: (outcome) => this.#commands.processed({ commands: [outcome], erased: [] }),
       onBlock: (...block) => this.#loop.committed(...block),
-      onStored: (through) => this.#groupCommit.trim(through),
     })
   }
+
+  readonly #commitOptions = (): CommitOptions => ({
+    ...this.#parts,
+    onCommit: (...commit) => this.#committed(...commit),
+    onFailure: (cause) => this.#fail('the log could not be written', cause),
+  })
 
   #committed(result: AppendResult, bytes: number, events: number, requests: number): void {
     this.#load.committed(requests)
@@ -407,8 +408,8 @@ class RunningDaemon implements Daemon {
 
   #processed(result: ProcessResult): void {
     this.#metrics.processed(result)
-    if (this.#cluster === null) this.#groupCommit.trim(result.processed)
-    else this.#cluster.processed(result)
+    this.#groupCommit.trim(result.processed)
+    this.#cluster?.processed(result)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result)
     this.#live.stored(result.live ?? [])

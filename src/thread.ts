@@ -16,10 +16,14 @@ import { outboxFolder, readProcessedPosition } from './store/directory/data-dir.
 import { LogAppender, LogReader } from './store/log/event-log.ts'
 
 const APPENDING: AppendWiring = {
-  appender: (settings) =>
-    settings.sharedLogChannel === undefined
-      ? new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) })
-      : new LogAppender({ ...settings, dataDir: outboxFolder(settings.dataDir), processed: 0 }),
+  appender: (settings, partition) => {
+    if (settings.sharedLogChannel === undefined) {
+      return new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) })
+    }
+    const { logReach, ...others } = settings
+    const dataDir = outboxFolder(settings.dataDir, partition)
+    return new LogAppender({ ...others, dataDir, processed: 0 })
+  },
 }
 
 /** Opens the log that several machines share; null: this is one box. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { createLogger } from '../../src/base/log.ts'
-import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers, SALT_STREAM } from '../../src/cluster/nats.ts'
+import { CONTROL_STREAM, eventStream, NatsBrokers, SALT_STREAM } from '../../src/cluster/nats.ts'
 import type { NodeReport } from '../../src/cluster/shared-log.ts'
 import { type Daemon, startDaemon } from '../daemon.ts'
 import { type BenchContext, sleep } from '../harness.ts'
@@ -181,14 +181,14 @@ export class Machines {
 
   /** The number of the broker that leads the stream of events; -1: nobody knows. */
   async leader(): Promise<number> {
-    const state = await this.#client.look(EVENT_STREAM).catch(() => null)
+    const state = await this.#client.look(eventStream(0)).catch(() => null)
     const name = state?.brokers[0]?.name ?? ''
     return this.brokers.findIndex((broker) => broker.name === name)
   }
 
   /** Whether every broker has all of the streams. */
   async areBrokersCurrent(): Promise<boolean> {
-    const state = await this.#client.look(EVENT_STREAM).catch(() => null)
+    const state = await this.#client.look(eventStream(0)).catch(() => null)
     const current = state?.brokers.filter(({ isCurrent }) => isCurrent) ?? []
     return current.length === Math.min(3, this.brokers.length)
   }
@@ -197,7 +197,7 @@ export class Machines {
   async forgetStreams(): Promise<void> {
     const connection = await connect({ servers: [...this.#servers] })
     const manager = await jetstreamManager(connection, { checkAPI: false })
-    for (const { name } of [EVENT_STREAM, CONTROL_STREAM, SALT_STREAM]) {
+    for (const { name } of [eventStream(0), CONTROL_STREAM, SALT_STREAM]) {
       await manager.streams.delete(name)
     }
     await connection.close()
@@ -233,7 +233,7 @@ export class Machines {
 
   /** Whether as many nodes as there are have told of late that they have all of the stream. */
   async #haveSamePosition(): Promise<boolean> {
-    const state = await this.#client.look(EVENT_STREAM).catch(() => null)
+    const state = await this.#client.look(eventStream(0)).catch(() => null)
     const now = performance.now()
     const arrived = [...this.#reports.values()].filter(({ report, atMs }) => {
       const { incarnation, sequence } = report.position

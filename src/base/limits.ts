@@ -111,6 +111,8 @@ export const CACHED_PATTERNS_MAX = 500
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
 /** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
 export const PATTERN_REQUEST_UNITS_MAX = 400_000
+/** The highest number of a partition of events; each has a stream, and an outbox on every machine that accepts for it. */
+export const PARTITION_MAX = 63
 /** Persons or groups that one rehearsal of a flag decides about. More: 400 `invalid_input`. */
 export const REHEARSAL_SAMPLE_MAX = 100_000
 /** The same when the client does not say. */

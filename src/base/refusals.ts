@@ -60,7 +60,7 @@ export const REFUSALS = {
   ),
   streams_elsewhere: busy(
     30,
-    'This machine stores no events; open the stream at one that does.',
+    'This machine does not store the events of the project; open the stream at one that does.',
     null,
   ),
   not_stored: busy(

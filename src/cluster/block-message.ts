@@ -11,10 +11,12 @@
  * that was on its way to the brokers when its edge was killed may be in the stream and not in the outbox, whose
  * next block then gets the same number: runs tell the two apart, each life of the outbox is one.
  */
+import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompressSync, constants } from 'node:zlib'
 import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
 import { MESSAGE_KEPT_BYTES_MAX } from './limits.ts'
 
+const brotli = promisify(brotliCompress)
 const MAGIC = 0x314d4e54
 const COMPRESSED = 1
 const HEAD_BYTES = 32
@@ -143,12 +145,7 @@ export function readBlocks(message: Buffer): readonly Buffer[] {
   })
 }
 
-function compress(bytes: Buffer): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length / CHUNK_PART))
-    brotliCompress(bytes, { params: PARAMS, chunkSize }, (error, compressed) => {
-      if (error === null) resolve(compressed)
-      else reject(error)
-    })
-  })
+async function compress(bytes: Buffer): Promise<Buffer> {
+  const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length / CHUNK_PART))
+  return await brotli(bytes, { params: PARAMS, chunkSize })
 }

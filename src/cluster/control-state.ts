@@ -7,6 +7,7 @@
  * forgotten everything, begins with the catalogue of whoever is first, and a newer one takes its place as long as
  * nothing was built on it.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, type ServiceError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { refusal } from '../base/refusals.ts'
@@ -405,8 +406,4 @@ export class ControlState implements ChangeLog {
       logger.debug({ err: cause }, 'the stream of the catalogue is not cut now')
     }
   }
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds))
 }

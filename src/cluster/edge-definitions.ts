@@ -1,10 +1,11 @@
 /**
- * Cohorts and group types on a machine that stores no events: fetched from one that does when that says that they
+ * Cohorts and group types that other machines store: fetched from one of them when that says that they
  * have changed, and now and then, as it may not be heard. Kept beside the outbox, so that a start needs nobody.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeDurably } from '../base/durable-file.ts'
+import { getOrAdd } from '../base/maps.ts'
 import type { DefinitionSource } from '../engine/front/flag-snapshots.ts'
 import { EvaluationFailure } from '../rules/flags/evaluation-failure.ts'
 import type { FlagCohort } from '../rules/flags/types.ts'
@@ -50,11 +51,23 @@ class UnknownGroupTypes extends Map<number, string> {
 
 const UNKNOWN: Definitions = { cohorts: new Map(), groupTypes: new UnknownGroupTypes() }
 
-/** Those of all projects. */
+/** What they work with. */
+export interface EdgeDefinitionsOptions {
+  /** Where they are kept. */
+  readonly folder: string
+  /** Asks one of those that store a partition for some of its projects. */
+  readonly fetch: (partition: number, projects: readonly number[]) => Promise<ProjectDefinitions>
+  readonly partitionOf: (projectId: number) => number
+  /** Nobody has answered, and whoever does now shows that it is over. */
+  readonly isDoubtful: () => boolean
+  /** Told which projects have other ones than before. */
+  readonly onChange: (projects: readonly number[]) => void
+}
+
+/** Those of all projects that are stored elsewhere. */
 export class EdgeDefinitions implements DefinitionSource {
   readonly #path: string
-  readonly #fetch: (projects: readonly number[]) => Promise<ProjectDefinitions>
-  readonly #isDoubtful: () => boolean
+  readonly #options: EdgeDefinitionsOptions
   readonly #known = new Map<number, { readonly text: string; readonly definitions: Definitions }>()
   /** Asked for by snapshots. */
   readonly #projects = new Set<number>()
@@ -63,18 +76,10 @@ export class EdgeDefinitions implements DefinitionSource {
   #isFetching = false
   #fetched: Promise<void> = Promise.resolve()
   readonly #timer: NodeJS.Timeout
-  /** Told which projects have other ones than before. */
-  onChange: (projects: readonly number[]) => void = () => {}
 
-  /** `isDoubtful`: nobody has answered, and whoever does now shows that it is over. */
-  constructor(
-    folder: string,
-    fetch: (projects: readonly number[]) => Promise<ProjectDefinitions>,
-    isDoubtful: () => boolean,
-  ) {
-    this.#isDoubtful = isDoubtful
-    this.#path = join(folder, FILE)
-    this.#fetch = fetch
+  constructor(options: EdgeDefinitionsOptions) {
+    this.#options = options
+    this.#path = join(options.folder, FILE)
     this.#take(readKept(this.#path))
     this.#timer = setInterval(() => void this.#look(), LOOK_MS)
   }
@@ -89,11 +94,11 @@ export class EdgeDefinitions implements DefinitionSource {
     return this.#of(projectId).groupTypes
   }
 
-  /** Fetches those of some projects; when it cannot, it is tried again later. */
-  fetch(projects: readonly number[]): Promise<void> {
+  /** Fetches those of some projects of a partition; when it cannot, it is tried again later. */
+  fetch(partition: number, projects: readonly number[]): Promise<void> {
     for (const project of projects) this.#wanted.add(project)
     // One after the other: what was answered before must not come behind what is newer.
-    this.#fetched = this.#fetched.then(() => this.#fetchNow(projects))
+    this.#fetched = this.#fetched.then(() => this.#fetchNow(partition, projects))
     return this.#fetched
   }
 
@@ -101,13 +106,13 @@ export class EdgeDefinitions implements DefinitionSource {
     clearInterval(this.#timer)
   }
 
-  async #fetchNow(projects: readonly number[]): Promise<void> {
+  async #fetchNow(partition: number, projects: readonly number[]): Promise<void> {
     try {
-      const changed = this.#take(await this.#fetch(projects))
+      const changed = this.#take(await this.#options.fetch(partition, projects))
       for (const project of projects) this.#wanted.delete(project)
       if (changed.length === 0) return
       writeDurably(this.#path, `[${[...this.#known.values()].map(({ text }) => text).join()}]`)
-      this.onChange(changed)
+      this.#options.onChange(changed.filter((project) => this.#projects.has(project)))
     } catch {
       // They stay wanted.
     }
@@ -126,13 +131,19 @@ export class EdgeDefinitions implements DefinitionSource {
     if (this.#isFetching) return
     this.#isFetching = true
     const now = performance.now()
-    if (now - this.#refreshedAtMs > REFRESH_MS || this.#isDoubtful()) {
+    if (now - this.#refreshedAtMs > REFRESH_MS || this.#options.isDoubtful()) {
       this.#refreshedAtMs = now
       this.#wanted = new Set(this.#projects)
     }
-    const projects = [...this.#wanted]
-    for (let first = 0; first < projects.length; first += PROJECTS_AT_ONCE) {
-      await this.fetch(projects.slice(first, first + PROJECTS_AT_ONCE))
+    const byPartition = new Map<number, number[]>()
+    // Others may have told of a project that is not known here yet.
+    for (const project of [...this.#projects].filter((one) => this.#wanted.has(one))) {
+      getOrAdd(byPartition, this.#options.partitionOf(project), () => []).push(project)
+    }
+    for (const [partition, projects] of byPartition) {
+      for (let first = 0; first < projects.length; first += PROJECTS_AT_ONCE) {
+        await this.fetch(partition, projects.slice(first, first + PROJECTS_AT_ONCE))
+      }
     }
     this.#isFetching = false
   }

@@ -12,9 +12,9 @@ import type { Clock } from '../base/clock.ts'
 import type { ServiceError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { refusal } from '../base/refusals.ts'
+import { type BlockCopy, BlockMemory } from '../engine/threads/appending/block-memory.ts'
 import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
 import type { LogReader } from '../ports/log.ts'
-import { type BlockCopy, BlockMemory } from './block-memory.ts'
 import { MessageEncoder, numberOf, type PlacedBlock } from './block-message.ts'
 import {
   LAGGARD_MS_MAX,
@@ -222,7 +222,7 @@ export class EdgeOutbox {
 
   #beginAnew(): void {
     const { log } = this.#options
-    if (this.#last === 0) return
+    if (this.#last === 0 || this.#isClosed) return
     this.#epoch++
     log.refresh()
     const first = log.extent()?.first ?? this.#last + 1
@@ -330,7 +330,7 @@ export class EdgeOutbox {
   #noteStored(report: NodeReport): void {
     const { identity, copies, onStored, clock } = this.#options
     const place = report.places[identity.name]
-    if (place === undefined) return
+    if (place === undefined || this.#isClosed) return
     const now = clock.monotonic()
     const known = this.#stored.get(report.replica)
     const isNews = known?.place !== place || numberOf(place) >= this.#acked

@@ -1,14 +1,21 @@
 /**
- * A machine that accepts and stores no events: calls that need them, what decisions need, and what becomes of
- * commands come from those that do.
+ * What a machine asks others for: all that needs events of partitions which it does not store. Calls, what decisions
+ * need, and what becomes of commands come from those that do.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { RecentValues } from '../base/maps.ts'
-import type { DistantSources, StoredSources, WantedFacts } from '../engine/front/decisions.ts'
-import { type Calls, STORE_CALLS } from '../engine/threads/call-table.ts'
-import type { ProcessResult } from '../engine/threads/tasks.ts'
+import {
+  type DistantSources,
+  type Facts,
+  type StoredSources,
+  sourcesOf,
+  type WantedFacts,
+} from '../engine/front/decisions.ts'
+import type { DefinitionSource } from '../engine/front/flag-snapshots.ts'
+import { type Calls, projectOf, STORE_CALLS } from '../engine/threads/call-table.ts'
+import { type Queries, queriesOf, type WorkerPool } from '../engine/threads/pool.ts'
 import type { CallOptions, TaskRunner } from '../ports/task-runner.ts'
 import { EdgeDefinitions, type ProjectDefinitions } from './edge-definitions.ts'
-import { type Facts, sourcesOf } from './facts.ts'
 import { HolderLink } from './holder-link.ts'
 import { DEFINITIONS } from './holder-message.ts'
 import type { KnownOutcome } from './holder-service.ts'
@@ -23,6 +30,7 @@ import {
 } from './limits.ts'
 import type { Messages } from './shared-log.ts'
 
+const NOTHING_WRITTEN = { position: 0, atMs: Number.NEGATIVE_INFINITY }
 const AGAIN_MS = 100
 const LOOK_MS = 5
 const READ_ATTEMPTS = 2
@@ -34,8 +42,12 @@ export interface EdgeOptions {
   readonly messages: Messages
   /** Where definitions are kept. */
   readonly folder: string
-  /** Carries out the calls that need no events. */
-  readonly pool: TaskRunner<Calls>
+  /** Carries out the calls that need no events, or those that are stored here. */
+  readonly pool: Pick<WorkerPool, 'run' | 'queries'>
+  /** The partition that is stored here; null: none is. */
+  readonly held: number | null
+  /** The partition of a project; null: of what belongs to none. */
+  readonly partitionOf: (projectId: number | null) => number
   /** The newest change of the catalogue here. */
   readonly control: () => number
   /** Cohorts or group types of these projects have changed. */
@@ -48,47 +60,65 @@ interface KeptFacts {
   readonly bytes: number
 }
 
-/** Nothing is processed here. */
-export const NO_PROCESSING = {
-  run: async (): Promise<never> => IDLE as never,
-}
-
-const IDLE: ProcessResult = {
-  ...{ processed: 0, last: 0, eventCount: 0, recognisedCount: 0, elapsedMs: 0, commitMs: 0 },
-  ...{ fates: [], commands: [], changedDefinitions: [], erased: [], isIdle: true },
-  deadLetters: { count: 0, bytes: 0, forgotten: 0 },
-}
-
 /** The part of this machine that asks others. */
 export class Edge implements TaskRunner<Calls>, DistantSources {
   /** A query is divided where it is carried out. */
   readonly analyticsThreads = 1
   readonly definitions: EdgeDefinitions
+  /** Calls, here or where it is that they need. */
+  readonly queries: Queries
   readonly link: HolderLink
   readonly #options: EdgeOptions
   readonly #facts = new RecentValues<KeptFacts>(FACTS_KEPT_BYTES_MAX, ({ bytes }) => bytes)
   readonly #fetching = new Map<string, Promise<StoredSources>>()
-  /** The newest write of this machine whose outcome is known, as a block of the shared log. */
-  #written = { position: 0, atMs: 0 }
+  /** Of each partition the newest write of this machine whose outcome is known, as a block of the shared log. */
+  readonly #written = new Map<number, { readonly position: number; readonly atMs: number }>()
   readonly #stopListening: () => void
   #isClosed = false
 
   constructor(options: EdgeOptions) {
     this.#options = options
     this.link = new HolderLink(options.messages)
-    const fetch = async (projects: readonly number[]): Promise<ProjectDefinitions> => {
-      const asking = { attempts: READ_ATTEMPTS, nobodyMs: 0, msMax: DEFINITIONS_MS_MAX }
-      const asked = { ask: 'definitions', projects } as const
-      const { result } = await this.link.ask(asked, this.#after, 0, asking)
-      return result as ProjectDefinitions
-    }
-    const isDoubtful = (): boolean => this.link.nobodySinceMs !== null
-    this.definitions = new EdgeDefinitions(options.folder, fetch, isDoubtful)
-    this.definitions.onChange = options.onDefinitions
-    this.#stopListening = options.messages.listen(DEFINITIONS, (data) => {
-      // Written by `HolderService`.
-      if (data !== null) void this.definitions.fetch(JSON.parse(data.toString()) as number[])
+    this.definitions = new EdgeDefinitions({
+      folder: options.folder,
+      fetch: async (partition, projects) => {
+        const asked = { ask: 'definitions', projects } as const
+        const asking = { attempts: READ_ATTEMPTS, nobodyMs: 0, msMax: DEFINITIONS_MS_MAX }
+        const after = this.#after(partition)
+        const { result } = await this.link.ask(partition, { asked, after }, asking)
+        return result as ProjectDefinitions
+      },
+      partitionOf: options.partitionOf,
+      isDoubtful: () => this.link.nobodySinceMs.size > 0,
+      onChange: options.onDefinitions,
     })
+    this.#stopListening = options.messages.listen(DEFINITIONS.ofAll, (data, { subject }) => {
+      const partition = Number(subject.split('.').at(-1))
+      if (data === null || partition === options.held) return
+      // Written by `HolderService`.
+      void this.definitions.fetch(partition, JSON.parse(data.toString()) as number[])
+    })
+    const queries = queriesOf(this)
+    this.queries = {
+      ...queries,
+      answer: (task, onLeave) => {
+        const { answer } = this.isElsewhere(task.projectId) ? queries : options.pool.queries
+        return answer(task, onLeave)
+      },
+    }
+  }
+
+  isElsewhere(projectId: number): boolean {
+    return this.#options.partitionOf(projectId) !== this.#options.held
+  }
+
+  definitionsWith(stored: DefinitionSource): DefinitionSource {
+    const of = (projectId: number) => (this.isElsewhere(projectId) ? this.definitions : stored)
+    return {
+      refresh: () => stored.refresh(),
+      cohorts: (projectId) => of(projectId).cohorts(projectId),
+      groupTypes: (projectId) => of(projectId).groupTypes(projectId),
+    }
   }
 
   async run<Name extends keyof Calls & string>(
@@ -96,18 +126,19 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     values: Calls[Name]['values'],
     options: CallOptions = {},
   ): Promise<Calls[Name]['result']> {
-    const { pool, control } = this.#options
-    if (!STORE_CALLS.has(name)) return await pool.run(name, values, options)
+    const { pool, control, held, partitionOf } = this.#options
+    const partition = STORE_CALLS.has(name) ? partitionOf(projectOf(name, values)) : held
+    if (partition === held || partition === null) return await pool.run(name, values, options)
     const { format, weight, onLeave } = options
     const isChange = name === 'changeFlag'
     const given = {
       ...(format === undefined ? {} : { format }),
       ...(weight === undefined ? {} : { weight }),
     }
+    const asked = { ask: 'call', name, values, options: given } as const
     const answer = await this.link.ask(
-      { ask: 'call', name, values, options: given },
-      this.#after,
-      control(),
+      partition,
+      { asked, after: this.#after(partition), control: control() },
       { attempts: isChange ? 1 : READ_ATTEMPTS, onLeave },
     )
     if (isChange) await this.#until(() => control() >= answer.control)
@@ -116,8 +147,9 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
   }
 
   async fetch(wanted: WantedFacts): Promise<StoredSources> {
+    const { position = 0 } = this.#written.get(this.#options.partitionOf(wanted.projectId)) ?? {}
     // What was fetched before a write of this machine is not what comes behind it.
-    const name = `${this.#written.position} ${JSON.stringify(wanted)}`
+    const name = `${position} ${JSON.stringify(wanted)}`
     const now = performance.now()
     const kept = this.#facts.get(name)
     if (kept !== undefined && now - kept.atMs < FACTS_KEPT_MS_MAX) return kept.sources
@@ -132,17 +164,22 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     }
   }
 
-  /** What became of a command of this machine that is in the log; null: nobody has told while somebody waits. */
-  async outcome(uuid: string, isAwaited: () => boolean): Promise<KnownOutcome | null> {
+  /** What became of a command of this machine that is in a log; null: nobody has told while somebody waits. */
+  async outcome(
+    partition: number,
+    uuid: string,
+    isAwaited: () => boolean,
+  ): Promise<KnownOutcome | null> {
     while (isAwaited() && !this.#isClosed) {
       try {
-        const { result } = await this.link.ask({ ask: 'outcome', uuid }, 0, 0, {})
+        const { result } = await this.link.ask(partition, { asked: { ask: 'outcome', uuid } }, {})
         const known = result as KnownOutcome | null
         if (known === null) continue
-        const position = Math.max(this.#written.position, known.position)
-        this.#written = { position, atMs: performance.now() }
+        const before = this.#written.get(partition)?.position ?? 0
+        const position = Math.max(before, known.position)
+        this.#written.set(partition, { position, atMs: performance.now() })
         if (known.changedDefinitions.length > 0) {
-          await this.definitions.fetch(known.changedDefinitions)
+          await this.definitions.fetch(partition, known.changedDefinitions)
         }
         return known
       } catch {
@@ -152,11 +189,12 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     return null
   }
 
-  /** Why this machine answers little; null: it does. */
-  get trouble(): string | null {
-    const { nobodySinceMs } = this.link
-    if (nobodySinceMs === null || performance.now() - nobodySinceMs < NOBODY_TOLD_MS) return null
-    return 'No machine that holds the events answers.'
+  /** Why this machine answers little: sentences. */
+  get troubles(): readonly string[] {
+    const toldMs = performance.now() - NOBODY_TOLD_MS
+    return [...this.link.nobodySinceMs]
+      .filter(([, sinceMs]) => sinceMs <= toldMs)
+      .map(([partition]) => `No machine that holds the events of partition ${partition} answers.`)
   }
 
   close(): void {
@@ -166,13 +204,15 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     this.link.close()
   }
 
-  get #after(): number {
-    const { position, atMs } = this.#written
+  #after(partition: number): number {
+    const { position, atMs } = this.#written.get(partition) ?? NOTHING_WRITTEN
     return performance.now() - atMs < WRITTEN_MS_MAX ? position : 0
   }
 
   async #fetchNow(wanted: WantedFacts, name: string, atMs: number): Promise<StoredSources> {
-    const { result, bytes } = await this.link.ask({ ask: 'facts', wanted }, this.#after, 0, {
+    const partition = this.#options.partitionOf(wanted.projectId)
+    const asking = { asked: { ask: 'facts', wanted }, after: this.#after(partition) } as const
+    const { result, bytes } = await this.link.ask(partition, asking, {
       ...{ attempts: READ_ATTEMPTS, nobodyMs: 0 },
       ...{ silenceMs: FACTS_SILENCE_MS_MAX, msMax: FACTS_MS_MAX },
     })
@@ -185,8 +225,4 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const deadline = performance.now() + QUESTION_WAIT_MS_MAX
     while (!isTrue() && performance.now() < deadline) await sleep(LOOK_MS)
   }
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds))
 }

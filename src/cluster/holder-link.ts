@@ -1,20 +1,21 @@
 /**
- * Questions of this machine to those that hold events. One of them works on each, says so while it does, and its
+ * Questions of this machine to those that hold a partition. One of them works on each, says so while it does, and its
  * answer comes in parts; when it falls silent, or is not far enough, another one is asked. Bounded are the questions
  * that wait, the bytes of their answers, and the time.
  */
 import { randomBytes } from 'node:crypto'
 import { ServiceError } from '../base/errors.ts'
+import { getOrAdd } from '../base/maps.ts'
 import { refusal } from '../base/refusals.ts'
 import {
   type Answer,
-  type Asked,
   decodeData,
   decodeFrame,
   encodeData,
   type Frame,
   HOLDERS,
   LEAVERS,
+  type Question,
 } from './holder-message.ts'
 import {
   DISTANT_ANSWER_BYTES_MAX,
@@ -42,18 +43,16 @@ export interface AskOptions {
   readonly onLeave?: ((cancel: () => void) => void) | undefined
 }
 
+/** What is asked; what is left out of the rest of a question is not cared about. */
+export type Asking = Pick<Question, 'asked'> & Partial<Question>
+
 /** An answer, with how long it was. */
 export interface Received extends Answer {
   readonly bytes: number
 }
 
 /** Why there is no answer. */
-type Unanswered =
-  | 'holder_silent'
-  | 'holder_behind'
-  | 'nobody_holds'
-  | 'holders_full'
-  | 'holder_message_large'
+type Unanswered = NoAnswer['reason'] | 'holders_full' | 'holder_message_large'
 
 /** An attempt that was no answer, and why. */
 class NoAnswer extends Error {
@@ -79,7 +78,8 @@ export class HolderLink {
   #questions = 0
   #bytes = 0
   #lastNumber = 0
-  #nobodySinceMs: number | null = null
+  /** Partitions of which nobody has answered, and since when. */
+  readonly nobodySinceMs = new Map<number, number>()
   #isClosed = false
   /** What was asked, and what was refused for whatever reason of the way. */
   readonly counts = { asked: 0, unanswered: 0 }
@@ -93,17 +93,16 @@ export class HolderLink {
     })
   }
 
-  /** Since when nobody has answered; null: somebody has. */
-  get nobodySinceMs(): number | null {
-    return this.#nobodySinceMs
-  }
-
   /**
-   * The answer of one of them. `after`, `control`: as in `Question`. Rejects with the `ServiceError` that the question
+   * The answer of one of those that hold a partition. `after`, `control`: as in `Question`. Rejects with the `ServiceError` that the question
    * is refused with there, and with `nobody_holds`, `holder_silent`, `holder_behind`, `holders_full`,
    * `holder_message_large` and `read_unwanted`.
    */
-  async ask(asked: Asked, after: number, control: number, options: AskOptions): Promise<Received> {
+  async ask(
+    partition: number,
+    { asked, after = 0, control = 0 }: Asking,
+    options: AskOptions,
+  ): Promise<Received> {
     const { attempts = 1, nobodyMs = NOBODY_MS_MAX, msMax = QUESTION_MS_MAX } = options
     if (this.#isClosed || this.#questions >= QUESTIONS_WAITING_MAX) {
       throw this.#unanswered('holders_full')
@@ -119,8 +118,8 @@ export class HolderLink {
     try {
       for (let attempt = 1; ; ) {
         try {
-          const answer = await this.#askOnce(question, deadline, options)
-          this.#nobodySinceMs = null
+          const answer = await this.#askOnce(partition, question, deadline, options)
+          this.nobodySinceMs.delete(partition)
           return answer
         } catch (cause) {
           if (!(cause instanceof NoAnswer)) throw cause
@@ -128,7 +127,7 @@ export class HolderLink {
           const isNobody = cause.reason === 'nobody_holds'
           const hasTime = isNobody ? now < startedAtMs + nobodyMs : attempt++ < attempts
           if (!hasTime || now >= deadline || this.#isClosed) {
-            if (cause.reason !== 'holder_behind') this.#nobodySinceMs ??= now
+            if (cause.reason !== 'holder_behind') getOrAdd(this.nobodySinceMs, partition, () => now)
             throw this.#unanswered(cause.reason, cause)
           }
           if (isNobody) await new Promise((resolve) => setTimeout(resolve, NOBODY_AGAIN_MS))
@@ -150,7 +149,12 @@ export class HolderLink {
     for (const { onNobody } of [...this.#waiting.values()]) onNobody()
   }
 
-  async #askOnce(question: Buffer, deadline: number, options: AskOptions): Promise<Received> {
+  async #askOnce(
+    partition: number,
+    question: Buffer,
+    deadline: number,
+    options: AskOptions,
+  ): Promise<Received> {
     const { silenceMs = SILENCE_MS_MAX, onLeave = () => {} } = options
     const subject = `${this.#place}.${++this.#lastNumber}`
     const gathered = new Gathered()
@@ -179,7 +183,7 @@ export class HolderLink {
         })
         wait()
         onLeave(() => reject(refusal('read_unwanted')))
-        const isSent = this.#messages.send(HOLDERS.subject, question, subject)
+        const isSent = this.#messages.send(HOLDERS.of(partition), question, subject)
         if (!isSent) reject(new NoAnswer('nobody_holds'))
       })
       return { ...answer, bytes: gathered.bytes }

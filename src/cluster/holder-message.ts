@@ -1,5 +1,5 @@
 /**
- * What a machine without events asks one that has them, and what comes back: plain data, in parts where it is more
+ * What a machine that does not hold a partition asks one that does, and what comes back: plain data, in parts where it is more
  * than a message holds. Pure but for the memory that it makes.
  *
  *   answer   kind u8 | of a part: its index u32, bytes; of the end: parts before it u32, bytes; of a refusal: JSON
@@ -9,12 +9,18 @@ import type { ErrorBody } from '../base/errors.ts'
 import type { WantedFacts } from '../engine/front/decisions.ts'
 import type { CallOptions } from '../ports/task-runner.ts'
 
-/** Where machines that hold a partition are asked; one of them gets each question. */
-export const HOLDERS = { subject: 'tenrec.holders.0', group: 'holders' } as const
+/** Where machines that hold a partition are asked; one of the group gets each question. */
+export const HOLDERS = {
+  of: (partition: number) => `tenrec.holders.${partition}`,
+  group: 'holders',
+}
 /** Who does not wait any more says so here: the place of its answer. */
 export const LEAVERS = 'tenrec.leavers'
-/** Projects whose cohorts or group types have changed, as JSON. */
-export const DEFINITIONS = 'tenrec.definitions.0'
+/** Projects of a partition whose cohorts or group types have changed, as JSON. */
+export const DEFINITIONS = {
+  of: (partition: number) => `tenrec.definitions.${partition}`,
+  ofAll: 'tenrec.definitions.*',
+}
 
 /** What is asked. */
 export type Asked =

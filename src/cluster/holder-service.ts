@@ -1,18 +1,18 @@
 /**
- * Answers machines that hold no events: calls of threads, what decisions need, definitions, and what became of
+ * Answers machines that do not hold the partition of this one: calls of threads, what decisions need, definitions, and what became of
  * commands. A question waits, bounded, until this copy is as far as who asks has seen; while it is worked on, that is
  * said again and again, so that the end of this process is noticed.
  */
 import { ServiceError } from '../base/errors.ts'
 import { keepNewest } from '../base/maps.ts'
 import { refusal } from '../base/refusals.ts'
+import { factsOf } from '../engine/front/decisions.ts'
 import { STORE_CALLS } from '../engine/threads/call-table.ts'
 import type { WorkerPool } from '../engine/threads/pool.ts'
 import type { CommandOutcome, ProcessResult } from '../engine/threads/tasks.ts'
 import type { CallOptions } from '../ports/task-runner.ts'
 import type { DecisionSourceReader } from '../store/identity/decision-sources.ts'
 import { definitionsOf } from './edge-definitions.ts'
-import { factsOf } from './facts.ts'
 import {
   type Asked,
   DEFINITIONS,
@@ -40,6 +40,8 @@ const MESSAGE_HEAD_BYTES = 1024
 
 /** What answers are made of. */
 export interface HolderServiceOptions {
+  /** That is stored here. */
+  readonly partition: number
   readonly messages: Messages
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
   readonly stored: () => DecisionSourceReader
@@ -105,7 +107,7 @@ export class HolderService {
     this.#stopServing = null
     if (!isServing) return
     this.#stopServing = this.#options.messages.listen(
-      HOLDERS.subject,
+      HOLDERS.of(this.#options.partition),
       (data, { answerTo }) => {
         if (data !== null && answerTo !== '') void this.#answer(data, answerTo)
       },
@@ -122,7 +124,8 @@ export class HolderService {
     }
     this.#look()
     if (changedDefinitions.length === 0) return
-    this.#options.messages.send(DEFINITIONS, Buffer.from(JSON.stringify(changedDefinitions)))
+    const { messages, partition } = this.#options
+    messages.send(DEFINITIONS.of(partition), Buffer.from(JSON.stringify(changedDefinitions)))
   }
 
   close(): void {

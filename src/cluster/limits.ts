@@ -64,9 +64,5 @@ export const HOLDER_LATE_MS_MAX = 10_000
 export const DEFINITIONS_MS_MAX = 5000
 /** How long what an edge asks must be as far as what was written there, milliseconds: copies that are later answer nobody. */
 export const WRITTEN_MS_MAX = 30_000
-
-/** Pages of 2 MiB for copies of blocks that an outbox keeps to use again. Further ones are given back. */
-export const BLOCK_PAGES_KEPT_MAX = 4
-
 /** Bytes that are kept for bodies of messages, as much as those of several blocks need. A larger body has memory of its own. */
 export const MESSAGE_KEPT_BYTES_MAX = 4 * 1024 * 1024

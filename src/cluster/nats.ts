@@ -3,6 +3,7 @@
  * there are brokers, three at most. It connects in the background and again and again: nobody waits for a broker to
  * start.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type ConsumerMessages,
   DeliverPolicy,
@@ -17,6 +18,7 @@ import {
 } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from '../base/log.ts'
+import { getOrAdd } from '../base/maps.ts'
 import { SALT_DAYS_MS, STREAM_AGE_MS_MAX } from './limits.ts'
 import {
   type Announcements,
@@ -29,13 +31,16 @@ import {
   type StreamState,
 } from './shared-log.ts'
 
-/** The stream of events. */
-export const EVENT_STREAM: StreamOptions = {
-  name: 'TENREC_EVENTS_0',
-  subject: 'tenrec.events.0',
-  what: 'events',
-  ageMsMax: STREAM_AGE_MS_MAX,
+/** The stream of events of a partition. */
+export function eventStream(partition: number): StreamOptions {
+  return {
+    name: `TENREC_EVENTS_${partition}`,
+    subject: `tenrec.events.${partition}`,
+    what: `events of partition ${partition}`,
+    ageMsMax: STREAM_AGE_MS_MAX,
+  }
 }
+
 /** The stream of the catalogue. */
 export const CONTROL_STREAM: StreamOptions = {
   name: 'TENREC_CONTROL',
@@ -84,7 +89,7 @@ export interface StreamOptions {
 export class NatsBrokers implements Announcements, Messages {
   readonly #servers: readonly string[]
   readonly #log: Logger
-  readonly #streams: NatsStream[] = []
+  readonly #streams = new Map<string, NatsStream>()
   readonly #reportListeners: ((report: NodeReport) => void)[] = []
   readonly #listeners = new Set<Listener>()
   #link: Link | null = null
@@ -98,11 +103,13 @@ export class NatsBrokers implements Announcements, Messages {
     void this.#connect()
   }
 
-  /** A stream; it is there until `close`. */
+  /** A stream, the same for all who want it; it is there until `close`. */
   stream(options: StreamOptions): SharedStream {
-    const stream = this.#open(options)
-    this.#streams.push(stream)
-    return stream
+    return getOrAdd(this.#streams, options.name, () => {
+      const stream = this.#open(options)
+      if (this.#link !== null) void stream.look()
+      return stream
+    })
   }
 
   /** How a stream is; null: there is none, and none is made. Rejects without a majority of brokers. */
@@ -148,7 +155,7 @@ export class NatsBrokers implements Announcements, Messages {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#isConnected = false
-    for (const stream of this.#streams) await stream.close()
+    for (const stream of this.#streams.values()) await stream.close()
     // The client may wait for a broker that is gone.
     await Promise.race([this.#link?.connection.close(), sleep(CLOSE_MS)])
     this.#link = null
@@ -173,7 +180,7 @@ export class NatsBrokers implements Announcements, Messages {
         void this.#watch(connection)
         this.#link = { connection, manager, streams: jetstream(connection) }
         this.#log.info({ server: connection.getServer() }, 'connected to a broker')
-        for (const stream of this.#streams) void stream.look()
+        for (const stream of this.#streams.values()) void stream.look()
         return
       } catch {
         await sleep(AGAIN_MS)
@@ -414,8 +421,4 @@ class NatsStream implements SharedStream {
       this.#taken = { sequence, atMs: performance.now(), isBusy: false }
     }
   }
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds))
 }

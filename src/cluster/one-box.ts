@@ -14,12 +14,12 @@ import { openEnrichment } from '../engine/processor/event-enrichment.ts'
 import { openProcessor } from '../engine/processor/open-processor.ts'
 import { threadSettings } from '../engine/threads/tasks.ts'
 import { sealedBlock } from '../rules/capture/log-block.ts'
-import { SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
+import { ProjectDirectory, SHARED_CATALOGUE } from '../store/catalog/organization-store.ts'
 import { outboxFolder, readProcessedPosition } from '../store/directory/data-dir.ts'
 import { LogAppender, LogReader } from '../store/log/event-log.ts'
 import { readOrigin, writeOrigin } from '../store/open-store.ts'
 import { JOIN_MS_MAX, MESSAGE_BYTES_MAX } from './limits.ts'
-import { EVENT_STREAM, NatsBrokers } from './nats.ts'
+import { eventStream, NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
 const PROCESS_MS = 200
@@ -38,6 +38,9 @@ export interface BoxOptions {
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings
   if (readOrigin(dataDir) !== null || (await lastOf(dataDir)) === 0) return false
+  if (settings.partitions !== 0) {
+    throw new OperatorError('this directory has events of one box: they become partition 0')
+  }
   await requireEmptyStream(settings.cluster, logger)
   await processAll({ settings, logger })
   return true
@@ -63,10 +66,12 @@ export async function enterCluster(dataDir: string): Promise<void> {
 }
 
 /**
- * Makes a machine of a cluster one box: what it has accepted and not stored becomes its log.
+ * Makes a machine of a cluster one box: what it has accepted and not stored becomes its log. Throws `OperatorError`
+ * when there are several partitions.
  */
 export async function leaveCluster({ settings, logger }: BoxOptions): Promise<void> {
   const { dataDir } = settings
+  requireOnlyPartition(dataDir)
   const outbox = outboxFolder(dataDir)
   const left = `${outbox}.left`
   if (existsSync(outbox)) {
@@ -81,6 +86,16 @@ export async function leaveCluster({ settings, logger }: BoxOptions): Promise<vo
   await SHARED_CATALOGUE.leave(dataDir)
 }
 
+/** One box has all events of its projects. */
+function requireOnlyPartition(dataDir: string): void {
+  const directory = new ProjectDirectory(dataDir)
+  const partitions = directory.partitions()
+  void directory.close()
+  if (partitions.length === 1 && (readOrigin(dataDir)?.partition ?? 0) === 0) return
+  const what = 'projects of this cluster are stored in several partitions'
+  throw new OperatorError(`${what}: no machine of it can be one box, keep the setting cluster`)
+}
+
 /** The number of the newest block that a box has had. */
 async function lastOf(dataDir: string): Promise<number> {
   const log = new LogReader({ dataDir })
@@ -91,7 +106,7 @@ async function lastOf(dataDir: string): Promise<number> {
 
 async function requireEmptyStream(servers: readonly string[], logger: Logger): Promise<void> {
   const brokers = new NatsBrokers(servers, logger)
-  const stream = brokers.stream(EVENT_STREAM)
+  const stream = brokers.stream(eventStream(0))
   const deadline = performance.now() + JOIN_MS_MAX
   try {
     for (;;) {

@@ -70,8 +70,10 @@ export interface StreamState {
 
 /** What a machine says about itself. */
 export interface NodeReport {
-  /** It stores events; others accept them and ask. */
-  readonly isHolder: boolean
+  /** The partition that it stores; null: none, it accepts and asks. */
+  readonly partition: number | null
+  /** Those that projects belong to. */
+  readonly partitions: readonly number[]
   /** Its name as an edge and as a replica. */
   readonly replica: string
   readonly host: string

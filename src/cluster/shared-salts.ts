@@ -4,6 +4,7 @@
  * stream is that of all. Without brokers a machine makes its own for a day that nobody has prepared.
  */
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../base/clock.ts'
 import type { DailySalts } from '../engine/front/daily-salts.ts'
 import { isDayOpen } from '../rules/capture/cookieless.ts'
@@ -109,8 +110,4 @@ export class SharedSalts {
       await stream.publish(Buffer.from(JSON.stringify(message)), `${day}.${salt}`, PUBLISH_MS_MAX)
     }
   }
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds))
 }

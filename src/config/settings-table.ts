@@ -4,7 +4,7 @@
  * `TABLE` and a row in the document.
  */
 import { addressRange } from '../base/addresses.ts'
-import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
+import { PARTITION_MAX, SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../base/log.ts'
 import {
   boolean,
@@ -14,6 +14,7 @@ import {
   isBaseUrl,
   list,
   optional,
+  partition,
   text,
   type ValueKind,
 } from './value-kinds.ts'
@@ -198,10 +199,10 @@ const TABLE = {
   }),
   partitions: setting({
     fileKey: 'partitions',
-    kind: choice(['0', 'none']),
-    default: () => '0',
+    kind: partition(PARTITION_MAX),
+    default: () => 0,
     sentence:
-      'Of a machine of a cluster: `0`, it stores all events; `none`, it accepts them, decides flags, and asks the others for all else.',
+      'Of a machine of a cluster: the number of the partition of events that it stores; `none`, it accepts them, decides flags, and asks the others for all else.',
   }),
   warehouse: setting({
     fileKey: 'warehouse',

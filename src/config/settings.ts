@@ -145,16 +145,17 @@ function refuseContradictions(settings: Settings): void {
         'in a cluster, whose machines erase at different times',
     )
   }
-  if (settings.partitions === 'none' && settings.cluster.length === 0) {
+  const { partitions, origins } = settings
+  if (partitions !== 0 && settings.cluster.length === 0) {
     throw new UsageError(
-      `setting partitions: none from ${settings.origins.partitions.text} is allowed in a cluster only: ` +
+      `setting partitions: ${partitions} from ${origins.partitions.text} is allowed in a cluster only: ` +
         'one box stores its events itself',
     )
   }
-  if (settings.partitions === 'none' && settings.warehouse !== null) {
+  if (partitions !== 0 && settings.warehouse !== null) {
     throw new UsageError(
-      `setting warehouse: from ${settings.origins.warehouse.text} is not allowed with partitions none: ` +
-        'the machine has no events to copy',
+      `setting warehouse: from ${origins.warehouse.text} is not allowed with partitions ${partitions}: ` +
+        'only events of partition 0 are copied',
     )
   }
   if (settings.inFlightBytesMax >= settings.bodyBytesMax) return

@@ -93,6 +93,19 @@ export function integer(least: number, most: number): ValueKind<number> {
   }
 }
 
+/** The partition of a cluster that a process stores, or none. */
+export function partition(most: number): ValueKind<number | 'none'> {
+  const number = integer(0, most)
+  return {
+    name: 'partition',
+    allowed:
+      `none, or one number from 0 to ${most}: a process stores one partition. For several start one for each, ` +
+      'such as --partitions 0 --data-dir /srv/tenrec-0 and --partitions 1 --data-dir /srv/tenrec-1',
+    parse: (raw) => (raw === 'none' ? raw : number.parse(raw)),
+    format: String,
+  }
+}
+
 /** A number of bytes; with `isZeroAllowed`, 0 as well (it switches the limit off). */
 export function bytes(
   least: number,

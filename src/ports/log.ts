@@ -16,6 +16,8 @@ export interface LogOrigin {
   readonly sequence: number
   /** Of each edge that sent something since the last one: its place. */
   readonly places: Readonly<Record<string, number>>
+  /** Of which partition the log is, for ever; absent: it is not said again, or 0. */
+  readonly partition?: number
 }
 
 /** The writing end. */

@@ -10,6 +10,7 @@ import { readFileSync, rmSync } from 'node:fs'
 import { join as joinPath, resolve } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { publishDraft, writeDraft, writeDurably } from '../base/durable-file.ts'
+import { OperatorError } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import type { Settings } from '../config/settings.ts'
@@ -19,7 +20,13 @@ import { generatePersonalKey, generateProjectKey } from './catalog/key-store.ts'
 import { OrganizationStore } from './catalog/organization-store.ts'
 import { type FirstKeys, ProjectStore } from './catalog/project-store.ts'
 import { readStoredFlags, type StoredFlags } from './catalog/stored-flags.ts'
-import { DataDir, type PartName, requireEnvironment, requireStore } from './directory/data-dir.ts'
+import {
+  DataDir,
+  type PartName,
+  readProcessedPosition,
+  requireEnvironment,
+  requireStore,
+} from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
@@ -273,4 +280,23 @@ export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
     // As above; the write has ended.
     void environment.close()
   }
+}
+
+/**
+ * Lets a directory store a partition of a cluster, or makes sure that it does: for ever, as blocks of another would be
+ * taken for those that follow. Throws `OperatorError`.
+ */
+export function claimPartition(dataDir: string, partition: number): void {
+  const origin = readOrigin(dataDir)
+  // cluster/one-box.ts was there before.
+  if (origin === null && readProcessedPosition(dataDir) > 0) {
+    throw new TypeError('these events are of one box')
+  }
+  if (origin === null && partition !== 0) {
+    writeOrigin(dataDir, { incarnation: '', sequence: 0, places: {}, partition })
+  }
+  const { partition: stored = 0 } = origin ?? { partition }
+  if (stored === partition) return
+  const how = `start it with --partitions ${stored}, or take an empty directory`
+  throw new OperatorError(`${dataDir} stores partition ${stored}, not ${partition}: ${how}`)
 }

@@ -61,7 +61,7 @@ t.test('without any source every setting has its default', async (t) => {
     durability: 'fsync',
     cluster: [],
     clusterCopies: 2,
-    partitions: '0',
+    partitions: 0,
     warehouse: null,
     warehouseKeepDays: null,
     logLevel: 'info',
@@ -362,4 +362,24 @@ t.test('the address of a warehouse', async (t) => {
     () => load({ flags: { warehouse: 'http://me:hush@ch/a-b' } }),
     /\(hidden\) from --warehouse/,
   )
+})
+
+t.test('a process stores one partition of a cluster, or none', async (t) => {
+  const cluster = 'nats://a:4222'
+  for (const [text, partitions] of [
+    ['0', 0],
+    ['63', 63],
+    ['none', 'none'],
+  ] as const) {
+    t.equal(load({ flags: { cluster, partitions: text } }).partitions, partitions)
+  }
+  for (const text of ['0-7', '0,2-4', '64', '-1', 'all', '']) {
+    const refused = refusalOf({ flags: { cluster, partitions: text } })
+    t.match(refused, /one number from 0 to 63: a process stores one partition/, text)
+  }
+  for (const partitions of ['3', 'none']) {
+    t.match(refusalOf({ flags: { partitions } }), /allowed in a cluster only/)
+    const copying = { cluster, partitions, warehouse: 'http://clickhouse:8123/tenrec' }
+    t.match(refusalOf({ flags: copying }), /only events of partition 0 are copied/)
+  }
 })

@@ -1,6 +1,7 @@
 /** What is told of a cluster, and what would be lost with one more machine or broker. */
 import t from 'tap'
-import { type ClusterView, clusterStatus } from '../../src/cluster/cluster-status.ts'
+import { clusterStatus } from '../../src/cli/doctor/cluster-status.ts'
+import type { ClusterView } from '../../src/cluster/cluster-view.ts'
 import type { NodeReport, StreamState } from '../../src/cluster/shared-log.ts'
 
 const NOW_MS = 1_700_000_000_000
@@ -10,9 +11,14 @@ function stream(current: readonly boolean[]): StreamState {
   return { incarnation: 'a', first: 1, last: 100, bytes: 5000, oldestMs: NOW_MS - 60_000, brokers }
 }
 
+/** Of partition 0, and of others. */
+function events(...states: readonly (StreamState | null)[]): ClusterView['events'] {
+  return new Map(states.entries())
+}
+
 function node(host: string, changes: Partial<NodeReport> = {}): NodeReport {
   return {
-    isHolder: true,
+    ...{ partition: 0, partitions: [0] },
     ...{ host, replica: `${host}0123456789`, places: {}, waiting: 0, unsent: 0, control: 7 },
     ...{ position: { incarnation: 'a', sequence: 100 }, troubles: [] },
     ...{ warehouse: null, isCopying: false },
@@ -24,7 +30,7 @@ const ALL = [true, true, true]
 
 function risksOf(changes: Partial<ClusterView>): readonly string[] {
   const healthy = {
-    events: stream(ALL),
+    events: events(stream(ALL)),
     control: stream(ALL),
     nodes: [node('one'), node('two')],
   }
@@ -33,11 +39,12 @@ function risksOf(changes: Partial<ClusterView>): readonly string[] {
 
 t.test('a healthy cluster may lose one of anything', async (t) => {
   const nodes = [node('one'), node('two', { position: { incarnation: 'a', sequence: 90 } })]
-  const view = { events: stream(ALL), control: stream(ALL), nodes }
-  const { risks, brokers, streamSeconds, streamBytes, ...rest } = clusterStatus(view, 2, NOW_MS)
+  const view = { events: events(stream(ALL)), control: stream(ALL), nodes }
+  const { risks, brokers, partitions, ...rest } = clusterStatus(view, 2, NOW_MS)
   t.strictSame(risks, [])
   t.strictSame(brokers, ['broker 0', 'broker 1', 'broker 2'])
-  t.strictSame([streamSeconds, streamBytes], [60, 5000])
+  const only = { partition: 0, machines: 2, streamSeconds: 60, streamBytes: 5000 }
+  t.strictSame(partitions, [only])
   t.strictSame(
     rest.nodes.map(({ host, behind, catalogue }) => [host, behind, catalogue]),
     [
@@ -49,15 +56,19 @@ t.test('a healthy cluster may lose one of anything', async (t) => {
 
 t.test('who follows another incarnation has all of it before him', async (t) => {
   const nodes = [node('one', { position: { incarnation: 'b', sequence: 500 } })]
-  const view = { events: stream(ALL), control: stream(ALL), nodes }
+  const view = { events: events(stream(ALL)), control: stream(ALL), nodes }
   t.equal(clusterStatus(view, 1, NOW_MS).nodes[0]?.behind, 100)
 })
 
 t.test('what would be lost', async (t) => {
-  t.match(risksOf({ events: null }), [/No majority of brokers answers/])
-  t.match(risksOf({ events: stream([true, false, false]) }), [/No majority of brokers answers/])
-  t.match(risksOf({ events: stream([true, true, false]) }), [/Only broker 0, broker 1 have/])
-  t.match(risksOf({ events: stream([true]) }), [/fewer than three brokers/])
+  t.match(risksOf({ events: events(null) }), [/No majority of brokers answers/])
+  t.match(risksOf({ events: events(stream([true, false, false])) }), [
+    /No majority of brokers answers/,
+  ])
+  t.match(risksOf({ events: events(stream([true, true, false])) }), [
+    /Only broker 0, broker 1 have/,
+  ])
+  t.match(risksOf({ events: events(stream([true])) }), [/fewer than three brokers/])
   t.match(risksOf({ nodes: [node('one', { unsent: 3 }), node('two')] }), [
     /disk of one 3 blocks of events would be lost/,
   ])
@@ -77,4 +88,36 @@ t.test('what would be lost', async (t) => {
   t.match(risksOf({ nodes: [node('one', { troubles: ['It is ill.'] }), node('two')] }), [
     'one: It is ill.',
   ])
+})
+
+t.test('each partition has machines, a stream and a place of its own', async (t) => {
+  const other = { ...stream(ALL), incarnation: 'b', last: 30 }
+  const both = { partitions: [0, 1] }
+  const place = { incarnation: 'b', sequence: 20 }
+  const nodes = [
+    node('one', both),
+    node('two', both),
+    node('three', { ...both, partition: 1, position: place }),
+    node('edge', { ...both, partition: null }),
+  ]
+  const view = { events: events(stream(ALL), other), control: stream(ALL), nodes }
+  const { risks, partitions, nodes: rows } = clusterStatus(view, 2, NOW_MS)
+  t.strictSame(
+    partitions.map(({ partition, machines }) => [partition, machines]),
+    [
+      [0, 2],
+      [1, 1],
+    ],
+  )
+  t.strictSame(
+    rows.map(({ partition, behind }) => [partition, behind]),
+    [
+      [0, 0],
+      [0, 0],
+      [1, 10],
+      [null, 0],
+    ],
+  )
+  t.match(risks, [/^Only 1 of 2 machines that should store each event of partition 1 /])
+  t.equal(risks.length, 1)
 })

@@ -3,12 +3,9 @@
  * their tables are the same.
  */
 import t, { type Test } from 'tap'
-import { readBlocks, readHead } from '../../src/cluster/block-message.ts'
-import { openProcessor } from '../../src/engine/processor/open-processor.ts'
-import { LogAppender } from '../../src/store/log/event-log.ts'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node, Sender } from '../fixtures/cluster/nodes.ts'
-import { threadSettings } from '../fixtures/persons/person-log.ts'
+import { boxOf } from '../fixtures/cluster/stream-box.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
@@ -43,26 +40,6 @@ async function settled({ nodes: [one, two] }: Cluster, sender: Sender): Promise<
     await new Promise((resolve) => setTimeout(resolve, 500))
   }
   return false
-}
-
-/** A store of one box, whose log has what the stream has. */
-async function boxOf(brokers: Brokers, dataDir: string): Promise<void> {
-  const appender = new LogAppender({ dataDir, processed: 0, isSealed: true })
-  const places = new Map<string, number>()
-  await brokers.readAll((data) => {
-    const { edge, blocks } = readHead(data)
-    const after = places.get(edge) ?? 0
-    const fresh = readBlocks(data).filter((_, index) => (blocks[index]?.place ?? 0) > after)
-    if (fresh.length > 0) appender.append(fresh, 0)
-    places.set(edge, Math.max(after, blocks.at(-1)?.place ?? 0))
-  })
-  await appender.close()
-  const fail = (error: Error): never => {
-    throw error
-  }
-  const processor = openProcessor(threadSettings(dataDir), fail)
-  while (!processor.run(1000).isIdle);
-  await processor.close()
 }
 
 /** Nothing acknowledged is lost, nothing is there twice, and both copies are the same. */

@@ -161,7 +161,7 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     const missing = await ask(edge, 'GET', `${PERSONS}00000000-0000-4000-8000-000000000000/`)
     t.equal(missing.status, 404, 'what is refused there is refused here')
     const stream = await ask(edge, 'GET', '/api/projects/1/events/stream/')
-    t.match(stream, { status: 503, retryAfter: '30', text: /stores no events/ })
+    t.match(stream, { status: 503, retryAfter: '30', text: /does not store the events/ })
   })
 
   await t.test('who writes reads what was written', async (t) => {

@@ -17,6 +17,7 @@ import {
 } from '../../src/cluster/limits.ts'
 import { MemoryMessages } from '../fixtures/cluster/memory-messages.ts'
 
+const PARTITION = 5
 const ASKED = { ask: 'outcome', uuid: 'a' } as const
 const SOON = { silenceMs: 60, nobodyMs: 0, msMax: 400 }
 /** For who is answered, however busy the machine is. */
@@ -29,7 +30,7 @@ function linked(t: Test, answer: (reply: Reply, time: number) => void) {
   const messages = new MemoryMessages()
   const link = new HolderLink(messages)
   let times = 0
-  messages.listen(HOLDERS.subject, (_, { answerTo }) => {
+  messages.listen(HOLDERS.of(PARTITION), (_, { answerTo }) => {
     answer((frame) => void messages.send(answerTo, frame), times++)
   })
   t.teardown(() => link.close())
@@ -46,7 +47,7 @@ t.test('an answer of any size comes as it was', async (t) => {
     for (const frame of framesOf(whole(Buffer.alloc(sizes[time] ?? 0, 7)), 1000)) reply(frame)
   })
   for (const size of sizes) {
-    const { result, control } = await link.ask(ASKED, 0, 0, PATIENT)
+    const { result, control } = await link.ask(PARTITION, { asked: ASKED }, PATIENT)
     t.strictSame([Buffer.from(result as Buffer).equals(Buffer.alloc(size, 7)), control], [true, 7])
     t.equal((result as Buffer).buffer.byteLength, size, 'in memory of its own')
   }
@@ -57,14 +58,14 @@ t.test('an answer of any size comes as it was', async (t) => {
 t.test('who never answers', async (t) => {
   const { link, times } = linked(t, () => {})
   const startedAtMs = performance.now()
-  await t.rejects(link.ask(ASKED, 0, 0, { ...SOON, attempts: 2 }), {
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 }), {
     status: 503,
     retryAfterSeconds: 5,
     message: /has not answered/,
   })
   t.ok(performance.now() - startedAtMs < 20_000)
   t.equal(times(), 2, 'another one was asked')
-  t.not(link.nobodySinceMs, null)
+  t.strictSame([...link.nobodySinceMs.keys()], [PARTITION])
 })
 
 t.test('who says for ever that it works', async (t) => {
@@ -76,7 +77,7 @@ t.test('who says for ever that it works', async (t) => {
   messages.listen(LEAVERS, () => {
     isOver = true
   })
-  await t.rejects(link.ask(ASKED, 0, 0, SOON), { message: /has not answered/ })
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), { message: /has not answered/ })
   await new Promise((resolve) => setTimeout(resolve, 20))
   t.equal(isOver, true, 'it is told that nobody waits')
 })
@@ -92,7 +93,10 @@ t.test('an answer that has no end', async (t) => {
     send()
   })
   const asking = { ...SOON, silenceMs: 5000, msMax: 30_000, attempts: 2 }
-  await t.rejects(link.ask(ASKED, 0, 0, asking), { status: 503, message: /larger than/ })
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, asking), {
+    status: 503,
+    message: /larger than/,
+  })
   t.ok(sent * ANSWER_PART_BYTES_MAX < 2 * DISTANT_ANSWER_BYTES_MAX, 'it was given up on the way')
 })
 
@@ -111,7 +115,7 @@ t.test('what is no answer', async (t) => {
     reply(bad[Math.floor(time / 2)] ?? Buffer.alloc(0))
   })
   for (const frame of bad) {
-    const asking = link.ask(ASKED, 0, 0, { ...SOON, attempts: 2 })
+    const asking = link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 })
     await t.rejects(asking, { status: 503, message: /has not answered/ }, frame.toString('hex'))
   }
   t.equal(times(), 2 * bad.length, 'each was asked twice')
@@ -128,8 +132,10 @@ t.test('another one answers for who is late, and a refusal is final', async (t) 
       reply(encodeFrame({ kind: 'refused', body, retryAfterSeconds: 3 }))
     }
   })
-  t.match(await link.ask(ASKED, 0, 0, { ...PATIENT, attempts: 2 }), { result: 'late' })
-  const asking = link.ask(ASKED, 0, 0, { ...PATIENT, attempts: 2 })
+  t.match(await link.ask(PARTITION, { asked: ASKED }, { ...PATIENT, attempts: 2 }), {
+    result: 'late',
+  })
+  const asking = link.ask(PARTITION, { asked: ASKED }, { ...PATIENT, attempts: 2 })
   await t.rejects(asking, { code: 'not_found', retryAfterSeconds: 3 })
   t.equal(times(), 3)
 })
@@ -138,28 +144,37 @@ t.test('nobody, too many, too large, and the end', async (t) => {
   const messages = new MemoryMessages()
   const link = new HolderLink(messages)
   const nobody = { status: 503, retryAfterSeconds: 5, message: /No machine that holds/ }
-  await t.rejects(link.ask(ASKED, 0, 0, SOON), nobody)
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody)
   messages.isConnected = false
-  await t.rejects(link.ask(ASKED, 0, 0, SOON), nobody, 'without a broker')
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), nobody, 'without a broker')
   messages.isConnected = true
   const uuid = 'x'.repeat(2 * 1024 * 1024)
-  await t.rejects(link.ask({ ask: 'outcome', uuid }, 0, 0, SOON), { message: /larger than/ })
-  messages.listen(HOLDERS.subject, () => {})
+  await t.rejects(link.ask(PARTITION, { asked: { ask: 'outcome', uuid } }, SOON), {
+    message: /larger than/,
+  })
+  messages.listen(HOLDERS.of(PARTITION), () => {})
   const waiting = Array.from({ length: QUESTIONS_WAITING_MAX }, () =>
-    link.ask(ASKED, 0, 0, { ...SOON, silenceMs: 5000, msMax: 5000 }),
+    link.ask(PARTITION, { asked: ASKED }, { ...SOON, silenceMs: 5000, msMax: 5000 }),
   )
-  await t.rejects(link.ask(ASKED, 0, 0, SOON), { status: 503, message: /Too many questions/ })
+  await t.rejects(link.ask(PARTITION, { asked: ASKED }, SOON), {
+    status: 503,
+    message: /Too many questions/,
+  })
   let leave = (): void => {}
   link.close()
   const ended = await Promise.allSettled(waiting)
   t.ok(ended.every(({ status }) => status === 'rejected'))
   const other = new HolderLink(messages)
-  const left = other.ask(ASKED, 0, 0, {
-    ...SOON,
-    onLeave: (cancel) => {
-      leave = cancel
+  const left = other.ask(
+    PARTITION,
+    { asked: ASKED },
+    {
+      ...SOON,
+      onLeave: (cancel) => {
+        leave = cancel
+      },
     },
-  })
+  )
   leave()
   await t.rejects(left, { message: /The client has left/ })
   other.close()

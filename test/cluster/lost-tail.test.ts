@@ -115,7 +115,8 @@ function openFeed(t: Test, stream: LosingStream) {
 function reportOf(name: string, feed: ReplicaFeed): NodeReport {
   return {
     ...{
-      isHolder: true,
+      partition: 0,
+      partitions: [0],
       replica: name,
       host: name,
       position: feed.position,

@@ -29,7 +29,14 @@ const CLUSTER = clusterPage()
 
 function clusterPage(): string {
   const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
-  const counts = { unsentBlocks: 0, alone: 0, messages: 0, messageBytes: 0, waiting: 0 }
+  const counts = {
+    unsent: 0,
+    unsentBlocks: new Map([[0, 0]]),
+    alone: 0,
+    messages: 0,
+    messageBytes: 0,
+    waiting: 0,
+  }
   const questions = { asked: 0, unanswered: 0, answered: 0 }
   const control = { made: 0, again: 0, refused: 0 }
   addMetrics(page, () => ({ ...counts, ...questions, isAlone: false, control, controlNumber: 0 }))

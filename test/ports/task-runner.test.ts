@@ -46,9 +46,14 @@ function distant(t: Test) {
   const stored = new DecisionSourceReader(folder)
   const control = () => 0
   const hurry = () => {}
-  const holder = new HolderService({ messages, pool, stored: () => stored, control, hurry })
+  const holder = new HolderService({
+    ...{ messages, pool, stored: () => stored, control, hurry, partition: 0 },
+  })
   holder.serve(true)
-  const edge = new Edge({ messages, pool, control, folder, onDefinitions: () => {} })
+  const edge = new Edge({
+    ...{ messages, pool, control, folder, held: null },
+    ...{ partitionOf: () => 0, onDefinitions: () => {} },
+  })
   t.teardown(async () => {
     edge.close()
     holder.close()
@@ -61,16 +66,17 @@ t.test('a machine answers others what they may ask, and what it has', async (t) 
   const { edge, holder } = distant(t)
   const task = { budgetMs: 1, lateInMs: 0, isDiskShort: false, watches: [] }
   const asked = { ask: 'call', name: 'process', values: [task], options: {} } as const
-  await t.rejects(edge.link.ask(asked, 0, 0, {}), { code: 'invalid_input' })
+  await t.rejects(edge.link.ask(0, { asked }, {}), { code: 'invalid_input' })
   const unknown = { ask: 'unknown' } as never
-  await t.rejects(edge.link.ask(unknown, 0, 0, {}), { code: 'invalid_input' })
-  const later = edge.link.ask({ ask: 'definitions', projects: [1] }, 3, 0, {})
+  await t.rejects(edge.link.ask(0, { asked: unknown }, {}), { code: 'invalid_input' })
+  const definitions = { ask: 'definitions', projects: [1] } as const
+  const later = edge.link.ask(0, { asked: definitions, after: 3 }, {})
   const result = { commands: [], changedDefinitions: [] }
   setTimeout(() => holder.processed({ ...result, processed: 3 } as never), 50)
   t.match(await later, { result: [[1, [], []]] }, 'as soon as it is there')
-  const never = edge.link.ask({ ask: 'definitions', projects: [1] }, 4, 0, {})
+  const never = edge.link.ask(0, { asked: definitions, after: 4 }, {})
   await t.rejects(never, { status: 503, message: /is not as far/ })
-  t.match(await edge.link.ask({ ask: 'outcome', uuid: 'a' }, 0, 0, {}), { result: null })
+  t.match(await edge.link.ask(0, { asked: { ask: 'outcome', uuid: 'a' } }, {}), { result: null })
   holder.serve(false)
   await t.rejects(edge.run('groupTypes', [1]), { status: 503, message: /No machine that holds/ })
 })

@@ -19,25 +19,21 @@ export const COMMANDS: Commands = [
       const { io, isJson } = input
       const { cluster, clusterCopies, dataDir } = input.settings()
       // Loaded late, so that no other command loads the client of the brokers.
-      const { lookAtCluster, clusterStatus } = await import('../../cluster/cluster-status.ts')
+      const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
+      const { clusterStatus } = await import('../doctor/cluster-status.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
       const servers = cluster.length > 0 ? cluster : notedBrokers(dataDir)
       if (servers.length === 0) {
         throw new OperatorError('no cluster is known: name its brokers with --cluster')
       }
       const view = await lookAtCluster(servers)
-      const { streamSeconds, streamBytes, brokers, nodes, risks } = clusterStatus(
-        view,
-        clusterCopies,
-        io.clock.now(),
-      )
-      const row = {
-        stream_seconds: streamSeconds,
-        stream_bytes: streamBytes,
-        brokers,
-        nodes,
-        risks,
-      }
+      const status = clusterStatus(view, clusterCopies, io.clock.now())
+      const { brokers, nodes, risks } = status
+      const partitions = status.partitions.map((one) => ({
+        ...{ partition: one.partition, machines: one.machines },
+        ...{ stream_seconds: one.streamSeconds, stream_bytes: one.streamBytes },
+      }))
+      const row = { brokers, partitions, nodes, risks }
       print(io, isJson ? row : readable(row), isJson)
       return risks.length === 0 ? 0 : AT_RISK
     },
@@ -49,7 +45,7 @@ export const COMMANDS: Commands = [
     async run(input) {
       const name = await readOrganization(input, ({ warehouse }) => warehouse)
       if (name === null) throw new OperatorError('this catalogue names no warehouse')
-      const { lookAtCluster } = await import('../../cluster/cluster-status.ts')
+      const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
       const { notedBrokers } = await import('../../cluster/shared-change.ts')
       const { nodes } = await lookAtCluster(notedBrokers(input.dataDir))
       const copying = nodes.find(({ isCopying }) => isCopying)
@@ -64,24 +60,31 @@ export const COMMANDS: Commands = [
 ]
 
 interface Row {
-  readonly stream_seconds: number | null
-  readonly stream_bytes: number | null
   readonly brokers: readonly string[]
+  readonly partitions: readonly {
+    readonly partition: number
+    readonly machines: number
+    readonly stream_seconds: number | null
+    readonly stream_bytes: number | null
+  }[]
   readonly nodes: readonly object[]
   readonly risks: readonly string[]
 }
 
 /** One line for each fact. */
-function readable({ nodes, risks, brokers, ...row }: Row): object {
-  const { stream_bytes: bytes, stream_seconds: seconds } = row
+function readable({ nodes, risks, brokers, partitions }: Row): object {
   const lines = nodes.map((node) =>
     Object.entries(node)
-      .map(([name, value]) => `${name} ${value ?? 'unknown'}`)
+      .map(([name, value]) => `${name} ${value ?? (name === 'partition' ? 'none' : 'unknown')}`)
       .join(', '),
   )
+  const streams = partitions.map(({ partition, machines, stream_bytes: bytes, ...row }) => {
+    const stream = bytes === null ? 'unknown' : `${bytesText(bytes)}, ${row.stream_seconds ?? 0} s`
+    return [`partition_${partition}`, `machines ${machines}, stream ${stream}`]
+  })
   return {
     brokers: brokers.join(', ') || 'no majority',
-    stream: bytes === null ? 'unknown' : `${bytesText(bytes)}, ${seconds ?? 0} s`,
+    ...Object.fromEntries(streams),
     ...Object.fromEntries(lines.map((line, index) => [`machine_${index + 1}`, line])),
     risks: risks.join(' ') || 'none',
   }

@@ -1,6 +1,8 @@
 /** `tenrec project ...`: projects and their settings. A running daemon notices changes within a second. */
-import { UsageError } from '../../base/errors.ts'
+import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
+import { PARTITION_MAX } from '../../base/limits.ts'
+import { integer } from '../../config/value-kinds.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
 import {
   type CommandInput,
@@ -34,10 +36,13 @@ export const COMMANDS: Commands = [
       '--name NAME': { sentence: NAME, isRequired: true },
       ...KEY_OPTION,
       '--anonymize-ips': 'Store no address of a sender.',
+      '--partition NUMBER':
+        'In a cluster: the partition of events that it belongs to, for ever; the default is 0.',
       ...CHANGE_OPTIONS,
     },
-    run(input) {
-      const request = { ...readChanges(input), name: input.text('name') ?? '' }
+    async run(input) {
+      const partition = await readPartition(input)
+      const request = { ...readChanges(input), ...partition, name: input.text('name') ?? '' }
       return changeOrganization(input, ({ projects }) =>
         describeProject(projects.createProject(request)),
       )
@@ -90,6 +95,30 @@ function readChanges(input: CommandInput): ProjectChanges {
   })
 }
 
+/** Only a partition that somebody stores: its events would lie in outboxes. */
+async function readPartition(input: CommandInput): Promise<{ readonly partition?: number }> {
+  const text = input.text('partition')
+  const { parse, allowed } = integer(0, PARTITION_MAX)
+  const partition = parse(text ?? '0')
+  if (partition === undefined) throw new UsageError(`--partition: allowed is ${allowed}`)
+  if (partition === 0) return {}
+  const { notedBrokers } = await import('../../cluster/shared-change.ts')
+  const servers = notedBrokers(input.dataDir)
+  if (servers.length === 0) {
+    throw new OperatorError('--partition is for a cluster: this is the directory of one box')
+  }
+  const { lookAtCluster, holdersOf } = await import('../../cluster/cluster-view.ts')
+  const { nodes } = await lookAtCluster(servers)
+  // Told by a machine of any version. An older one would send the events to partition 0.
+  const old = nodes.find((node: Partial<(typeof nodes)[number]>) => node.partition === undefined)
+  if (old !== undefined) {
+    throw new OperatorError(`${old.host} runs a version without partitions: bring it up to date`)
+  }
+  if (holdersOf(nodes, partition).length > 0) return { partition }
+  const how = `start one with --partitions ${partition} first`
+  throw new OperatorError(`no machine tells that it stores partition ${partition}: ${how}`)
+}
+
 function readFilters(input: CommandInput): readonly JsonObject[] | undefined {
   const value = input.json('test-account-filters')
   if (value === undefined || (Array.isArray(value) && value.every(isObject))) return value
@@ -106,6 +135,7 @@ function describeProject(project: Project) {
     autocapture_exceptions_opt_in: project.areExceptionsCaptured,
     autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
     timezone: project.timezone,
+    partition: project.partition ?? 0,
     test_account_filters: project.testAccountFilters,
     created_at: isoTime(project.createdAtMs),
   }

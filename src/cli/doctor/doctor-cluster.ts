@@ -9,9 +9,12 @@ export async function checkCluster(
   { cluster, clusterCopies }: Pick<Settings, 'cluster' | 'clusterCopies'>,
   nowMs: number,
 ): Promise<readonly Finding[]> {
-  const { lookAtCluster, clusterStatus } = await import('../../cluster/cluster-status.ts')
-  const { nodes, risks } = clusterStatus(await lookAtCluster(cluster), clusterCopies, nowMs)
+  const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
+  const { clusterStatus } = await import('./cluster-status.ts')
+  const view = await lookAtCluster(cluster)
+  const { nodes, partitions, risks } = clusterStatus(view, clusterCopies, nowMs)
   if (risks.length > 0) return risks.map((risk) => warning(CHECK, risk))
-  const what = `${nodes.length} machines follow, and one of them or a broker may be lost`
+  const of = partitions.length === 1 ? '' : ` ${partitions.length} partitions`
+  const what = `${nodes.length} machines follow${of}, and one of them or a broker may be lost`
   return [fine(CHECK, what)]
 }

@@ -26,14 +26,29 @@ export interface WantedFacts {
   readonly cohorts: readonly number[]
 }
 
-/** Where the events of this machine's projects are stored by others: what decisions need comes from there. */
+/** Where events of projects are stored by other machines: what decisions need comes from there. */
 export interface DistantSources {
+  /** Whether those of a project are. */
+  isElsewhere(projectId: number): boolean
   /** Resolves with what answers from memory; rejects when it does not come in time. */
   fetch(wanted: WantedFacts): Promise<StoredSources>
 }
 
 /** It is stored elsewhere, and was not fetched. */
-export class StoredElsewhereError extends Error {}
+class StoredElsewhereError extends Error {}
+
+const ELSEWHERE: StoredSources = {
+  position: -1,
+  freshen: () => {},
+  person: missing,
+  groupProperties: missing,
+  isInStaticCohort: missing,
+  overrides: missing,
+}
+
+function missing(): never {
+  throw new StoredElsewhereError('it is stored by other machines')
+}
 
 /** A decision, and what it was made of; null: it cannot be repeated. */
 export interface Repeatable {
@@ -58,7 +73,7 @@ export interface OverrideRequest {
 export interface DecisionServiceOptions {
   readonly snapshots: Pick<FlagSnapshots, 'of' | 'compiled'>
   readonly stored: StoredSources
-  /** Then `stored` answers nothing but throws `StoredElsewhereError`. */
+  /** In a cluster. `stored` is not asked for what is there. */
   readonly distant?: DistantSources | undefined
   readonly overrides: OverrideSink
   /** Told of stored records that could not be read. */
@@ -107,7 +122,7 @@ export class DecisionService {
   decideRepeatably(projectId: number, request: DecisionRequest): Repeatable {
     const snapshot = this.#options.snapshots.of(projectId)
     if (snapshot === null) return UNDECIDED
-    const sources = new RequestSources(this.#options, snapshot, request)
+    const sources = new RequestSources(this.#optionsOf(projectId), snapshot, request)
     const startedAtMs = this.#options.clock.monotonic()
     const decided = decide(snapshot.compiled, request, sources)
     return this.#note(decided, sources, startedAtMs)
@@ -119,11 +134,11 @@ export class DecisionService {
    */
   decideFully(projectId: number, request: DecisionRequest): Repeatable | Promise<Repeatable> {
     const { distant, clock } = this.#options
-    if (distant === undefined) return this.decideRepeatably(projectId, request)
+    if (distant?.isElsewhere(projectId) !== true) return this.decideRepeatably(projectId, request)
     const snapshot = this.#options.snapshots.of(projectId)
     if (snapshot === null) return UNDECIDED
     const startedAtMs = clock.monotonic()
-    const sources = new RequestSources(this.#options, snapshot, request)
+    const sources = new RequestSources(this.#optionsOf(projectId), snapshot, request)
     const decided = decide(snapshot.compiled, request, sources)
     if (!sources.isIncomplete) return this.#note(decided, sources, startedAtMs)
     return distant.fetch(wantedFor(snapshot, request)).then(
@@ -134,6 +149,11 @@ export class DecisionService {
       },
       () => this.#note(decided, sources, startedAtMs),
     )
+  }
+
+  #optionsOf(projectId: number): DecisionServiceOptions {
+    const isElsewhere = this.#options.distant?.isElsewhere(projectId) === true
+    return isElsewhere ? { ...this.#options, stored: ELSEWHERE } : this.#options
   }
 
   #note(decided: Decisions, sources: RequestSources, startedAtMs: number): Repeatable {
@@ -189,10 +209,11 @@ export class DecisionService {
 
   /** What is stored about the person and the groups of a request; waited for as by `decideFully`. */
   async sources(snapshot: FlagSnapshot, request: DecisionRequest): Promise<DecisionSources> {
-    const { distant } = this.#options
-    const fetched = distant?.fetch(wantedFor(snapshot, request)).catch(() => undefined)
-    const stored = (await fetched) ?? this.#options.stored
-    return new RequestSources({ ...this.#options, stored }, snapshot, request)
+    const options = this.#optionsOf(snapshot.set.projectId)
+    if (options.stored !== ELSEWHERE) return new RequestSources(options, snapshot, request)
+    const fetched = options.distant?.fetch(wantedFor(snapshot, request)).catch(() => undefined)
+    const stored = (await fetched) ?? ELSEWHERE
+    return new RequestSources({ ...options, stored }, snapshot, request)
   }
 }
 
@@ -316,3 +337,59 @@ function overridesOf(
 }
 
 const NO_OVERRIDES: ReadonlyMap<string, string> = new Map()
+
+/** The same that was wanted, in the same order. */
+export interface Facts {
+  readonly position: number
+  readonly persons: readonly {
+    readonly number: number
+    readonly version: number
+    readonly properties: JsonObject | null
+    /** Of the cohorts that were named. */
+    readonly lists: readonly number[]
+    readonly overrides: ReadonlyMap<string, string>
+  }[]
+  readonly groups: readonly (JsonObject | null)[]
+}
+
+/** Looks all of it up: some lookups for each. Throws `DamagedRecordError`. */
+export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
+  const { projectId, distinctIds, groups, cohorts } = wanted
+  // Who has just written may ask: the latest, not that of two milliseconds before.
+  stored.refresh()
+  return {
+    position: stored.position,
+    persons: distinctIds.map((distinctId) => {
+      const { number, version, properties } = stored.person(projectId, distinctId)
+      const lists = cohorts.filter((id) => number !== 0 && stored.isMember(projectId, id, number))
+      const overrides = number === 0 ? new Map() : stored.overrides(projectId, number)
+      return { number, version, properties, lists, overrides }
+    }),
+    groups: groups.map(([typeIndex, key]) => stored.groupProperties(projectId, typeIndex, key)),
+  }
+}
+
+/** Answers from facts what was wanted, and nothing else. */
+export function sourcesOf(facts: Facts, wanted: WantedFacts): StoredSources {
+  const personOf = (distinctId: string): Facts['persons'][number] => {
+    const person = facts.persons[wanted.distinctIds.indexOf(distinctId)]
+    if (person === undefined) throw new RangeError('nobody has asked for this person')
+    return person
+  }
+  return {
+    position: facts.position,
+    freshen: () => {},
+    person: (_, distinctId) => personOf(distinctId),
+    groupProperties: (_, typeIndex, key) => {
+      const place = wanted.groups.findIndex(([type, name]) => type === typeIndex && name === key)
+      const properties = facts.groups[place]
+      if (properties === undefined) throw new RangeError('nobody has asked for this group')
+      return properties
+    },
+    isInStaticCohort: (_, distinctId, cohortId) => personOf(distinctId).lists.includes(cohortId),
+    overrides: (_, number) => {
+      const person = facts.persons.find((one) => one.number === number)
+      return person?.overrides ?? new Map()
+    },
+  }
+}

@@ -8,12 +8,7 @@ import { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { DamageReports } from './damage-reports.ts'
-import {
-  DecisionService,
-  type DistantSources,
-  StoredElsewhereError,
-  type StoredSources,
-} from './decisions.ts'
+import { DecisionService, type DistantSources } from './decisions.ts'
 import { type DefinitionSource, FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
 import { FlagUsage } from './flag-usage.ts'
 import type { GroupCommit } from './group-commit.ts'
@@ -28,9 +23,9 @@ export interface FlagServiceOptions {
   readonly projects: ProjectSource
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly queries: OrganizationPort
-  /** On a machine of a cluster that stores no events: where what is stored comes from. */
+  /** On a machine of a cluster: where what others store comes from; `definitions` given those that are here. */
   readonly elsewhere?:
-    | { readonly definitions: DefinitionSource; readonly sources: DistantSources }
+    | (DistantSources & { definitionsWith(stored: DefinitionSource): DefinitionSource })
     | undefined
   /** Receives what could not be kept; a `Logger` will do. */
   readonly log: { error(fields: object, message: string): void }
@@ -42,26 +37,14 @@ export interface FlagServiceOptions {
   readonly onRepeat: () => void
 }
 
-const ELSEWHERE: StoredSources = {
-  position: -1,
-  freshen: () => {},
-  person: missing,
-  groupProperties: missing,
-  isInStaticCohort: missing,
-  overrides: missing,
-}
-
-function missing(): never {
-  throw new StoredElsewhereError('it is stored by other machines')
-}
-
 /** Flags in the main thread. Close it before the thread ends. */
 export class FlagService {
   readonly directory: FlagDirectory
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
   readonly usage: UsageKeeper
-  readonly #stored: DecisionSourceReader | null
+  /** What is stored here. */
+  readonly stored: DecisionSourceReader
 
   /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
   constructor(options: FlagServiceOptions) {
@@ -73,19 +56,18 @@ export class FlagService {
     const usage = new FlagUsage(clock)
     this.directory = new FlagDirectory(dataDir)
     const { elsewhere } = options
-    const stored = elsewhere === undefined ? new DecisionSourceReader(dataDir) : null
-    this.#stored = stored
+    this.stored = new DecisionSourceReader(dataDir)
     this.snapshots = new FlagSnapshots({
       flags: this.directory,
       projects: options.projects,
-      definitions: elsewhere?.definitions ?? this.stored,
+      definitions: elsewhere?.definitionsWith(this.stored) ?? this.stored,
       onDamage,
       usage,
     })
     this.decisions = new DecisionService({
       snapshots: this.snapshots,
-      stored: stored ?? ELSEWHERE,
-      distant: elsewhere?.sources,
+      stored: this.stored,
+      distant: elsewhere,
       overrides: new OverrideLog({ groupCommit, clock, refusal }),
       clock,
       onDecision: options.onDecision,
@@ -99,19 +81,13 @@ export class FlagService {
     })
   }
 
-  /** What is stored here. Throws where it is elsewhere. */
-  get stored(): DecisionSourceReader {
-    if (this.#stored === null) throw new TypeError('this machine stores no events')
-    return this.#stored
-  }
-
   /** Processing has committed; `changedDefinitions` are the projects whose cohorts or group types changed. */
   processed(changedDefinitions: readonly number[]): void {
     this.snapshots.definitionsChanged(changedDefinitions)
   }
 
   async close(): Promise<void> {
-    await this.#stored?.close()
+    await this.stored.close()
     await this.directory.close()
   }
 }

@@ -42,9 +42,23 @@ export interface AcknowledgeTarget {
   acknowledge(error: ServiceError | null): void
 }
 
+/** A large request as a block. */
+export interface RequestBlock {
+  readonly block: HeldBlock
+  readonly projectId: number
+  readonly eventCount: number
+}
+
+/** What takes accepted requests: a group commit, or one for each partition of a cluster. */
+export type Commits = Pick<GroupCommit, keyof GroupCommit>
+
 /** What a group commit works with. */
-export interface GroupCommitOptions {
+export interface GroupCommitOptions extends CommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
+}
+
+/** The same for all that there are. */
+export interface CommitOptions {
   readonly clock: Clock
   readonly log: Logger
   /** A commit failed: the log must not be written again by this process. */
@@ -107,7 +121,7 @@ export class GroupCommit {
   }
 
   /** Adds a block made of one large request; its slab is given back when it is durable. */
-  addBlock(block: HeldBlock, eventCount: number, target: AcknowledgeTarget): void {
+  addBlock({ block, eventCount }: RequestBlock, target: AcknowledgeTarget): void {
     this.#finished.push(block)
     this.#finishedEvents += eventCount
     this.#wait(target, block.bytes)

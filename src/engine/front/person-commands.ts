@@ -41,7 +41,7 @@ export interface PersonCommandOptions {
   /** Why nothing can be written now, or null; `isErasing`: what gives space back. */
   readonly refusal: (isErasing: boolean) => ServiceError | null
   /** A command, by the uuid of its record, is durable in the log: somebody waits for what becomes of it. */
-  readonly onLogged: (uuid: string, isAwaited: () => boolean) => void
+  readonly onLogged: (uuid: string, isAwaited: () => boolean, projectId: number) => void
   /** Resolves when what a job means is erased outside of the store, too. Absent: there is nothing. */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
   /** Whether another machine erases copies, and says then that a job is done. Default: no. */
@@ -103,7 +103,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
       this.#waiting.set(uuid, { resolve, reject, timer })
       groupCommit.add(header, events, {
         acknowledge: (error) => {
-          if (error === null) onLogged(uuid, () => this.#waiting.has(uuid))
+          if (error === null) onLogged(uuid, () => this.#waiting.has(uuid), projectId)
           else this.#end(uuid)?.reject(error)
         },
       })

@@ -59,6 +59,15 @@ export interface ProcessingLoopOptions {
   readonly onFailure: (cause: unknown) => void
 }
 
+const NOTHING: ProcessResult = {
+  ...{ processed: 0, last: 0, eventCount: 0, recognisedCount: 0, elapsedMs: 0, commitMs: 0 },
+  ...{ fates: [], commands: [], changedDefinitions: [], erased: [], isIdle: true },
+  deadLetters: { count: 0, bytes: 0, forgotten: 0 },
+}
+
+/** Who processes where other machines store all events. */
+export const NO_PROCESSING = { run: async (): Promise<never> => NOTHING as never }
+
 interface Waiting {
   last: number
   bytes: number

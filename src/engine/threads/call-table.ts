@@ -120,6 +120,16 @@ export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...['changeFlag', 'analytics', 'query', 'sessionValues'],
 ])
 
+/** Of them, those that are about all projects of a store. */
+const CALLS_OF_STORES: ReadonlySet<string> = new Set(['listLetters', 'retainedProjects'])
+
+/** The project that a call of `STORE_CALLS` is about; null: those of a store together. */
+export function projectOf(name: string, [first]: readonly unknown[]): number | null {
+  if (CALLS_OF_STORES.has(name)) return null
+  // All others begin with the project, or with what names it.
+  return typeof first === 'number' ? first : (first as { readonly projectId: number }).projectId
+}
+
 type CallTable = typeof CALLS
 /** Name of a call. */
 export type CallName = keyof CallTable

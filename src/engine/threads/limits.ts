@@ -48,3 +48,5 @@ export const FATE_WARNINGS_READ_MAX = 1000
 export const FATE_EVENTS_READ_MAX = 2000
 /** The newest dead letters among which those of a project are looked for. Further: not seen. */
 export const FATE_LETTERS_READ_MAX = 100
+/** Pages of 2 MiB for copies of blocks that an outbox keeps to use again. Further ones are given back. */
+export const BLOCK_PAGES_KEPT_MAX = 4

@@ -351,7 +351,7 @@ export function queriesOf(
 }
 
 /** In a cluster: the copy of the catalogue, as the threads have it. */
-export function catalogueOf(pool: WorkerPool): CatalogueCopy {
+export function catalogueOf(pool: Pick<WorkerPool, 'run'>): CatalogueCopy {
   return {
     apply: (set) => pool.run('applyChanges', [set]),
     replace: (whole) => pool.run('replaceCatalogue', [whole]),

@@ -5,6 +5,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
 import { createLogger } from '../../base/log.ts'
+import { getOrAdd } from '../../base/maps.ts'
 import type { LogAppender } from '../../ports/log.ts'
 import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
@@ -65,13 +66,14 @@ async function openTools(
 ): Promise<Tools> {
   if (settings.kind === 'writer' && 'appender' in wiring) {
     const { APPEND_CALLS } = await import('./appending/append-calls.ts')
-    let opened: LogAppender | undefined
+    const opened = new Map<number, LogAppender>()
     const stores = {
-      get appender() {
-        opened ??= wiring.appender(settings)
-        return opened
+      appenderOf: (partition: number) =>
+        getOrAdd(opened, partition, () => wiring.appender(settings, partition)),
+      appenders: () => opened.values(),
+      close: async () => {
+        for (const appender of opened.values()) await appender.close()
       },
-      close: async () => opened?.close(),
     }
     return { calls: APPEND_CALLS, stores }
   }

@@ -114,6 +114,8 @@ export interface AppendTask {
   readonly blocks: readonly BlockBuffer[]
   /** Blocks up to this sequence may be removed. */
   readonly trimThrough: number
+  /** In a cluster: the partition whose outbox it is; default 0. */
+  readonly partition?: number
 }
 
 /** What an append has done. */

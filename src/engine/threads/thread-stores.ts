@@ -21,7 +21,8 @@ interface Closable {
 
 /** Which implementation the thread of the log works with. */
 export interface AppendWiring {
-  appender(settings: ThreadSettings): LogAppender
+  /** `partition`: in a cluster, that of the outbox. */
+  appender(settings: ThreadSettings, partition: number): LogAppender
 }
 
 /** Which implementations the processing thread works with. */

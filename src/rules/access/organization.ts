@@ -74,6 +74,8 @@ export interface Project extends IngestProject, BrowserCapture, ProjectLists {
   /** Name of the IANA time zone database. */
   readonly timezone: string
   readonly createdAtMs: number
+  /** In a cluster: the partition of events that it belongs to, for ever. Absent: 0. */
+  readonly partition?: number
 }
 
 /** What is kept of any key: not the key. */
@@ -132,6 +134,13 @@ export interface SecretKeyRequest {
 export interface NewKey<Key> {
   readonly text: string
   readonly key: Key
+}
+
+/** What a new project may have. */
+export interface ProjectRequest extends ProjectChanges {
+  readonly name: string
+  /** Only in a cluster, from 0 to `PARTITION_MAX`. Default: 0. */
+  readonly partition?: number
 }
 
 /** What can be changed of a project; what is left out stays, or gets its default. */

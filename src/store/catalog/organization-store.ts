@@ -4,6 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import { type SessionGrant, sessionEndMs } from '../../rules/access/console-session.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
@@ -202,6 +203,23 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   projectById(id: number): Project | null {
     return this.#byId.get(id) ?? null
+  }
+
+  /**
+   * The partition whose machines store a project, whichever thread knew of it first. Throws `ServiceError` not_found
+   * for none.
+   */
+  partitionOf(projectId: number): number {
+    const project = this.#byId.get(projectId)
+    if (project !== undefined) return project.partition ?? 0
+    if (this.refreshIfChanged()) return this.partitionOf(projectId)
+    throw new ServiceError('not_found', `there is no project ${projectId}`)
+  }
+
+  /** Partitions that projects belong to, the lowest first; 0 is always one. */
+  partitions(): readonly number[] {
+    const used = this.projects().map(({ partition = 0 }) => partition)
+    return [...new Set([0, ...used])].sort((a, b) => a - b)
   }
 
   /** Inactive users, too: what they made still names them. */

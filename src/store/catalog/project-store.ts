@@ -15,6 +15,7 @@ import {
   type Organization,
   type Project,
   type ProjectChanges,
+  type ProjectRequest,
   type User,
 } from '../../rules/access/organization.ts'
 import { replacementOf } from '../../rules/queries/web/path-cleaning.ts'
@@ -85,7 +86,7 @@ export class ProjectStore {
     })
   }
 
-  createProject(request: ProjectChanges & { readonly name: string }): Project {
+  createProject(request: ProjectRequest): Project {
     return this.#environment.change(() => this.#insertProject(request))
   }
 
@@ -118,7 +119,7 @@ export class ProjectStore {
     return project
   }
 
-  #insertProject(request: ProjectChanges & { readonly name: string }): Project {
+  #insertProject(request: ProjectRequest): Project {
     const projects = this.listProjects()
     demandRoom(projects.length, PROJECTS_MAX, 'projects')
     const project: Project = {

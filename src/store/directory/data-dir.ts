@@ -434,8 +434,9 @@ function refusal(message: string): OperatorError {
   return new OperatorError(message, { exitCode: 78 })
 }
 
-/** In a cluster: where what this machine has accepted waits for the others, a log and its name. */
-export const outboxFolder = (dataDir: string): string => join(dataDir, 'outbox')
+/** In a cluster: where what this machine has accepted for a partition waits for the others, a log and its name. */
+export const outboxFolder = (dataDir: string, partition = 0): string =>
+  join(dataDir, 'outbox', partition === 0 ? '' : `partition-${partition}`)
 
 /** The position up to which the log of a data directory is processed; 0 for a new one. */
 export function readProcessedPosition(dataDir: string): number {

@@ -9,18 +9,28 @@ import { type AppendSession, serveAppends } from './append-session.ts'
 
 /** What that thread has open. */
 export interface AppendStores {
-  readonly appender: LogAppender
+  /** In a cluster: that of the outbox of a partition. */
+  appenderOf(partition: number): LogAppender
+  /** Those that are open. */
+  appenders(): Iterable<LogAppender>
 }
 
 /** The calls of that thread. */
 export const APPEND_CALLS = {
   /** Appends blocks to the log and forgets those that are processed. */
-  append: short(({ appender }: AppendStores, task: AppendTask) => append(appender, task), 'writer'),
+  append: short(
+    (stores: AppendStores, task: AppendTask) =>
+      append(stores.appenderOf(task.partition ?? 0), task),
+    'writer',
+  ),
   /** Gives back the disk that a rush took. */
-  shrinkLog: short(({ appender }: AppendStores) => appender.shrink(), 'writer'),
+  shrinkLog: short((stores: AppendStores) => {
+    for (const appender of stores.appenders()) appender.shrink()
+  }, 'writer'),
   /** The same as `append`, again and again. */
   serveAppends: short(
-    ({ appender }: AppendStores, session: AppendSession) => serveAppends(appender, session),
+    (stores: AppendStores, session: AppendSession) =>
+      serveAppends((partition) => stores.appenderOf(partition), session),
     'writer',
   ),
 }

@@ -35,7 +35,8 @@ const NO_BLOCK = -1
 const TRIM_THROUGH = 0
 const LAST = 1
 const COMMIT_MS = 2
-const NUMBERS = 3
+const PARTITION = 3
+const NUMBERS = 4
 
 /** What both ends of a session share. */
 export interface AppendSession {
@@ -147,14 +148,18 @@ export class AppendSessions {
   }
 }
 
-/** The thread's end: appends what is handed over until nothing has come for a while. Throws as `log.append`. */
-export async function serveAppends(log: LogAppender, session: AppendSession): Promise<void> {
+/** The thread's end: appends what is handed over until nothing has come for a while. Throws as `append` of the log. */
+export async function serveAppends(
+  logOf: (partition: number) => LogAppender,
+  session: AppendSession,
+): Promise<void> {
   const { words, numbers } = session
   for (;;) {
     Atomics.wait(words, TURN, WAITING, APPEND_SESSION_IDLE_MS_MAX)
     // Nothing came, unless it comes right now.
     if (turn(session, CLOSED) || Atomics.load(words, TURN) === CLOSED) return
     const startedAt = performance.now()
+    const log = logOf(numbers[PARTITION] ?? 0)
     numbers[LAST] = await log.append(handedBlocks(session), numbers[TRIM_THROUGH] ?? 0)
     numbers[COMMIT_MS] = performance.now() - startedAt
     Atomics.store(words, TURN, WAITING)
@@ -181,6 +186,7 @@ function write(open: Open, task: AppendTask, memory: SharedArrayBuffer | null): 
   words[MEMORY] = memory === null ? NO_BLOCK : memories.indexOf(memory)
   words[BLOCK_BYTES] = task.blocks[0]?.bytes ?? 0
   numbers[TRIM_THROUGH] = task.trimThrough
+  numbers[PARTITION] = task.partition ?? 0
 }
 
 /** Ends the waiting of the other side; false when that has been done. */

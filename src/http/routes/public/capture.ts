@@ -193,7 +193,7 @@ class CaptureHandler {
         if (result.eventCount === 0) {
           waiting.acknowledge(null)
         } else {
-          groupCommit.addBlock(result.block, result.eventCount, waiting)
+          groupCommit.addBlock(result, waiting)
           this.#options.onAccepted(result.projectId, result.eventCount)
         }
       })

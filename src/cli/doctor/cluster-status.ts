@@ -1,27 +1,19 @@
 /**
- * How a cluster is, seen by the brokers and by what its machines tell every two seconds: how far each has come, and
- * who would lose what if a machine or a broker were lost now.
+ * What is told of a cluster: how far each machine has come, and who would lose what if a machine or a broker were lost
+ * now. Pure.
  */
-import { createLogger } from '../base/log.ts'
-import { STATUS_LISTENED_MS } from './limits.ts'
-import { CONTROL_STREAM, EVENT_STREAM, NatsBrokers } from './nats.ts'
-import type { NodeReport, StreamState } from './shared-log.ts'
+import { type ClusterView, holdersOf, partitionsOf } from '../../cluster/cluster-view.ts'
 
-/** What was seen. */
-export interface ClusterView {
-  /** Null: no majority of brokers answers. */
-  readonly events: StreamState | null
-  readonly control: StreamState | null
-  readonly nodes: readonly NodeReport[]
-}
+type NodeReport = ClusterView['nodes'][number]
+type StreamState = NonNullable<ClusterView['control']>
 
 /** One machine. */
 export interface NodeStatus {
   readonly host: string
   /** Its name in the cluster, the first digits. */
   readonly node: string
-  /** It stores events; others accept them alone. */
-  readonly isHolder: boolean
+  /** That it stores; null: none, it accepts events and asks. */
+  readonly partition: number | null
   /** Messages of the stream that it has not taken; null: that is not known. */
   readonly behind: number | null
   /** Messages that it has taken and not processed. */
@@ -32,62 +24,65 @@ export interface NodeStatus {
   readonly catalogue: number
 }
 
+/** One partition. */
+export interface PartitionStatus {
+  readonly partition: number
+  /** Machines that tell that they store it. */
+  readonly machines: number
+  /** Of its stream: how far back it reaches, seconds, and its size; null: not known. */
+  readonly streamSeconds: number | null
+  readonly streamBytes: number | null
+}
+
 /** What is told of it. */
 export interface ClusterStatus {
   readonly nodes: readonly NodeStatus[]
-  /** Of the stream of events: how far back it reaches, seconds, and its size; null: not known. */
-  readonly streamSeconds: number | null
-  readonly streamBytes: number | null
+  readonly partitions: readonly PartitionStatus[]
   readonly brokers: readonly string[]
   /** What is wrong now, and what would be lost with one more machine or broker: sentences. */
   readonly risks: readonly string[]
 }
 
-/** Looks for some seconds. Without brokers all is unknown. */
-export async function lookAtCluster(servers: readonly string[]): Promise<ClusterView> {
-  const brokers = new NatsBrokers(servers, createLogger({ level: 'silent', format: 'json' }))
-  const reports = new Map<string, NodeReport>()
-  brokers.onReport((report) => reports.set(report.replica, report))
-  await new Promise((resolve) => setTimeout(resolve, STATUS_LISTENED_MS))
-  const streams = [EVENT_STREAM, CONTROL_STREAM]
-  const states = streams.map((options) => brokers.look(options).catch(() => null))
-  const [events = null, control = null] = await Promise.all(states)
-  await brokers.close()
-  const nodes = [...reports.values()].sort((a, b) => (a.host < b.host ? -1 : 1))
-  return { events, control, nodes }
-}
-
 /** What follows from it. `copies`: machines that should have each event (setting `cluster_copies`). */
 export function clusterStatus(view: ClusterView, copies: number, nowMs: number): ClusterStatus {
   const { events, nodes } = view
-  const oldestMs = events?.oldestMs ?? null
   return {
     nodes: nodes.map((node) => nodeStatus(node, events)),
-    streamSeconds: oldestMs === null ? null : Math.round((nowMs - oldestMs) / 1000),
-    streamBytes: events?.bytes ?? null,
-    brokers: (events?.brokers ?? []).map(({ name, isCurrent }) =>
+    partitions: [...events].map(([partition, state]) => ({
+      ...{ partition, machines: holdersOf(nodes, partition).length },
+      streamSeconds: state?.oldestMs == null ? null : Math.round((nowMs - state.oldestMs) / 1000),
+      streamBytes: state?.bytes ?? null,
+    })),
+    brokers: (events.get(0)?.brokers ?? []).map(({ name, isCurrent }) =>
       isCurrent ? name : `${name} (not current)`,
     ),
     risks: [...brokerRisks(view), ...nodes.flatMap(nodeRisks), ...copyRisks(nodes, copies)],
   }
 }
 
-function nodeStatus(report: NodeReport, events: StreamState | null): NodeStatus {
-  const { host, replica, isHolder, position, waiting, unsent, control: catalogue } = report
-  const isSame = events !== null && events.incarnation === position.incarnation
-  const behind = isSame ? Math.max(0, events.last - position.sequence) : (events?.last ?? null)
+function nodeStatus(report: NodeReport, events: ClusterView['events']): NodeStatus {
+  const { host, replica, partition, position, waiting, unsent, control: catalogue } = report
+  const stream = partition === null ? null : (events.get(partition) ?? null)
+  const isSame = stream !== null && stream.incarnation === position.incarnation
+  const behind = isSame ? Math.max(0, stream.last - position.sequence) : (stream?.last ?? null)
   const node = replica.slice(0, 8)
-  return { host, node, isHolder, behind: isHolder ? behind : 0, waiting, unsent, catalogue }
+  const late = partition === null ? 0 : behind
+  return { host, node, partition, behind: late, waiting, unsent, catalogue }
 }
 
 function brokerRisks({ events, control }: ClusterView): readonly string[] {
-  const brokers = events?.brokers ?? []
+  const noMajority =
+    'No majority of brokers answers: events are on one disk each, nothing can be changed.'
+  if ((events.get(0) ?? null) === null || control === null) return [noMajority]
+  const streams = [...events.values()].filter((state) => state !== null)
+  return [...new Set(streams.flatMap((state) => streamRisks(state, noMajority)))]
+}
+
+function streamRisks({ brokers }: StreamState, noMajority: string): readonly string[] {
   const current = brokers.filter(({ isCurrent }) => isCurrent)
   const majority = Math.floor(brokers.length / 2) + 1
-  if (events === null || control === null || current.length < majority) {
-    return ['No majority of brokers answers: events are on one disk each, nothing can be changed.']
-  }
-  if (events.brokers.length < 3) {
+  if (current.length < majority) return [noMajority]
+  if (brokers.length < 3) {
     return ['There are fewer than three brokers: with one of them the majority would be lost.']
   }
   if (current.length > majority) return []
@@ -106,11 +101,11 @@ function nodeRisks({ host, unsent, troubles }: NodeReport): readonly string[] {
 function copyRisks(nodes: readonly NodeReport[], copies: number): readonly string[] {
   if (nodes.length === 0) return ['No machine has told how it is.']
   const risks: string[] = []
-  const holders = nodes.filter(({ isHolder }) => isHolder)
-  if (holders.length < copies) {
-    risks.push(
-      `Only ${holders.length} of ${copies} machines that should store each event tell how they are: outboxes grow.`,
-    )
+  for (const partition of partitionsOf(nodes)) {
+    const { length } = holdersOf(nodes, partition)
+    if (length >= copies) continue
+    const what = `Only ${length} of ${copies} machines that should store each event of partition ${partition}`
+    risks.push(`${what} tell how they are: outboxes grow.`)
   }
   const newest = Math.max(...nodes.map(({ control }) => control))
   const known = nodes.filter(({ control }) => control === newest)

@@ -2,7 +2,7 @@
  * Memory for copies of blocks that wait for the brokers, used again and again: a busy edge copies a hundred megabytes a
  * second, and memory of its own for each block costs the collector of garbage more than the copy.
  */
-import { BLOCK_PAGES_KEPT_MAX } from './limits.ts'
+import { BLOCK_PAGES_KEPT_MAX } from '../limits.ts'
 
 const PAGE_BYTES = 2 * 1024 * 1024
 

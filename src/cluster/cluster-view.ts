@@ -1,0 +1,41 @@
+/** How a cluster is, seen by the brokers and by what its machines tell every two seconds. */
+import { createLogger } from '../base/log.ts'
+import { STATUS_LISTENED_MS } from './limits.ts'
+import { CONTROL_STREAM, eventStream, NatsBrokers, type StreamOptions } from './nats.ts'
+import type { NodeReport, StreamState } from './shared-log.ts'
+
+/** What was seen. */
+export interface ClusterView {
+  /** By partition; null: no majority of brokers answers, or nothing was ever sent to it. */
+  readonly events: ReadonlyMap<number, StreamState | null>
+  readonly control: StreamState | null
+  readonly nodes: readonly NodeReport[]
+}
+
+/** Looks for some seconds. Without brokers all is unknown. */
+export async function lookAtCluster(servers: readonly string[]): Promise<ClusterView> {
+  const brokers = new NatsBrokers(servers, createLogger({ level: 'silent', format: 'json' }))
+  const reports = new Map<string, NodeReport>()
+  brokers.onReport((report) => reports.set(report.replica, report))
+  await new Promise((resolve) => setTimeout(resolve, STATUS_LISTENED_MS))
+  const look = (options: StreamOptions) => brokers.look(options).catch(() => null)
+  const nodes = [...reports.values()].sort((a, b) => (a.host < b.host ? -1 : 1))
+  const events = new Map<number, StreamState | null>()
+  for (const partition of partitionsOf(nodes)) {
+    events.set(partition, await look(eventStream(partition)))
+  }
+  const control = await look(CONTROL_STREAM)
+  await brokers.close()
+  return { events, control, nodes }
+}
+
+/** Those that projects belong to, or that a machine stores. */
+export function partitionsOf(nodes: readonly NodeReport[]): readonly number[] {
+  const used = nodes.flatMap(({ partition, partitions }) => [partition ?? 0, ...partitions])
+  return [...new Set([0, ...used])].sort((a, b) => a - b)
+}
+
+/** Machines that tell that they store a partition. */
+export function holdersOf(nodes: readonly NodeReport[], partition: number): readonly NodeReport[] {
+  return nodes.filter((node) => node.partition === partition)
+}

@@ -1,0 +1,165 @@
+/**
+ * What this machine accepts, by the partition of its project: each has a group commit and an outbox, in a folder of
+ * its own, made when the first request comes that needs it and found again by the next start. Whoever is answered
+ * waits for the outbox of that partition alone.
+ */
+import { readdirSync } from 'node:fs'
+import { getOrAdd } from '../base/maps.ts'
+import type { Settings } from '../config/settings.ts'
+import {
+  type AcknowledgeTarget,
+  type CommitOptions,
+  type Commits,
+  GroupCommit,
+  type RequestBlock,
+} from '../engine/front/group-commit.ts'
+import type { AppendResult, AppendTask } from '../engine/threads/tasks.ts'
+import type { RecordEvents, RecordHeader } from '../rules/capture/log-block.ts'
+import { outboxFolder } from '../store/directory/data-dir.ts'
+import { LogReader } from '../store/log/event-log.ts'
+import { EdgeOutbox } from './edge-outbox.ts'
+import { eventStream, type NatsBrokers } from './nats.ts'
+import { OutboxIdentity } from './outbox-identity.ts'
+
+/** What they work with. */
+export interface OutboxesOptions {
+  readonly settings: Settings
+  readonly brokers: NatsBrokers
+  /** Appends to the log of an outbox; one append at a time. */
+  readonly append: (task: AppendTask) => Promise<AppendResult>
+  readonly partitionOf: (projectId: number) => number
+  readonly commits: CommitOptions
+}
+
+interface Opened {
+  readonly name: string
+  readonly commit: GroupCommit
+  readonly outbox: EdgeOutbox
+  readonly log: LogReader
+  /** Opens the log; the same for all who ask. */
+  readonly started: () => Promise<void>
+}
+
+/** The outboxes of this process. */
+export class Outboxes implements Commits {
+  readonly #options: OutboxesOptions
+  readonly #opened = new Map<number, Opened>()
+  /** The same: looked at with each request. */
+  readonly #all: Opened[] = []
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(options: OutboxesOptions) {
+    this.#options = options
+  }
+
+  /** Opens those that have something to send, and that of partition 0, which names this machine. */
+  async start(): Promise<void> {
+    await this.#of(0).started()
+    const names = readdirSync(outboxFolder(this.#options.settings.dataDir))
+    for (const name of names) {
+      const [, partition] = /^partition-(\d+)$/.exec(name) ?? []
+      if (partition !== undefined) await this.#of(Number(partition)).started()
+    }
+  }
+
+  /** By which others know this machine. */
+  get name(): string {
+    return this.#of(0).name
+  }
+
+  /** By partition: blocks that the brokers do not have yet. */
+  get unsentBlocks(): ReadonlyMap<number, number> {
+    return new Map([...this.#opened].map(([of, { outbox }]) => [of, outbox.unsentBlocks]))
+  }
+
+  /** The same of all. */
+  get unsent(): number {
+    return this.#all.reduce((sum, { outbox }) => sum + outbox.unsentBlocks, 0)
+  }
+
+  /** Whether the brokers have no majority, as far as it is known. */
+  get isAlone(): boolean {
+    return this.#all.some(({ outbox }) => outbox.aloneSinceMs !== null)
+  }
+
+  /** As those of one, together. */
+  get counts(): EdgeOutbox['counts'] {
+    const sum = (name: keyof EdgeOutbox['counts']): number =>
+      this.#all.reduce((sum, { outbox }) => sum + outbox.counts[name], 0)
+    return { alone: sum('alone'), messages: sum('messages'), messageBytes: sum('messageBytes') }
+  }
+
+  get pendingBytes(): number {
+    return this.#all.reduce((sum, { commit }) => sum + commit.pendingBytes, 0)
+  }
+
+  get isHealthy(): boolean {
+    return this.#all.every(({ commit }) => commit.isHealthy)
+  }
+
+  get commitAgeMs(): number {
+    return Math.max(0, ...this.#all.map(({ commit }) => commit.commitAgeMs))
+  }
+
+  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): void {
+    this.#of(this.#options.partitionOf(header.projectId)).commit.add(header, events, target)
+  }
+
+  addBlock(block: RequestBlock, target: AcknowledgeTarget): void {
+    this.#of(this.#options.partitionOf(block.projectId)).commit.addBlock(block, target)
+  }
+
+  /** What is processed here says nothing of what others have: an outbox hears that from them. */
+  trim(): void {}
+
+  async drained(): Promise<void> {
+    await Promise.all(this.#all.map(({ commit }) => commit.drained()))
+  }
+
+  async close(): Promise<void> {
+    for (const { outbox } of this.#all) outbox.close()
+    await Promise.all(this.#all.map(({ log }) => log.close()))
+  }
+
+  #of(partition: number): Opened {
+    return getOrAdd(this.#opened, partition, () => this.#open(partition))
+  }
+
+  #open(partition: number): Opened {
+    const { settings, brokers, commits } = this.#options
+    const { clock, log: logger } = commits
+    const folder = outboxFolder(settings.dataDir, partition)
+    const identity = new OutboxIdentity(folder)
+    const log = new LogReader({ dataDir: folder })
+    const append = (task: AppendTask) => this.#append({ ...task, partition })
+    const outbox = new EdgeOutbox({
+      ...{ identity, clock, logger, append, log, others: brokers },
+      shared: brokers.stream(eventStream(partition)),
+      isMajorityNeeded: settings.durability === 'replicated',
+      copies: settings.clusterCopies,
+      onStored: (through) => commit.trim(through),
+    })
+    let starting: Promise<void> | undefined
+    const started = (): Promise<void> => {
+      starting ??= append({ blocks: [], trimThrough: 0 }).then(({ last }) => outbox.start(last))
+      return starting
+    }
+    const pool = {
+      append: async (task: AppendTask): Promise<AppendResult> => {
+        await started()
+        return await outbox.append(task)
+      },
+    }
+    const commit = new GroupCommit({ ...commits, pool })
+    const opened = { name: identity.name, commit, outbox, log, started }
+    this.#all.push(opened)
+    return opened
+  }
+
+  /** All are written by one thread, which waits in a call for the next. */
+  #append(task: AppendTask): Promise<AppendResult> {
+    const turn = this.#turn.then(() => this.#options.append(task))
+    this.#turn = turn.catch(() => undefined)
+    return turn
+  }
+}
