@@ -78,10 +78,13 @@ function readable({ nodes, risks, brokers, partitions }: Row): object {
       .map(([name, value]) => `${name} ${value ?? (name === 'partition' ? 'none' : 'unknown')}`)
       .join(', '),
   )
-  const streams = partitions.map(({ partition, machines, stream_bytes: bytes, ...row }) => {
-    const stream = bytes === null ? 'unknown' : `${bytesText(bytes)}, ${row.stream_seconds ?? 0} s`
-    return [`partition_${partition}`, `machines ${machines}, stream ${stream}`]
-  })
+  const streams = partitions.map(
+    ({ partition, machines, stream_bytes: bytes, ...row }): [string, string] => {
+      const stream =
+        bytes === null ? 'unknown' : `${bytesText(bytes)}, ${row.stream_seconds ?? 0} s`
+      return [`partition_${partition}`, `machines ${machines}, stream ${stream}`]
+    },
+  )
   return {
     brokers: brokers.join(', ') || 'no majority',
     ...Object.fromEntries(streams),

@@ -52,7 +52,7 @@ import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 const SHRINK_LOG_EVERY_MS = 10_000
 /** More of them are more than what the log calls calm: each takes 4 KiB at least. */
-const CALM_APPENDS_MAX = 256
+const CALM_APPENDS = 256
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /**
@@ -227,7 +227,7 @@ export class WorkerPool implements TaskRunner<Calls> {
 
   /** A thread that ends says so by itself, and a log that fails by its next append. */
   #shrinkLog(): void {
-    const isCalm = this.#appendCount <= CALM_APPENDS_MAX
+    const isCalm = this.#appendCount <= CALM_APPENDS
     this.#appendCount = 0
     // Behind a session that does not end, such calls would only pile up.
     if (!isCalm) return

@@ -3,7 +3,6 @@
  * alone, then by owner, then by the other filters. What nobody looks at is not even read.
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import {
   type EventColumns,
   type EventScanRequest,
@@ -27,8 +26,11 @@ import {
   filterOf,
   firstDistinctId,
   idsOfFew,
+  isInRange,
+  isTouched,
   isWhollyIn,
   wantedPersons,
+  within,
 } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
@@ -429,30 +431,6 @@ function rowsOf(starts: Uint16Array, nameMasks: Uint32Array): number {
     if ((nameMasks[id] ?? 0) !== 0) rows += (starts[id + 1] ?? 0) - (starts[id] ?? 0)
   }
   return rows
-}
-
-/** All times of a segment are in a range. */
-function isInRange(
-  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
-  range: DateRange,
-): boolean {
-  return firstTimestampMs >= range.fromMs && lastTimestampMs <= range.toMs
-}
-
-/** Whether some times of a segment may be in a range. */
-export function isTouched(
-  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
-  { fromMs, toMs }: DateRange,
-): boolean {
-  return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
-}
-
-/** The part of a range that the times of a segment are in. */
-export function within(
-  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
-  { fromMs, toMs }: DateRange,
-): DateRange {
-  return { fromMs: Math.max(fromMs, firstTimestampMs), toMs: Math.min(toMs, lastTimestampMs) }
 }
 
 function tooManyRows(rowsMax: number): ServiceError {

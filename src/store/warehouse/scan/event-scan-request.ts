@@ -1,4 +1,5 @@
-/** What a request for a scan asks for: which segments, whose events, and filters. */
+/** What a request for a scan asks for: which segments, of which times, whose events, and filters. */
+import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import {
   type EventPart,
   type EventScanRequest,
@@ -114,4 +115,28 @@ export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null):
     if (wanted[(owners[distinctId] ?? 0) & OWNER_BITS] === 1) return distinctId
   }
   return Number.POSITIVE_INFINITY
+}
+
+/** All times of a segment are in a range. */
+export function isInRange(
+  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
+  range: DateRange,
+): boolean {
+  return firstTimestampMs >= range.fromMs && lastTimestampMs <= range.toMs
+}
+
+/** Whether some times of a segment may be in a range. */
+export function isTouched(
+  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
+  { fromMs, toMs }: DateRange,
+): boolean {
+  return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
+}
+
+/** The part of a range that the times of a segment are in. */
+export function within(
+  { firstTimestampMs, lastTimestampMs }: SegmentSummary,
+  { fromMs, toMs }: DateRange,
+): DateRange {
+  return { fromMs: Math.max(fromMs, firstTimestampMs), toMs: Math.min(toMs, lastTimestampMs) }
 }
