@@ -36,9 +36,8 @@ export class RememberedParts {
     if (part === null) return null
     const name = nameOf(planned, shard, part)
     const before = this.#parts.get(name)
-    if (part.by === 'sessions' || before === undefined) {
-      return before?.state === stateOf(shard) ? before.found : null
-    }
+    if (before === undefined) return null
+    if (part.by === 'sessions') return before.state === stateOf(shard) ? before.found : null
     const now = shard.scanner.known(shard.context.projectId)
     if (before.known.version !== now.version) return null
     const newer = now.through - before.known.through
