@@ -48,8 +48,7 @@ function update() {
   for (const name of NEIGHBOURS) link(name)
   const wanted = new Set(paths.flatMap((path) => [targetOf(path), bodyOf(path)]))
   for (const path of FOLDERS.flatMap((folder) => filesIn(join(TARGET, folder)))) {
-    if (!wanted.has(path.replace(/\.known$/, '')) && !path.endsWith('.new'))
-      fs.rmSync(path, { force: true })
+    if (!wanted.has(path) && !path.endsWith('.new')) fs.rmSync(path, { force: true })
   }
 }
 
@@ -208,28 +207,6 @@ function asCall(declaration) {
     .replace(/^import ('[^']*')/, '_(    $1)')
 }
 
-/**
- * The function of a source. What V8 knows of it lies beside it for the next one, who reads it in half the time: only
- * the outermost function is in there, so that those within are compiled when they are called, and counted then.
- */
-function compiled(path, filename) {
-  const known = `${path}.known`
-  const { mtimeMs } = REAL.statSync(path)
-  const text = REAL.readFileSync(path, 'utf8')
-  const made = REAL.statSync(known, { throwIfNoEntry: false })
-  const isKnown = made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1
-  const cachedData = isKnown ? REAL.readFileSync(known) : undefined
-  const body = compileFunction(text, NAMES, { filename, cachedData, produceCachedData: !isKnown })
-  if (!isKnown) {
-    try {
-      write(known, body.cachedData, mtimeMs)
-    } catch {
-      // Tests run sources where nothing can be written.
-    }
-  }
-  return body
-}
-
 /** Gives the modules of `.js/src/` what runs a source, once. */
 function runSources() {
   const done = new Map()
@@ -242,7 +219,7 @@ function runSources() {
     const load = (name) => (name.startsWith('.') ? run(join(folder, name)) : packageOf(name))
     const meta = { url: pathToFileURL(path.replace(/\.ts$/, '.js')).href }
     const filename = pathToFileURL(join(ROOT, relative(TARGET, path))).href
-    const body = compiled(path, filename)
+    const body = compileFunction(REAL.readFileSync(path, 'utf8'), NAMES, { filename })
     body(exports, load, async (name) => load(name), meta)
     return exports
   }

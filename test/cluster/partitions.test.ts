@@ -116,7 +116,9 @@ async function ask({ url }: Node, method: string, path: string, body?: object): 
     signal: AbortSignal.timeout(60_000),
   })
   // When an answer was made is not what it says.
-  const text = (await answer.text()).replaceAll(url, '').replace(/"last_refresh":"[^"]*"/g, '')
+  const text = (await answer.text())
+    .replaceAll(url, '')
+    .replace(/("last_refresh":)"[^"]*"/g, '$1""')
   return { status: answer.status, text }
 }
 
