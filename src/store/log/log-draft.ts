@@ -13,6 +13,7 @@ import {
   fsyncSync,
   openSync,
   renameSync,
+  rmSync,
   statfsSync,
   writevSync,
 } from 'node:fs'
@@ -47,7 +48,9 @@ export class LogDraft {
     this.#path = join(folder, DRAFT_NAME)
     this.#bytes = bytes
     this.#written = spare === null ? 0 : bytes
-    const make = spare === null ? constants.O_CREAT | constants.O_TRUNC : 0
+    // Never one that is cut off: a power cut may leave it as long as it was.
+    if (spare === null) rmSync(this.#path, { force: true })
+    const make = spare === null ? constants.O_CREAT | constants.O_EXCL : 0
     const flags = constants.O_WRONLY | constants.O_DSYNC | make
     this.#descriptor = openSync(spare ?? this.#path, flags, 0o600)
     try {
