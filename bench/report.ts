@@ -160,11 +160,14 @@ function reaches(value: number, target: Target): boolean {
   return value < target.limit
 }
 
+/** A count stays what it is, however many digits it has. */
 function rounded(value: number): number {
+  if (Number.isInteger(value)) return value
   return Number(value.toPrecision(SIGNIFICANT_DIGITS))
 }
 
 function format(value: number): string {
+  if (Number.isInteger(value)) return value.toLocaleString('en-US')
   return value.toLocaleString('en-US', { maximumSignificantDigits: SIGNIFICANT_DIGITS })
 }
 

@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { ERROR_CODES } from '../../src/base/errors.ts'
 import {
   REFUSALS,
@@ -11,9 +10,8 @@ import {
   reasonText,
   refusal,
 } from '../../src/base/refusals.ts'
-import { addMetrics } from '../../src/cluster/cluster-metrics.ts'
-import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { addWarehouseMetrics } from '../../src/warehouse/warehouse-metrics.ts'
+import { clusterMetricPage } from '../fixtures/cluster/metric-page.ts'
 
 const TABLE = 'src/base/refusals.ts'
 const REASONS: readonly (readonly [string, RefusalDefinition])[] = Object.entries(REFUSALS)
@@ -53,18 +51,7 @@ t.test('every reason is used, and nobody answers 503 or 429 past the table', asy
 })
 
 t.test('the metrics that it names are exposed', async (t) => {
-  const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
-  const counts = {
-    unsent: 0,
-    unsentBlocks: new Map([[0, 0]]),
-    alone: 0,
-    messages: 0,
-    messageBytes: 0,
-    waiting: 0,
-  }
-  const questions = { asked: 0, unanswered: 0, answered: 0 }
-  const control = { made: 0, again: 0, refused: 0 }
-  addMetrics(page, () => ({ ...counts, ...questions, isAlone: false, control, controlNumber: 0 }))
+  const page = clusterMetricPage()
   const waiting = { waitingEvents: 0, waitingErasures: 0, lagSeconds: 0 }
   const sent = { rows: 0, bytes: 0, inserts: 0, failures: 0, segments: 0 }
   addWarehouseMetrics(page, () => ({ ...waiting, ...sent, isAway: false }))

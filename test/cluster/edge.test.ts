@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
-import { Node, Sender } from '../fixtures/cluster/nodes.ts'
-import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
+import { type Answered, ask, Node, Sender } from '../fixtures/cluster/nodes.ts'
+import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
@@ -47,23 +47,6 @@ async function startMachines(t: Test): Promise<Machines> {
   const edge = new Node(t, folder, 'edge', brokers.addresses, ['--partitions', 'none'])
   await Promise.all([one.start(), two.start(), edge.start()])
   return { brokers, one, two, edge }
-}
-
-interface Answered {
-  readonly status: number
-  readonly retryAfter: string | null
-  readonly text: string
-}
-
-async function ask({ url }: Node, method: string, path: string, body?: object): Promise<Answered> {
-  const answer = await fetch(`${url}${path}`, {
-    method,
-    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(60_000),
-  })
-  const retryAfter = answer.headers.get('Retry-After')
-  return { status: answer.status, retryAfter, text: await answer.text() }
 }
 
 interface StoredPerson {

@@ -6,9 +6,9 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
-import { Node, Sender } from '../fixtures/cluster/nodes.ts'
+import { ask, Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { boxOf } from '../fixtures/cluster/stream-box.ts'
-import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
+import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
@@ -101,25 +101,6 @@ async function startMachines(t: Test): Promise<Machines> {
     t.match(JSON.parse(text), { id: partition + 1, partition })
   }
   return { brokers, holders, edge, all }
-}
-
-interface Answered {
-  readonly status: number
-  readonly text: string
-}
-
-async function ask({ url }: Node, method: string, path: string, body?: object): Promise<Answered> {
-  const answer = await fetch(`${url}${path}`, {
-    method,
-    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(60_000),
-  })
-  // When an answer was made is not what it says.
-  const text = (await answer.text())
-    .replaceAll(url, '')
-    .replace(/("last_refresh":)"[^"]*"/g, '$1""')
-  return { status: answer.status, text }
 }
 
 interface Decided {

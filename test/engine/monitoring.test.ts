@@ -2,10 +2,8 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
-import { addMetrics } from '../../src/cluster/cluster-metrics.ts'
-import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { BusyTime } from '../../src/engine/threads/busy-time.ts'
+import { clusterMetricPage } from '../fixtures/cluster/metric-page.ts'
 import { closeConnections, postJson, send } from '../fixtures/exact-client.ts'
 import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'
@@ -25,23 +23,7 @@ const NO_METRICS =
   /^(?:sum|max|group_right|by|on|rate|changes|increase|predict_linear|histogram_quantile)$/
 
 /** What machines of a cluster show besides. */
-const CLUSTER = clusterPage()
-
-function clusterPage(): string {
-  const { page } = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK })
-  const counts = {
-    unsent: 0,
-    unsentBlocks: new Map([[0, 0]]),
-    alone: 0,
-    messages: 0,
-    messageBytes: 0,
-    waiting: 0,
-  }
-  const questions = { asked: 0, unanswered: 0, answered: 0 }
-  const control = { made: 0, again: 0, refused: 0 }
-  addMetrics(page, () => ({ ...counts, ...questions, isAlone: false, control, controlNumber: 0 }))
-  return page.render()
-}
+const CLUSTER = clusterMetricPage().render()
 
 /** Expressions of the dashboard. */
 function panelExpressions(): readonly string[] {
