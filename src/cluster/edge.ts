@@ -4,12 +4,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RecentValues } from '../base/maps.ts'
-import type { DistantSources, StoredSources, WantedFacts } from '../engine/front/decisions.ts'
+import {
+  type DistantSources,
+  type Facts,
+  type StoredSources,
+  sourcesOf,
+  type WantedFacts,
+} from '../engine/front/decisions.ts'
 import type { DefinitionSource } from '../engine/front/flag-snapshots.ts'
 import { type Calls, projectOf, STORE_CALLS } from '../engine/threads/call-table.ts'
 import { type Queries, queriesOf, type WorkerPool } from '../engine/threads/pool.ts'
 import type { CallOptions, TaskRunner } from '../ports/task-runner.ts'
-import { type Facts, sourcesOf } from './decision-facts.ts'
 import { EdgeDefinitions, type ProjectDefinitions } from './edge-definitions.ts'
 import { HolderLink } from './holder-link.ts'
 import { DEFINITIONS } from './holder-message.ts'

@@ -6,12 +6,12 @@
 import { ServiceError } from '../base/errors.ts'
 import { keepNewest } from '../base/maps.ts'
 import { refusal } from '../base/refusals.ts'
+import { factsOf } from '../engine/front/decisions.ts'
 import { STORE_CALLS } from '../engine/threads/call-table.ts'
 import type { WorkerPool } from '../engine/threads/pool.ts'
 import type { CommandOutcome, ProcessResult } from '../engine/threads/tasks.ts'
 import type { CallOptions } from '../ports/task-runner.ts'
 import type { DecisionSourceReader } from '../store/identity/decision-sources.ts'
-import { factsOf } from './decision-facts.ts'
 import { definitionsOf } from './edge-definitions.ts'
 import {
   type Asked,
