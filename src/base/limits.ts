@@ -55,12 +55,14 @@ export const SLABS_MAX = 8
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /** Bytes of the body of a flag request whose decision is remembered. Larger ones are decided each time. */
 export const DECISION_BYTES_MAX = 4096
-/** Bytes, about, of all decisions that are remembered, with answers. Beyond: the oldest are forgotten. */
-export const KNOWN_DECISIONS_BYTES_MAX = 32 * 1024 * 1024
+/** Bytes, about, of all decisions that are remembered, without their answers. Beyond: the oldest are forgotten. */
+export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 /** Bytes, about, of the requests that are known to ask for one of them. Beyond: the oldest are read again. */
 export const KNOWN_REQUESTS_BYTES_MAX = 8 * 1024 * 1024
 /** Bytes of an answer that is remembered with its decision. Longer ones are put together each time. */
 export const KNOWN_ANSWER_BYTES_MAX = 16 * 1024
+/** Bytes of the answers that are kept so. Beyond: the newest takes the place of the oldest, which is put together again. */
+export const KNOWN_ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 /** Bytes, about, of the decoded columns that analytic queries keep when no setting says otherwise. Beyond: the oldest are given up. */
 export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
 /** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */

@@ -81,11 +81,6 @@ export class RecentValues<Value> {
     this.#put(name, value)
   }
 
-  /** The value that was found last takes so many bytes more. */
-  grew(bytes: number): void {
-    this.#youngBytes += bytes
-  }
-
   #put(name: string, value: Value): void {
     const bytes = name.length + this.#bytesOf(value)
     if (this.#youngBytes + bytes > this.#bytesMax / 2) {

@@ -121,7 +121,7 @@ export class FlagOutcomes {
       reason === 'condition_match'
         ? `Matched condition set ${(conditionIndex ?? 0) + 1}`
         : DESCRIPTIONS[reason]
-    const decision = {
+    const said = {
       flag: this.#flag,
       isEnabled: false,
       variant: null,
@@ -132,7 +132,20 @@ export class FlagOutcomes {
       isFailed: false,
       ...otherwise,
     }
-    const made: FlagDecision = { ...decision, bytes: bytesOf(decision), count: 0 }
+    // Member by member: objects put together by `...` have a layout each, and every decision and every answer
+    // looks at as many of them as there are flags.
+    const made: FlagDecision = {
+      flag: said.flag,
+      isEnabled: said.isEnabled,
+      variant: said.variant,
+      reason: said.reason,
+      conditionIndex: said.conditionIndex,
+      description: said.description,
+      payload: said.payload,
+      isFailed: said.isFailed,
+      bytes: bytesOf(said),
+      count: 0,
+    }
     this.made.push(made)
     return made
   }

@@ -17,7 +17,7 @@
 import { randomInt } from 'node:crypto'
 import type { Environment, Table } from './environment.ts'
 import { type StateNumber, stateKey } from './keys.ts'
-import { load, store } from './records.ts'
+import { load, peek, store } from './records.ts'
 
 /** A number of table `state`, or null. Throws `DamagedRecordError`. */
 export function readNumber(table: Table, name: StateNumber): number | null {
@@ -31,6 +31,8 @@ export function storeNumber(table: Table, name: StateNumber, number: number): vo
   store(table, stateKey(name), bytes)
 }
 
+const STANDING_KEY = stateKey('position')
+
 /** How far processing is, and how often persons were folded; a record for both, as decisions ask for them each time. */
 export interface Standing {
   readonly position: number
@@ -39,7 +41,7 @@ export interface Standing {
 
 /** Reads it; zeros in an empty store. Throws `DamagedRecordError`. */
 export function readStanding(table: Table): Standing {
-  const bytes = load(table, stateKey('position'))
+  const bytes = peek(table, STANDING_KEY)
   if (bytes === undefined) return { position: 0, folds: 0 }
   // Older stores have the position alone.
   return { position: bytes.readDoubleLE(), folds: bytes.length < 16 ? 0 : bytes.readDoubleLE(8) }
@@ -50,7 +52,7 @@ export function storeStanding(table: Table, { position, folds }: Standing): void
   const bytes = Buffer.allocUnsafe(16)
   bytes.writeDoubleLE(position)
   bytes.writeDoubleLE(folds, 8)
-  store(table, stateKey('position'), bytes)
+  store(table, STANDING_KEY, bytes)
 }
 
 /** What environment `events` has seen of the two others. */

@@ -5,7 +5,11 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { KNOWN_DECISIONS_BYTES_MAX, KNOWN_REQUESTS_BYTES_MAX } from '../../../src/base/limits.ts'
+import {
+  KNOWN_ANSWERS_BYTES_MAX,
+  KNOWN_DECISIONS_BYTES_MAX,
+  KNOWN_REQUESTS_BYTES_MAX,
+} from '../../../src/base/limits.ts'
 import { keepHead } from '../../../src/http/routes/public/flag-request.ts'
 import { KnownDecisions } from '../../../src/http/routes/public/known-decisions.ts'
 import { checkFraming } from '../../../src/http/server/framing.ts'
@@ -113,45 +117,50 @@ t.test('what is remembered has a limit, and the oldest goes first', (t) => {
   t.end()
 })
 
-t.test('answers that are kept count, and are given again with an end of their own', (t) => {
-  const known = new KnownDecisions({ projectByKey: () => null }, { isStillTrue: () => true })
-  const text = 'x'.repeat(10_000)
-  const bytes = { detail: Buffer.from(`"f":"${text}"`), value: Buffer.from('"f":true') }
-  const outcome = { bytes: { ...bytes, payload: Buffer.from('') } } as never
-  const decisions = { decisions: [outcome], hasErrors: false, isTimeBound: false }
-  const decided = (): Parameters<typeof known.keep>[1] => {
-    return { projectId: 1, decided: decisions, basis: {} as never, answer: null }
-  }
-  const first = decided()
-  const parts = { shape: 'flags2', decisions, nowMs: 999_999_999_999, opening: null } as const
-  const read = (more: object = {}): Record<string, unknown> => {
-    // It is an object.
-    const answer = known.answerOf(first, { ...parts, ...more })
-    return JSON.parse(Buffer.from(answer).toString('utf8')) as Record<string, unknown>
-  }
-  const made = read()
-  const again = read({ nowMs: 1_790_000_000_000 })
-  t.strictSame(again['flags'], { f: text })
-  t.equal(again['evaluatedAt'], 1_790_000_000_000, 'a longer time than that of the first')
-  t.match(again['requestId'], /^[0-9a-f-]{36}$/)
-  t.not(again['requestId'], made['requestId'])
-  t.strictSame(read()['flags'], { f: text }, 'a shorter one')
-  t.strictSame(read({ shape: 'decide3' })['featureFlags'], { f: true }, 'another shape')
-  t.strictSame(read({ opening: Buffer.from('{"config":1,') })['config'], 1)
-  t.strictSame(Object.keys(read()), [
-    'flags',
-    'errorsWhileComputingFlags',
-    'requestId',
-    'evaluatedAt',
-  ])
-  const count = Math.ceil(KNOWN_DECISIONS_BYTES_MAX / 10_000)
-  for (let index = 0; index < count; index++) {
-    const one = decided()
-    known.keep(`${index}`, one)
-    known.findMeant(`${index}`)
-    known.answerOf(one, parts)
-  }
-  t.equal(known.findMeant('0'), null, 'answers take the room of decisions')
-  t.ok(known.findMeant(`${count - 1}`))
-  t.end()
-})
+t.test(
+  'answers that are kept are given again with an end of their own, until others have their place',
+  (t) => {
+    const known = new KnownDecisions({ projectByKey: () => null }, { isStillTrue: () => true })
+    const text = 'x'.repeat(10_000)
+    const outcomeOf = (said: string): never => {
+      const bytes = { detail: Buffer.from(`"f":"${said}"`), value: Buffer.from('"f":true') }
+      return { bytes: { ...bytes, payload: Buffer.from('') } } as never
+    }
+    const decisions = { decisions: [outcomeOf(text)], hasErrors: false, isTimeBound: false }
+    const decided = (): Parameters<typeof known.keep>[1] => {
+      return { projectId: 1, decided: decisions, basis: {} as never, answer: null }
+    }
+    const first = decided()
+    const parts = { shape: 'flags2', decisions, nowMs: 999_999_999_999, opening: null } as const
+    const read = (more: object = {}): Record<string, unknown> => {
+      // It is an object.
+      const answer = known.answerOf(first, { ...parts, ...more })
+      return JSON.parse(Buffer.from(answer).toString('utf8')) as Record<string, unknown>
+    }
+    const made = read()
+    const again = read({ nowMs: 1_790_000_000_000 })
+    t.strictSame(again['flags'], { f: text })
+    t.equal(again['evaluatedAt'], 1_790_000_000_000, 'a longer time than that of the first')
+    t.match(again['requestId'], /^[0-9a-f-]{36}$/)
+    t.not(again['requestId'], made['requestId'])
+    t.strictSame(read()['flags'], { f: text }, 'a shorter one')
+    t.strictSame(read({ shape: 'decide3' })['featureFlags'], { f: true }, 'another shape')
+    t.strictSame(read({ opening: Buffer.from('{"config":1,') })['config'], 1)
+    t.strictSame(Object.keys(read()), [
+      'flags',
+      'errorsWhileComputingFlags',
+      'requestId',
+      'evaluatedAt',
+    ])
+    const others = { ...decisions, decisions: [outcomeOf('y'.repeat(10_000))] }
+    const count = Math.ceil(KNOWN_ANSWERS_BYTES_MAX / 10_000)
+    const asked = Array.from({ length: count }, () => decided())
+    for (const one of asked) known.answerOf(one, { ...parts, decisions: others })
+    t.strictSame(read()['flags'], { f: text }, 'others have its place: it is put together again')
+    const last = asked.at(-1)
+    t.ok(last?.answer)
+    const kept = last && Buffer.from(known.answerOf(last, parts)).toString('utf8')
+    t.match(kept, /"f":"y{10000}"/, 'the newest are kept: nobody looks at the parts')
+    t.end()
+  },
+)

@@ -33,6 +33,8 @@ const OPENING = Buffer.from('{')
 const FRAME_BYTES = 1024
 /** What its end has: two names, a uuid and a time. */
 const END_ROOM_BYTES = 128
+const UUID_BYTES = 36
+const END_FRAME_BYTES = ',"requestId":"","evaluatedAt":}'.length + UUID_BYTES
 
 /** Where answers are put together; grows to the largest one. */
 let memory = Buffer.allocUnsafeSlow(MEMORY_BYTES)
@@ -50,38 +52,62 @@ export function answerBytes({ shape, decisions, nowMs, opening }: AnswerParts): 
   return memory.subarray(0, length)
 }
 
-/** An answer that is given again: in one piece, and only its end is written anew. */
-export class KeptAnswer {
-  readonly #parts: Pick<AnswerParts, 'shape' | 'opening'>
-  readonly #bytes: Buffer
-  readonly #endStart: number
+/** An answer that may be given again, in one piece. */
+export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
+  /** How many bytes had been kept before it. */
+  readonly start: number
+  /** Of what is the same each time. */
+  readonly byteLength: number
+}
 
-  /** `bytes` are those of the answer that was made of the parts; they are copied. */
-  constructor({ shape, opening, nowMs }: AnswerParts, bytes: Uint8Array) {
-    this.#parts = { shape, opening }
-    this.#endStart = bytes.length - endOf(nowMs).length
-    this.#bytes = Buffer.allocUnsafeSlow(this.#endStart + END_ROOM_BYTES)
-    this.#bytes.set(bytes)
+/**
+ * Answers that are given again, of which only the end is written anew. They lie in a ring: the newest takes the
+ * place of the oldest. Memory of its own for each would cost more than putting it together does.
+ */
+export class KeptAnswers {
+  readonly #memory: Buffer
+  /** Bytes that were given out so far, or passed over at the end of the memory. */
+  #given = 0
+
+  /** `bytes`: of all answers. */
+  constructor(bytes: number) {
+    this.#memory = Buffer.allocUnsafeSlow(bytes)
   }
 
-  get byteLength(): number {
-    return this.#bytes.length
+  /** Keeps an answer that was made of the parts; null: it is too long. */
+  keep({ shape, opening, nowMs }: AnswerParts, bytes: Uint8Array): KeptAnswer | null {
+    const room = bytes.length + END_ROOM_BYTES
+    const size = this.#memory.length
+    if (room > size) return null
+    const place = this.#given % size
+    if (place + room > size) this.#given += size - place
+    const start = this.#given
+    this.#given += room
+    this.#memory.set(bytes, start % size)
+    return { shape, opening, start, byteLength: bytes.length - endBytes(nowMs) }
   }
 
-  /** The bytes of the same answer, given now, in memory that the next call uses again; null: it has another form. */
-  again({ shape, opening, nowMs }: AnswerParts): Buffer | null {
-    if (shape !== this.#parts.shape || opening !== this.#parts.opening) return null
-    const end = endOf(nowMs)
-    return this.#bytes.subarray(
-      0,
-      this.#endStart + this.#bytes.write(end, this.#endStart, 'latin1'),
-    )
+  /**
+   * The bytes of the same answer, given now, until something is kept or given again; null: others have its place,
+   * or it has another form.
+   */
+  again(kept: KeptAnswer, { shape, opening, nowMs }: AnswerParts): Buffer | null {
+    const size = this.#memory.length
+    if (this.#given - kept.start > size) return null
+    if (shape !== kept.shape || opening !== kept.opening) return null
+    const start = kept.start % size
+    const end = start + kept.byteLength
+    return this.#memory.subarray(start, end + this.#memory.write(endOf(nowMs), end, 'latin1'))
   }
 }
 
 /** What is another in each answer. */
 function endOf(nowMs: number): string {
   return `,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`
+}
+
+function endBytes(nowMs: number): number {
+  return END_FRAME_BYTES + String(nowMs).length
 }
 
 function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): void {

@@ -9,6 +9,7 @@
 import {
   DECISION_BYTES_MAX,
   KNOWN_ANSWER_BYTES_MAX,
+  KNOWN_ANSWERS_BYTES_MAX,
   KNOWN_DECISIONS_BYTES_MAX,
   KNOWN_REQUESTS_BYTES_MAX,
 } from '../../../base/limits.ts'
@@ -17,7 +18,7 @@ import type { DecisionBasis, DecisionService } from '../../../engine/front/decis
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
 import type { DecisionRequest, Decisions } from '../../../rules/flags/types.ts'
-import { type AnswerParts, answerBytes, KeptAnswer } from './decide-answers.ts'
+import { type AnswerParts, answerBytes, type KeptAnswer, KeptAnswers } from './decide-answers.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 
 /** A decision, and what it was made of. */
@@ -39,7 +40,7 @@ export interface KnownRequest {
   readonly meaning: string
 }
 
-/** What an entry takes beside its texts, its list of decisions and its answer. */
+/** What an entry takes beside its texts and its list of decisions. */
 const ENTRY_BYTES = 400
 const REFERENCE_BYTES = 8
 
@@ -53,9 +54,9 @@ export class KnownDecisions {
   )
   readonly #known = new RecentValues(
     KNOWN_DECISIONS_BYTES_MAX,
-    ({ decided, answer }: KnownDecision) =>
-      decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES + (answer?.byteLength ?? 0),
+    ({ decided }: KnownDecision) => decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES,
   )
+  readonly #answers = new KeptAnswers(KNOWN_ANSWERS_BYTES_MAX)
 
   constructor(
     directory: Pick<ProjectDirectory, 'projectByKey'>,
@@ -118,13 +119,10 @@ export class KnownDecisions {
 
   /** The bytes of the answer with a decision that was found just now; short ones are kept, until the next call. */
   answerOf(known: KnownDecision, parts: AnswerParts): Uint8Array {
-    const again = known.answer?.again(parts) ?? null
+    const again = known.answer === null ? null : this.#answers.again(known.answer, parts)
     if (again !== null) return again
     const bytes = answerBytes(parts)
-    if (known.answer === null && bytes.length <= KNOWN_ANSWER_BYTES_MAX) {
-      known.answer = new KeptAnswer(parts, bytes)
-      this.#known.grew(known.answer.byteLength)
-    }
+    if (bytes.length <= KNOWN_ANSWER_BYTES_MAX) known.answer = this.#answers.keep(parts, bytes)
     return bytes
   }
 }
