@@ -140,6 +140,48 @@ t.test('it does not wait when the front has become quiet', async (t) => {
   t.ok((await world.until(1)) < SOON_MS_MAX)
 })
 
+t.test('many events that keep coming beside a quiet front are one commit', async (t) => {
+  const world = await started(t)
+  const startMs = performance.now()
+  // The time of the loop goes on with each block, so that a look always sees what has just come.
+  while (performance.now() - startMs < 2 * LOOKS_MS) {
+    await world.send(world.loop.backlogEvents < 1000 ? 100 : 1)
+    world.nowMs += 5
+  }
+  t.equal(world.stored, 0, 'more is gathered for as long as it comes')
+  world.nowMs += YIELD_MS_MAX
+  await world.until(1000)
+  t.equal(world.commits, 1)
+})
+
+t.test('but not more than makes a commit cheaper', async (t) => {
+  const world = await started(t)
+  const isStored = async (): Promise<boolean> => {
+    await world.send(2000)
+    return world.stored > 0
+  }
+  await eventually(isStored)
+  t.equal(world.nowMs, 0, 'though the last ones have just come')
+})
+
+t.test('many events at once are not waited for any longer', async (t) => {
+  const world = await started(t)
+  await world.send(2000)
+  world.nowMs += LOOKS_MS
+  t.ok((await world.until(2000)) < SOON_MS_MAX)
+  t.ok(world.nowMs < YIELD_MS_MAX)
+})
+
+t.test('few events that keep coming can be read soon', async (t) => {
+  const world = await started(t)
+  const isStored = async (): Promise<boolean> => {
+    await world.send(1)
+    return world.stored > 0
+  }
+  await eventually(isStored)
+  t.equal(world.nowMs, 0, 'though the last one has just come')
+})
+
 t.test('it does not wait for more events than one commit takes', async (t) => {
   const world = await started(t)
   world.isBusy = true

@@ -1,8 +1,8 @@
 /**
  * Keeps the processing thread busy while the log holds something that is not processed, and knows how
  * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
- * several requests instead of one for each. While the front is busy it waits longer, and makes one large
- * commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
+ * several requests instead of one for each. While the front is busy, or many events keep coming, it waits
+ * longer, and makes one large commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
  */
 import type { Clock } from '../../base/clock.ts'
 import type { LiveWatch } from '../../rules/events/live-events.ts'
@@ -23,8 +23,14 @@ import {
 const TASK_BUDGET_MS = 500
 /** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
 const GATHER_MS = 200
-/** How often processing that waits for the front looks whether that is still busy. */
+/** How often processing that waits looks whether the front is still busy, or events still keep coming. */
 const YIELD_LOOK_MS = 50
+/**
+ * So many events in a pause, and more of them since the last look: a larger commit is worth waiting for, until
+ * it has so many events that more would hardly make it cheaper.
+ */
+const STEADY_EVENTS_MIN = 500
+const STEADY_EVENTS_ENOUGH = 8192
 /** Persons are folded when nothing was processed for that long. */
 const FOLD_QUIET_MS = 2000
 /** Pause of processing while the disk is exhausted. */
@@ -86,7 +92,9 @@ export class ProcessingLoop {
   #msPerByte = 0
   #isBehind = false
   #isRunning = false
-  /** Since when processing waits for the front. */
+  /** When the last commit became durable. */
+  #committedAtMs = 0
+  /** Since when processing waits for the front, or for more of what keeps coming. */
   #yieldingSinceMs: number | undefined
   /** The disk is exhausted: the log keeps what is not processed. */
   #isPaused = false
@@ -164,6 +172,7 @@ export class ProcessingLoop {
   /** A commit is durable: `last` is the sequence of its last block. */
   committed(last: number, bytes: number, events: number): void {
     const now = this.#options.clock.monotonic()
+    this.#committedAtMs = now
     const newest = this.#backlog.at(-1)
     if (newest !== undefined && now - newest.arrivedAtMs < ENTRY_SPAN_MS) {
       newest.last = last
@@ -221,15 +230,20 @@ export class ProcessingLoop {
     }, delayMs)
   }
 
-  /** Whether to leave the cores to the front for another moment. */
+  /** Whether to leave the cores to the front for another moment, or to gather more for one commit. */
   #isYielding(): boolean {
-    if (this.#isUrgent || !this.#options.front.isBusy) return false
     const now = this.#options.clock.monotonic()
+    const events = this.#backlogEvents
+    const isSteady =
+      now - this.#committedAtMs < YIELD_LOOK_MS &&
+      events >= STEADY_EVENTS_MIN &&
+      events < STEADY_EVENTS_ENOUGH
+    if (this.#isUrgent || !(isSteady || this.#options.front.isBusy)) return false
     this.#yieldingSinceMs ??= now
     const waitedMs = Math.max(this.oldestAgeMs, now - this.#yieldingSinceMs)
     // Waiting alone must not bring the lag near its limit.
     const waitMsMax = Math.min(YIELD_MS_MAX, this.#options.lagMsMax / 2)
-    return waitedMs < waitMsMax && this.#backlogEvents <= YIELD_EVENTS_MAX
+    return waitedMs < waitMsMax && events <= YIELD_EVENTS_MAX
   }
 
   /** Somebody waits: for a change, for the end of the daemon, or for what an earlier run left. */
