@@ -18,6 +18,7 @@ export const EVENTS_TABLES = [
   'projects', // project u32 -> counters (event-projects.ts)
   'segment_headers', // project u32, first S u32 -> header (segment-format.ts)
   'segment_groups', // project u32, first S u32, group u16 -> group of columns (segment-format.ts)
+  'kept_names', // project u32 -> names of events and properties (kept-names.ts)
   'distinct_ids', // project u32, text UTF-8 -> D (distinct-ids.ts)
   'distinct_texts', // project u32, D u32 -> text (distinct-ids.ts)
   'uuid_runs', // run u32 -> directory of a run (uuid-run.ts)
@@ -99,7 +100,7 @@ export type FlagsTable = (typeof FLAGS_TABLES)[number]
 /** The largest S, D, run, line or letter number. */
 export const NUMBER_MAX = 0xffff_ffff
 
-/** A key of one number. Tables `projects`, `uuid_runs`, `dead_letters`. */
+/** A key of one number. Tables `projects`, `uuid_runs`, `dead_letters`, `kept_names`. */
 export function numberKey(number: number): Buffer {
   const key = Buffer.allocUnsafe(4)
   key.writeUInt32BE(number)
