@@ -56,14 +56,14 @@ t.test('names are kept, and the same as those of the segments', async (t) => {
   t.ok(gathered.segments > 8, 'nothing is kept yet')
   while (writer.warehouse.maintain(1000));
   const kept = ask(t, dataDir)
-  t.ok(kept.segments <= 1, `${kept.segments} segments were read`)
+  t.equal(kept.segments, 0, 'no segment is read')
   t.strictSame(kept.names, gathered.names)
 
   t.test('more events come', (t) => {
     addEvents(writer, EVENTS, EVENTS + COMMIT_EVENTS)
     while (writer.warehouse.maintain(1000));
     const { segments, names } = ask(t, dataDir)
-    t.ok(segments > 0 && segments <= 2, 'only those behind what is kept are read')
+    t.ok(segments <= 2, 'only those behind what is kept are read')
     const environment = tablesOf(t, dataDir)
     const key = numberKey(1)
     const sound = Buffer.from(environment.tables.kept_names.get(key) ?? [])

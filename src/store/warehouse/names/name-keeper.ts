@@ -20,6 +20,12 @@ const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
 /** After an erasure all is gathered anew, but not more often, milliseconds: of further ones with the next events. */
 const ANEW_PERIOD_MS = 60_000
 
+/** Events of segments that will be merged are worth one, too: small ones are what takes longest to read. */
+const TAIL_ROWS = 256
+/** But only for so long in each period, milliseconds: they are read as a whole. */
+const TAIL_MS = 50
+const TAIL_PERIOD_MS = 10_000
+
 /** A project whose names are kept. */
 export interface NamedProject {
   readonly projectId: number
@@ -42,6 +48,8 @@ interface Begun {
   readonly erased: number
   /** S to which it goes. */
   readonly through: number
+  /** It goes beyond the segments that stay. */
+  readonly isTail: boolean
 }
 
 /** Stops until there is time again. */
@@ -57,6 +65,10 @@ export class NameKeeper {
   #begun: Begun | null = null
   /** When names may be gathered anew again. */
   #anewAtMs = Number.NEGATIVE_INFINITY
+
+  /** When the period for segments that will be merged ends, and how long it was used. */
+  #tailEndMs = Number.NEGATIVE_INFINITY
+  #tailMs = 0
 
   constructor(options: NameKeeperOptions) {
     this.#options = options
@@ -98,7 +110,8 @@ export class NameKeeper {
     const isGoingOn = this.#begun?.project === project && this.#begun.erased === erased
     this.#begun = isGoingOn ? this.#begun : this.#begin(project, erased)
     if (this.#begun === null) return true
-    const { names, through } = this.#begun
+    const { names, through, isTail } = this.#begun
+    const startedAtMs = this.#clock.monotonic()
     try {
       gatherNames(names, segments, projectId, through, () => {
         if (names.bytes <= KEPT_NAMES_BYTES_MAX && isOver()) throw new NoTimeError()
@@ -106,6 +119,8 @@ export class NameKeeper {
     } catch (error) {
       if (error instanceof NoTimeError) return false
       throw error
+    } finally {
+      if (isTail) this.#tailMs += this.#clock.monotonic() - startedAtMs
     }
     environment.write(() => storeKeptNames(kept_names, projectId, names, erased))
     this.#begun = null
@@ -119,11 +134,13 @@ export class NameKeeper {
     const isCurrent = kept?.erased === erased
     const from = isCurrent ? kept.through : 0
     if (isCurrent && kept.restore === null) return null
-    const through = this.#settledThrough(project, from)
-    if (through - from < WORTH_ROWS || !this.#mayBeginAnew(kept, isCurrent)) return null
+    const { settled, readable } = this.#reachOf(project, from)
+    const isTail = settled - from < WORTH_ROWS
+    const through = isTail ? this.#tailThrough(readable, from) : settled
+    if (through === from || !this.#mayBeginAnew(kept, isCurrent)) return null
     const names = new ProjectNames(projectId, (id) => project.textOf(id))
     if (isCurrent) kept.restore?.(names)
-    return { project, names, erased, through }
+    return { project, names, erased, through, isTail }
   }
 
   #mayBeginAnew(kept: KeptNames | null, isCurrent: boolean): boolean {
@@ -134,16 +151,30 @@ export class NameKeeper {
     return true
   }
 
-  /** S of the last event of the last segment that stays as it is, of those whose names can be read here. */
-  #settledThrough({ projectId, counters }: NamedProject, from: number): number {
+  /** S of the newest event, if it is time for those that will be merged; else `from`. */
+  #tailThrough(readable: number, from: number): number {
+    const nowMs = this.#clock.monotonic()
+    if (nowMs >= this.#tailEndMs) {
+      this.#tailEndMs = nowMs + TAIL_PERIOD_MS
+      this.#tailMs = 0
+    }
+    return readable - from < TAIL_ROWS || this.#tailMs >= TAIL_MS ? from : readable
+  }
+
+  /**
+   * S of the last event of the last segment that stays as it is, and of the last one whose names can be read here:
+   * one that has given its columns away may carry nothing.
+   */
+  #reachOf({ projectId, counters }: NamedProject, from: number) {
     const { segments } = this.#options
     const first = segments.firstSequenceOf(projectId, from + 1)
-    let through = from
+    let [settled, readable] = [from, from]
     for (const summary of segments.summaries(projectId, first, counters.rows)) {
       const { firstSequence, rows, isAway } = summary
       if (isAway && segments.segmentAt(projectId, firstSequence).facts === null) break
-      if (rows * 2 >= SEGMENT_ROWS_TARGET) through = firstSequence + rows - 1
+      readable = firstSequence + rows - 1
+      if (rows * 2 >= SEGMENT_ROWS_TARGET) settled = readable
     }
-    return through
+    return { settled, readable }
   }
 }
