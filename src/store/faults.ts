@@ -39,7 +39,7 @@ export function isWithinWrite(): boolean {
 
 /** Tables whose keys are numbers only: keys of others hold texts of clients. */
 const NUMBERED_TABLES: ReadonlySet<string> = new Set([
-  ...['segment_headers', 'segment_groups', 'uuid_runs', 'uuid_chunks', 'projects'],
+  ...['segment_headers', 'segment_groups', 'uuid_runs', 'uuid_chunks', 'projects', 'kept_names'],
   ...['distinct_texts', 'persons', 'person_changes', 'person_owners', 'warnings'],
 ])
 

@@ -1,6 +1,7 @@
 /**
- * Calls about the names of events and properties, and about values. Names are gathered by the threads for
- * long reads: what was not read before may take seconds, and each thread keeps what it has.
+ * Calls about the names of events and properties, and about values. Names that are kept in the store are a short
+ * read; of what has to be gathered from many segments a thread for long reads takes care. Each thread keeps what it
+ * has.
  */
 import type { CountedRows } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
@@ -15,10 +16,12 @@ import {
   propertyBody,
 } from '../../rules/events/definitions.ts'
 import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
-import { LONG_WEIGHT, type LongTools, long, type PageTools, page } from './call-kinds.ts'
-import { requireWanted } from './pages.ts'
+import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
+
+/** However many are asked for, they are few rows: a thread for short reads tries. */
+const NAMES_WEIGHT = 1
 
 /** Which part of a list. */
 type Place = readonly [offset: number, limit: number]
@@ -33,25 +36,29 @@ export const DEFINITION_CALLS = {
       const found = findEvents(events, deletedOf(tools.stores, projectId), query)
       return pageOf(tools.writer, found, place, eventBody)
     },
-    () => LONG_WEIGHT,
+    () => NAMES_WEIGHT,
   ),
   /** Rows of `propertyBody`. */
-  propertyDefinitions: page(propertyDefinitions, () => LONG_WEIGHT),
+  propertyDefinitions: page(propertyDefinitions, () => NAMES_WEIGHT),
   /** The definition with an id and S of the newest event of the project; null when there is none. */
-  eventDefinition: long(({ stores, cancelled }, projectId: number, id: string) => {
-    const names = stores.reader.names(projectId, () => requireWanted(cancelled))
-    const deleted = deletedOf(stores, projectId)
-    for (const event of names.events) {
-      if (event.id !== id || isDeleted(event, deleted)) continue
-      return { definition: eventBody(event), sequence: names.through }
-    }
-    return null
-  }),
+  eventDefinition: page(
+    ({ stores, check }, projectId: number, id: string) => {
+      const names = stores.reader.names(projectId, check)
+      const deleted = deletedOf(stores, projectId)
+      for (const event of names.events) {
+        if (event.id !== id || isDeleted(event, deleted)) continue
+        return { definition: eventBody(event), sequence: names.through }
+      }
+      return null
+    },
+    () => NAMES_WEIGHT,
+  ),
   /** Names of events of one's own that contain a text. */
-  offeredEvents: long(({ stores, cancelled }, projectId: number, contains: string) => {
-    const { events } = stores.reader.names(projectId, () => requireWanted(cancelled))
-    return offeredEvents(events, contains)
-  }),
+  offeredEvents: page(
+    ({ stores, check }, projectId: number, contains: string) =>
+      offeredEvents(stores.reader.names(projectId, check).events, contains),
+    () => NAMES_WEIGHT,
+  ),
 }
 
 /** Values of a property of events; the pool says when nobody waits any more. */

@@ -184,7 +184,9 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
         const { request, services, projectId, nowMs } = call
         const { key, value = '' } = call.query()
         const contains = value.toLowerCase()
-        if (key === EVENT_NAMES_KEY) return services.queries.offeredEvents(projectId, contains)
+        if (key === EVENT_NAMES_KEY) {
+          return services.queries.offeredEvents(projectId, contains, wishOf(request, 'json'))
+        }
         const eventNames = textsOf(call, 'event_name')
         const query = {
           ...{ projectId, key, contains, fromMs: nowMs - VALUES_MS, toMs: nowMs },
@@ -291,8 +293,9 @@ function sessionProperties(given: TypeOf<typeof PROPERTY_QUERY>) {
 /** The definition in the path. Throws 404. */
 async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   const id = call.uuid('id')
-  const { queries } = call.services
-  const found = id === null ? null : await queries.eventDefinition(call.projectId, id)
+  const { request, services, projectId } = call
+  const wish = wishOf(request, 'json')
+  const found = id === null ? null : await services.queries.eventDefinition(projectId, id, wish)
   if (found !== null) return found
   throw new ServiceError('not_found', 'the project has no such definition of an event')
 }

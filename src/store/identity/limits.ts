@@ -44,6 +44,14 @@ export const PERSON_EMAIL_BYTES_MAX = 256
 export const WRITER_PERSONS_MAX = 50_000
 /** Persons, newest first, or groups of a type whose properties are looked at for their names. */
 export const NAMED_ACTORS_MAX = 100_000
+/** Persons of a project that are read whenever somebody asks for their properties. Of more persons what was counted is kept. */
+export const ACTORS_READ_MAX = 2000
+/** Persons that came or changed since they were counted, of whom names are looked for when somebody asks. Further ones: with the next count. */
+export const RECENT_PERSONS_MAX = 256
+/** Values of a property of persons that are counted ahead. More: whoever asks for values reads persons. */
+export const COUNTED_VALUES_MAX = 200
+/** UTF-16 units of all names and values that are counted ahead. More: nothing is kept. */
+export const COUNTED_UNITS_MAX = 1024 * 1024
 /** UTF-16 units of all names of properties of persons or groups. Further names: not listed. */
 export const PROPERTY_NAMES_UNITS_MAX = 8 * 1024 * 1024
 /** Stretches of 256 distinct_ids with owners that changed lately, which a project notes. More: whoever reads owners reads all of them again. */

@@ -55,6 +55,7 @@ import {
   storedJson,
 } from './person-records.ts'
 import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { countedProperties } from './properties/kept-properties.ts'
 import { StoredActors } from './stored-actors.ts'
 import { Stretches } from './stretches.ts'
 
@@ -223,9 +224,20 @@ export class PersonReader {
     contains: string | null,
     check: () => void = () => {},
   ): readonly ValueCount[] {
+    const wanted = contains?.toLowerCase() ?? null
+    const kept = countedProperties(this.#tables, projectId)?.valuesOf(key) ?? null
+    const counts = kept ?? this.#countValues(projectId, key, check)
+    return [...counts]
+      .filter(([text]) => wanted === null || text.toLowerCase().includes(wanted))
+      .map(([name, count]) => ({ name, count }))
+      .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
+      .slice(0, SHOWN_VALUES_MAX)
+  }
+
+  /** How many persons have each value of a property. */
+  #countValues(projectId: number, key: string, check: () => void): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
     const name = JSON.stringify(key)
-    const wanted = contains?.toLowerCase() ?? null
     const start = pairKey(projectId, 2 ** 32 - 1)
     const end = pairKey(projectId, 0)
     const range = { start, end, reverse: true, limit: VALUE_PERSONS_MAX }
@@ -237,13 +249,9 @@ export class PersonReader {
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
       if (text === '' || text.length > SHOWN_VALUE_UNITS_MAX) continue
-      if (wanted !== null && !text.toLowerCase().includes(wanted)) continue
       counts.set(text, (counts.get(text) ?? 0) + 1)
     }
-    return [...counts]
-      .map(([name, count]) => ({ name, count }))
-      .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
-      .slice(0, SHOWN_VALUES_MAX)
+    return counts
   }
 
   /** A page of activity; null when there is no such person. */

@@ -50,6 +50,8 @@ export interface PersonCounters {
   activity: number
   cohorts: number
   jobs: number
+  /** Persons that were deleted, those who were merged into others not among them. */
+  deletions: number
   /** Cohorts with a fixed list of members. */
   staticCohorts: number[]
   owners: OwnerChanges
@@ -94,7 +96,15 @@ export type RecordTables = ChangeTables & Pick<EventTables, 'persons'>
 
 /** The counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
 export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
-  const numbers = { lastPerson: 0, persons: 0, separations: 0, activity: 0, cohorts: 0, jobs: 0 }
+  const numbers = {
+    lastPerson: 0,
+    persons: 0,
+    separations: 0,
+    activity: 0,
+    cohorts: 0,
+    jobs: 0,
+    deletions: 0,
+  }
   const usual = { ...numbers, groupTypes: [], staticCohorts: [], owners: NO_OWNER_CHANGES }
   // Older versions count no changes of owners.
   const stored = getRecord(table, numberKey(projectId)) as Partial<PersonCounters> | undefined

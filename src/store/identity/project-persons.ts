@@ -265,6 +265,7 @@ export class ProjectPersons implements PersonWorld {
       this.cohorts.setMember(cohort, person.number, false)
     }
     this.overrides.remove(person.number)
+    this.counters.deletions++
     this.#remove(entry, deletedAtMs)
   }
 

@@ -18,6 +18,7 @@ export const EVENTS_TABLES = [
   'projects', // project u32 -> counters (event-projects.ts)
   'segment_headers', // project u32, first S u32 -> header (segment-format.ts)
   'segment_groups', // project u32, first S u32, group u16 -> group of columns (segment-format.ts)
+  'kept_names', // project u32 -> names of events and properties (kept-names.ts)
   'distinct_ids', // project u32, text UTF-8 -> D (distinct-ids.ts)
   'distinct_texts', // project u32, D u32 -> text (distinct-ids.ts)
   'uuid_runs', // run u32 -> directory of a run (uuid-run.ts)
@@ -34,6 +35,7 @@ export const EVENTS_TABLES = [
   'owner_since', // project u32, D u32 -> S (person-owners.ts)
   'person_ids', // project u32, P u32, n u32 -> D (person-records.ts)
   'person_uuids', // project u32, uuid 16 -> P, when deleted (person-records.ts)
+  'kept_properties', // project u32 -> names and values of properties of persons (kept-properties.ts)
   'person_created', // project u32, created_at and uuid inverted -> P (person-records.ts)
   'person_emails', // project u32, text UTF-8, P u32 -> nothing (person-records.ts)
   'email_chunks', // project u32, P / 256 u32 -> texts (person-email-chunks.ts)
@@ -99,7 +101,7 @@ export type FlagsTable = (typeof FLAGS_TABLES)[number]
 /** The largest S, D, run, line or letter number. */
 export const NUMBER_MAX = 0xffff_ffff
 
-/** A key of one number. Tables `projects`, `uuid_runs`, `dead_letters`. */
+/** A key of one number. Tables `projects`, `uuid_runs`, `dead_letters`, `kept_names` and `kept_properties`. */
 export function numberKey(number: number): Buffer {
   const key = Buffer.allocUnsafe(4)
   key.writeUInt32BE(number)

@@ -64,5 +64,7 @@ export const SEGMENT_NAMES_UNITS_MAX = 256 * 1024
 export const PROJECT_NAMES_BYTES_MAX = 32 * 1024 * 1024
 /** The same of all projects. Beyond: those that were asked for longest ago are gathered anew. */
 export const NAMES_BYTES_MAX = 64 * 1024 * 1024
+/** Bytes, about, of the names of a project that the store keeps put together. More: whoever asks first gathers them from the segments. */
+export const KEPT_NAMES_BYTES_MAX = 2 * 1024 * 1024
 /** Bytes of texts for which a column that is filled keeps memory from one segment to the next. */
 export const COLUMN_TEXT_BYTES_KEPT_MAX = 1024 * 1024

@@ -74,6 +74,11 @@ export class ColumnBuilder {
     return this.isPlain ? this.#plain.count : this.#values.length
   }
 
+  /** Of a plain column: the first value that is not null; null when there is none. */
+  get firstPlain(): unknown {
+    return this.#plain.first
+  }
+
   /** Whether a text of so many characters may be among the values. */
   mayHold(characters: number): boolean {
     return !this.isPlain || this.#plain.mayHold(characters)

@@ -144,6 +144,14 @@ export class PlainValues implements ValueSink {
     this.#width = WIDTH_UNKNOWN
   }
 
+  /** The first value that is not null, made without the others; null when there is none. */
+  get first(): unknown {
+    if (this.count === 0) return null
+    if (this.#kind === KIND_NUMBERS) return this.#numbers[0]
+    if (this.#kind === KIND_ANY) return this.#any.find((value) => value !== null) ?? null
+    return Buffer.from(this.#texts.subarray(1, this.#texts.indexOf(QUOTE, 1))).toString('latin1')
+  }
+
   /** All values. Made anew after each change. */
   get list(): readonly unknown[] {
     if (this.#kind === KIND_ANY || this.count === 0) return this.#any

@@ -8,7 +8,7 @@ import { groupKey, pairKey } from '../../lmdb/keys.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { ByteWriter } from './byte-writer.ts'
 import type { ColumnBuilder } from './column-builder.ts'
-import type { SegmentBuilder } from './segment-builder.ts'
+import { SEGMENT_ROWS_TARGET, type SegmentBuilder } from './segment-builder.ts'
 import {
   type ColumnEntry,
   type Directory,
@@ -44,11 +44,10 @@ const GROUP_BYTES = 64 * 1024
 const SPLIT_ROWS_MIN = 256
 /** Or more bytes: of few but large events the times are read without them. */
 const SPLIT_BYTES_MIN = 1024 * 1024
-/**
- * Smaller segments are merged soon. Of those in which every property has a column names are found without
- * reading values: carrying them would cost a thirtieth of processing.
- */
-const FACTS_ROWS_MIN = 1024
+/** Smaller segments are merged soon; and names are found in the columns. */
+const FACTS_ROWS_MIN = SEGMENT_ROWS_TARGET / 2
+/** Where properties share a column, they would have to be parsed. */
+const SHARED_FACTS_ROWS_MIN = 1024
 
 /** A record that is ready to be stored. */
 export interface SealedRecord {
@@ -174,7 +173,8 @@ export class SegmentEncoder {
   }
 
   #writeFacts(builder: SegmentBuilder): Part {
-    const isWorth = builder.rows >= FACTS_ROWS_MIN && builder.rest.count > 0
+    const rowsMin = builder.rest.count > 0 ? SHARED_FACTS_ROWS_MIN : FACTS_ROWS_MIN
+    const isWorth = builder.rows >= rowsMin
     const facts = isWorth ? encodeNames(builder) : null
     return facts === null ? NO_PART : this.#part(this.#facts, (writer) => writer.writeBytes(facts))
   }

@@ -1,8 +1,8 @@
 /**
  * What a segment says about the names of its events and properties: how many there are of each, when, which
- * events have which properties, and what the values are. It is found in the columns, but properties that
- * share one would have to be parsed: larger segments that have such carry it in a group of their own
- * (`Directory.facts`), MessagePack of `PackedNames`, unless an older version wrote them.
+ * events have which properties, and what the values are. It can be found in the columns; large segments, which
+ * stay, carry it in a group of their own (`Directory.facts`), MessagePack of `PackedNames`, unless an older
+ * version wrote them.
  */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -17,7 +17,10 @@ import type { SegmentView } from './segment-view.ts'
 
 const PLACES_FIRST = 64
 const NO_BITS = new Uint8Array(0)
-const TYPES: readonly (PropertyType | null)[] = [null, 'String', 'Numeric', 'Boolean', 'DateTime']
+/** Types by the numbers that are stored. */
+export const STORED_TYPES: readonly (PropertyType | null)[] = [
+  ...([null, 'String', 'Numeric', 'Boolean', 'DateTime'] as const),
+]
 
 /** Events or properties of one name. Times are milliseconds. */
 interface Share {
@@ -87,6 +90,53 @@ class Spans {
   }
 }
 
+/** Rows whose first and last moment are known together. */
+const BLOCK_ROWS = 64
+
+/** Finds the first and last moment of some rows: mostly near the ends, because events come about in order. */
+class MomentBlocks {
+  readonly #timestamps: Float64Array
+  readonly #rows: number
+  readonly #spans = new Spans()
+
+  constructor(timestamps: Float64Array, rows: number) {
+    this.#timestamps = timestamps
+    this.#rows = rows
+    for (let row = 0; row < rows; row++) {
+      if (row % BLOCK_ROWS === 0) this.#spans.begin(row / BLOCK_ROWS)
+      this.#spans.note(Math.floor(row / BLOCK_ROWS), timestamps[row] ?? 0)
+    }
+  }
+
+  /** The first moment of the rows that have an id. */
+  firstOf(ids: Uint16Array): number {
+    const { first } = this.#spans
+    let found = Number.POSITIVE_INFINITY
+    for (let block = 0; block * BLOCK_ROWS < this.#rows; block++) {
+      if ((first[block] ?? 0) >= found) continue
+      const end = Math.min(this.#rows, (block + 1) * BLOCK_ROWS)
+      for (let row = block * BLOCK_ROWS; row < end; row++) {
+        if (ids[row] !== 0) found = Math.min(found, this.#timestamps[row] ?? 0)
+      }
+    }
+    return found
+  }
+
+  /** The last moment of the rows that have an id. */
+  lastOf(ids: Uint16Array): number {
+    const { last } = this.#spans
+    let found = Number.NEGATIVE_INFINITY
+    for (let block = Math.ceil(this.#rows / BLOCK_ROWS) - 1; block >= 0; block--) {
+      if ((last[block] ?? 0) <= found) continue
+      const end = Math.min(this.#rows, (block + 1) * BLOCK_ROWS)
+      for (let row = block * BLOCK_ROWS; row < end; row++) {
+        if (ids[row] !== 0) found = Math.max(found, this.#timestamps[row] ?? 0)
+      }
+    }
+    return found
+  }
+}
+
 /** Goes through the columns of a segment. */
 class NameGatherer {
   readonly #rows: NamedRows
@@ -105,6 +155,7 @@ class NameGatherer {
   readonly #times = new Spans()
   /** For each position of a name whether the column at hand has a row of it. */
   readonly #marks: Uint8Array
+  #moments: MomentBlocks | null = null
   /** UTF-16 units of all names of properties. */
   units = 0
 
@@ -132,7 +183,7 @@ class NameGatherer {
 
   /** Adds a property by the rows that have it. `typeOf` is asked when its type is not known. */
   addColumn(name: string, present: Uint16Array, typeOf: () => PropertyType | null): void {
-    const { firstRow, timestamps, nameIds, firstId } = this.#rows
+    const { firstRow, timestamps, nameIds } = this.#rows
     const start = firstRow === 0 ? 0 : present.findIndex((row) => row >= firstRow)
     const count = start < 0 ? 0 : present.length - start
     if (count === 0) return
@@ -155,9 +206,25 @@ class NameGatherer {
     }
     this.#times.note(place, firstMs)
     this.#times.note(place, lastMs)
-    for (let id = firstId; id < marks.length; id++) {
-      if (marks[id] === 1) this.#setEvent(place, id - firstId)
+    this.#setMarked(place)
+  }
+
+  /** Adds a column of a segment that is filled; rows without a value have id 0. */
+  addFilled({ key, ids, count }: ColumnBuilder, typeOf: () => PropertyType | null): void {
+    const place = this.#placeOf(key)
+    this.#counts[place] = count
+    this.#types[place] = typeOf()
+    if (count === this.#count) {
+      this.#setAll(place)
+      return
     }
+    const { rows, nameIds, timestamps } = this.#rows
+    const marks = this.#marks.fill(0)
+    for (let row = 0; row < rows; row++) if (ids[row] !== 0) marks[nameIds[row] ?? 0] = 1
+    this.#setMarked(place)
+    this.#moments ??= new MomentBlocks(timestamps, rows)
+    this.#times.note(place, this.#moments.firstOf(ids))
+    this.#times.note(place, this.#moments.lastOf(ids))
   }
 
   /** Adds the properties of one row that share a column. */
@@ -205,6 +272,15 @@ class NameGatherer {
     }
   }
 
+  /** The events that are marked have the property. */
+  #setMarked(place: number): void {
+    const { firstId } = this.#rows
+    const marks = this.#marks
+    for (let id = firstId; id < marks.length; id++) {
+      if (marks[id] === 1) this.#setEvent(place, id - firstId)
+    }
+  }
+
   #setEvent(place: number, event: number): void {
     const bits = this.#eventBits[place] ?? NO_BITS
     bits[event >>> 3] = (bits[event >>> 3] ?? 0) | (1 << (event & 7))
@@ -229,16 +305,17 @@ export function encodeNames(builder: SegmentBuilder): Buffer | null {
   const { rows, timestamps, arrivals, distinctIds, names, rest } = builder
   const named = { firstRow: 0, rows, timestamps, arrivals, distinctIds, names: names.values }
   const gatherer = new NameGatherer({ ...named, nameIds: names.ids, firstId: 1 })
-  const scratch = new Uint16Array(rows)
   for (const column of builder.columns.values()) {
-    if (column.count === 0) continue
-    const present = presentRows(column, rows, scratch)
-    gatherer.addColumn(column.key, present, () => typeOfColumn(builder, column, present))
+    if (column.count > 0) gatherer.addFilled(column, () => typeOfColumn(builder, column))
   }
-  for (const [index, row] of presentRows(rest, rows, scratch).entries()) {
+  let index = 0
+  for (let row = 0; row < rows; row++) {
+    const id = rest.ids[row] ?? 0
+    if (id === 0) continue
     if (gatherer.units > SEGMENT_NAMES_UNITS_MAX) return null
     // The column of shared properties holds objects only.
-    gatherer.addShared(row, storedValue(rest, row, index) as Readonly<Record<string, unknown>>)
+    const shared = rest.values[rest.isPlain ? index++ : id - 1]
+    gatherer.addShared(row, shared as Readonly<Record<string, unknown>>)
   }
   const { events, properties } = gatherer.finish()
   const packed: PackedNames = [
@@ -246,7 +323,11 @@ export function encodeNames(builder: SegmentBuilder): Buffer | null {
       const { firstArrivalMs, lastArrivalMs, lastRow } = event
       return [...packShare(event), firstArrivalMs, lastArrivalMs, lastRow]
     }),
-    properties.map((share) => [...packShare(share), TYPES.indexOf(share.type), share.eventBits]),
+    properties.map((share) => [
+      ...packShare(share),
+      STORED_TYPES.indexOf(share.type),
+      share.eventBits,
+    ]),
   ]
   return pack(packed)
 }
@@ -262,7 +343,7 @@ function decodeNames(bytes: Buffer): SegmentNames {
       return { ...share, firstArrivalMs, lastArrivalMs, lastRow }
     }),
     properties: properties.map(([name, count, firstSeenMs, lastSeenMs, type, eventBits]) => {
-      return { name, count, firstSeenMs, lastSeenMs, type: TYPES[type] ?? null, eventBits }
+      return { name, count, firstSeenMs, lastSeenMs, type: STORED_TYPES[type] ?? null, eventBits }
     }),
   }
 }
@@ -309,26 +390,13 @@ function packShare({ name, count, firstSeenMs, lastSeenMs }: Share): PackedShare
   return [name, count, firstSeenMs, lastSeenMs]
 }
 
-/** The rows that have a value, in memory that is used again. */
-function presentRows({ ids }: ColumnBuilder, rows: number, scratch: Uint16Array): Uint16Array {
-  let count = 0
-  for (let row = 0; row < rows; row++) if (ids[row] !== 0) scratch[count++] = row
-  return scratch.subarray(0, count)
-}
-
-/** The value of a row, which is the one at `index` of those that have one. Not of a mirror. */
-function storedValue({ isPlain, values, ids }: ColumnBuilder, row: number, index: number): unknown {
-  return values[isPlain ? index : (ids[row] ?? 0) - 1]
-}
-
-function typeOfColumn(
-  builder: SegmentBuilder,
-  column: ColumnBuilder,
-  present: Uint16Array,
-): PropertyType | null {
-  for (const [index, row] of present.entries()) {
-    const value = column.isMirror ? builder.textOfRow(row) : storedValue(column, row, index)
-    const type = propertyType(value)
+function typeOfColumn(builder: SegmentBuilder, column: ColumnBuilder): PropertyType | null {
+  const { ids, isMirror, isPlain } = column
+  if (isPlain) return propertyType(column.firstPlain)
+  for (let row = 0; row < builder.rows; row++) {
+    const id = ids[row] ?? 0
+    if (id === 0) continue
+    const type = propertyType(isMirror ? builder.textOfRow(row) : column.values[id - 1])
     if (type !== null) return type
   }
   return null

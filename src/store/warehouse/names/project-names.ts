@@ -9,7 +9,7 @@ import {
   type EventFacts,
   type PropertyFacts,
 } from '../../../rules/events/definitions.ts'
-import { type EventShare, namesOf } from '../format/segment-names.ts'
+import { type EventShare, namesOf, STORED_TYPES } from '../format/segment-names.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { PROJECT_NAMES_BYTES_MAX } from '../limits.ts'
 
@@ -30,6 +30,20 @@ export interface PropertyEntry extends Growing<Required<PropertyFacts>> {
   eventBits: Uint32Array
 }
 
+/** Names as they are kept: MessagePack of it. Events in the order of their numbers. */
+export type PackedProjectNames = readonly [
+  bytes: number,
+  events: readonly (readonly [name: string, ...numbers: number[]])[],
+  properties: readonly (readonly [
+    name: string,
+    count: number,
+    firstMs: number,
+    lastMs: number,
+    type: number,
+    eventBits: Uint8Array,
+  ])[],
+]
+
 /** Names of one project. */
 export class ProjectNames {
   readonly #projectId: number
@@ -45,6 +59,41 @@ export class ProjectNames {
   constructor(projectId: number, textOf: (distinctId: number) => string) {
     this.#projectId = projectId
     this.#textOf = textOf
+  }
+
+  /** What `restore` takes. */
+  pack(): PackedProjectNames {
+    const events = [...this.#events.values()].map((event) => {
+      const { name, count, firstSeenMs, lastSeenMs, firstArrivalMs, lastArrivalMs } = event
+      const times = [firstSeenMs, lastSeenMs, firstArrivalMs, lastArrivalMs]
+      return [name, count, ...times, event.lastSequence] as const
+    })
+    const properties = [...this.#properties.values()].map((property) => {
+      const { name, count, firstSeenMs, lastSeenMs, type, eventBits } = property
+      const bits = eventBits.slice(0, Math.ceil(events.length / 32))
+      const bytes = new Uint8Array(bits.buffer)
+      return [name, count, firstSeenMs, lastSeenMs, STORED_TYPES.indexOf(type), bytes] as const
+    })
+    return [this.bytes, events, properties]
+  }
+
+  /** Becomes what was packed, of all events up to S `through`. Only while it is new. Some microseconds a name. */
+  restore([bytes, events, properties]: PackedProjectNames, through: number): void {
+    for (const [name, count = 0, ...numbers] of events) {
+      const [firstSeenMs = 0, lastSeenMs = 0, firstArrivalMs = 0, lastArrivalMs = 0] = numbers
+      const event = this.#event(name)
+      if (event === null) continue
+      const times = { firstSeenMs, lastSeenMs, firstArrivalMs, lastArrivalMs }
+      Object.assign(event, { count, ...times, lastSequence: numbers[4] ?? 0 })
+    }
+    for (const [name, count, firstSeenMs, lastSeenMs, type, bits] of properties) {
+      const eventBits = new Uint32Array(Math.max(1, Math.ceil(events.length / 32)))
+      new Uint8Array(eventBits.buffer).set(bits)
+      const facts = { count, firstSeenMs, lastSeenMs, type: STORED_TYPES[type] ?? null }
+      this.#properties.set(name, { name, ...facts, eventBits })
+    }
+    this.through = through
+    this.bytes = bytes
   }
 
   get events(): Iterable<EventFacts> {

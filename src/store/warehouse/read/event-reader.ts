@@ -40,7 +40,7 @@ import { ActorTexts } from '../../identity/actor-views.ts'
 import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
 import { PersonReader } from '../../identity/person-reader.ts'
 import { loadSeparations } from '../../identity/person-separations.ts'
-import { groupProperties, personProperties } from '../../identity/property-names.ts'
+import { groupProperties, personProperties } from '../../identity/properties/property-names.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
 import {

@@ -26,6 +26,7 @@ import { WarningLog } from '../../aside/warning-log.ts'
 import { DistinctIds } from '../../identity/distinct-ids.ts'
 import { PersonStore } from '../../identity/person-store.ts'
 import type { ProjectPersons } from '../../identity/project-persons.ts'
+import { PropertyKeeper } from '../../identity/properties/property-keeper.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import {
   readNumber,
@@ -78,6 +79,7 @@ export class EventStoreWriter {
   readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
   readonly #persons: PersonStore
+  readonly #properties: PropertyKeeper
   readonly #warnings: WarningLog
   readonly deadLetters: DeadLetters
   /** Events that are accepted and not stored; what is added waits for the next commit. */
@@ -127,6 +129,8 @@ export class EventStoreWriter {
     this.#witness = readWitness(tables.state)
     this.#outbox = options.outbox
     this.#counters = loadAllCounters(tables.projects)
+    const onDamage = options.onDamage ?? (() => undefined)
+    this.#properties = new PropertyKeeper(tables, this.#counters.keys(), onDamage)
     this.warehouse =
       options.warehouse ??
       new SegmentWriter({
@@ -285,6 +289,7 @@ export class EventStoreWriter {
     const changed = new Set<number>()
     this.warehouse.settle(this.#persons.settle(changed))
     for (const projectId of changed) this.changedDefinitions.add(projectId)
+    for (const projectId of this.#touched) this.#properties.note(projectId)
     if (isWanted) this.#outbox?.publish({ position, persons, definitions: [...changed] })
     this.#touched.clear()
     this.#current = 0
@@ -300,20 +305,25 @@ export class EventStoreWriter {
     })
   }
 
-  /** As `PersonStore`. */
+  /** Whether there is something to do for persons. */
   get mayFold(): boolean {
-    return this.#persons.mayFold
+    return this.#persons.mayFold || this.#properties.hasWork
   }
 
-  /** Some persons with deltas lose them, in a transaction of its own; how many. Not between `add` and `commit`. */
+  /**
+   * Some persons with deltas lose them, in a transaction of its own; how many. When nobody has any, some are
+   * counted by their properties instead. Not between `add` and `commit`.
+   */
   fold(): number {
-    return this.#persons.fold((store) =>
+    const folded = this.#persons.fold((store) =>
       this.#environment.write(() => {
         store()
         const position = this.#position
         storeStanding(this.#tables.state, { position, folds: ++this.#folds })
       }),
     )
+    if (folded > 0 || this.#persons.mayFold) return folded
+    return this.#properties.step((store) => this.#environment.write(store)) ? 1 : 0
   }
 
   /** As `Environment.freeBytes`. */

@@ -26,6 +26,7 @@ import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/s
 import { SegmentEncoder } from '../format/segment-encoder.ts'
 import { SegmentTables } from '../format/segment-tables.ts'
 import { BUILDERS_MAX } from '../limits.ts'
+import { NameKeeper } from '../names/name-keeper.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
@@ -76,6 +77,7 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #fingerprint: UuidFingerprint
   readonly #encoder = new SegmentEncoder()
   readonly #compactor: SegmentCompactor
+  readonly #names: NameKeeper
   readonly #rowsTarget: number
   readonly #onDamage: DamageListener
   readonly #projects = new Map<number, OpenProject>()
@@ -105,6 +107,12 @@ export class SegmentWriter implements WarehouseWriter {
     this.#fingerprint = new UuidFingerprint(openSeed(environment, tables.state))
     const shared = { environment, segments: this.#segments, encoder: this.#encoder, onDamage }
     this.#compactor = new SegmentCompactor({ ...shared, rowsTarget: this.#rowsTarget })
+    this.#names = new NameKeeper({
+      environment,
+      segments: this.#segments,
+      onDamage,
+      clock: this.#clock,
+    })
     this.#erasure = new EventErasure({
       ...{ ...shared, hasCopies: options.hasCopies === true },
       projectOf: (projectId) => this.#openProject(projectId),
@@ -115,6 +123,7 @@ export class SegmentWriter implements WarehouseWriter {
     for (const projectId of options.projectIds) {
       const project = this.#openProject(projectId)
       this.#compactor.note(project)
+      this.#names.note(project)
       this.#indexTail(project, onDamage)
     }
   }
@@ -210,6 +219,7 @@ export class SegmentWriter implements WarehouseWriter {
         storeSegment(this.#segments, segment)
       }
       this.#compactor.note(project)
+      this.#names.note(project)
       this.#unindexed.add(project)
     }
     if (this.#index.isFull) {
@@ -263,13 +273,18 @@ export class SegmentWriter implements WarehouseWriter {
     const deadline = this.#clock.monotonic() + budgetMs
     const erasureEnd = this.#clock.monotonic() + Math.min(budgetMs, ERASURE_BUDGET_MS)
     while (this.#erasure.hasWork && this.#clock.monotonic() < erasureEnd) {
-      if (this.#erasure.step()) this.#duplicates.forget()
+      if (!this.#erasure.step()) continue
+      this.#duplicates.forget()
+      for (const project of this.#projects.values()) this.#names.note(project)
     }
     while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
       if (this.#compactor.step()) this.#duplicates.forget()
     }
     if (this.#index.hasWork) this.#maintainIndex(deadline - this.#clock.monotonic())
-    return this.#erasure.hasWork || this.#compactor.hasWork || this.#index.hasWork
+    const hasWork = this.#erasure.hasWork || this.#compactor.hasWork || this.#index.hasWork
+    // Only of what will be merged or erased no more.
+    if (!hasWork) this.#names.run(() => this.#clock.monotonic() >= deadline)
+    return hasWork || this.#names.hasWork
   }
 
   #maintainIndex(budgetMs: number): void {

@@ -1,0 +1,124 @@
+/** What is known about the properties of many persons: counted ahead, and what came since. */
+import t, { type Test } from 'tap'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
+import { PersonLog } from '../fixtures/persons/person-log.ts'
+import { openReader } from '../fixtures/stored-events.ts'
+
+const PERSONS = 2500
+const NO_CHECK = (): void => {}
+
+t.setTimeout(120_000)
+
+function manyPersons(t: Test, persons = PERSONS): PersonLog {
+  const log = new PersonLog(t, t.testdir())
+  for (let first = 0; first < persons; first += 500) {
+    const events = Array.from({ length: 500 }, (_, index) => ({
+      event: 'seen',
+      distinct_id: `person-${first + index}`,
+      properties: {
+        $set: { plan: index % 5 === 0 ? 'pro' : 'free', own: first + index },
+        ...(first + index === 7 ? { $set_once: { rare: 'secret' } } : {}),
+      },
+    }))
+    log.send(1, events)
+  }
+  log.process()
+  return log
+}
+
+/** What a reader that knows nothing answers, and how many persons it reads one by one. */
+function ask(t: Test, { dataDir }: PersonLog) {
+  let read = 0
+  const reader = openReader(t, dataDir)
+  const facts = reader.actorProperties(1, null, () => read++)
+  const counts = new Map(facts.map(({ name, count, type }) => [name, [count, type]]))
+  const valuesOf = (key: string, contains: string | null = null) =>
+    reader.persons().values(1, key, contains, () => read++)
+  return { counts, valuesOf, read: () => read }
+}
+
+function count(log: PersonLog): void {
+  for (let calls = 0; calls < 1000 && log.fold() > 0; calls++);
+}
+
+t.test('persons are counted ahead, and answered without reading them', (t) => {
+  const log = manyPersons(t)
+  const before = ask(t, log)
+  t.strictSame(before.counts.get('plan'), [PERSONS, 'String'])
+  t.strictSame(before.counts.get('own'), [PERSONS, 'Numeric'])
+  t.strictSame(before.counts.get('rare'), [1, 'String'])
+  const plans = before.valuesOf('plan')
+  t.strictSame(plans, [
+    { name: 'free', count: PERSONS * 0.8 },
+    { name: 'pro', count: PERSONS * 0.2 },
+  ])
+  t.ok(before.read() >= PERSONS, 'nothing is counted yet')
+  count(log)
+  const after = ask(t, log)
+  t.strictSame(after.counts, before.counts)
+  t.strictSame(after.valuesOf('plan'), plans)
+  t.strictSame(after.valuesOf('plan', 'RO'), [{ name: 'pro', count: PERSONS * 0.2 }])
+  t.strictSame(after.valuesOf('unknown'), [])
+  t.equal(after.read(), 0)
+  const own = after.valuesOf('own', '2499')
+  t.strictSame(own, [{ name: '2499', count: 1 }], 'too many different values to be counted ahead')
+  t.ok(after.read() >= PERSONS)
+  t.end()
+})
+
+t.test('names that came since are there at once', (t) => {
+  const log = manyPersons(t)
+  count(log)
+  const set = { $set: { late: 5 } }
+  log.send(1, [
+    { event: 'seen', distinct_id: 'person-12', properties: set },
+    { event: 'seen', distinct_id: 'new', properties: { $set: { plan: 'pro', late: 6 } } },
+  ])
+  log.process()
+  const { counts, valuesOf, read } = ask(t, log)
+  t.strictSame(counts.get('late'), [2, 'Numeric'])
+  t.strictSame(counts.get('plan'), [PERSONS + 1, 'String'])
+  t.equal(read(), 0)
+  t.strictSame(
+    valuesOf('late').map(({ name }) => name),
+    ['5', '6'],
+  )
+  t.end()
+})
+
+t.test('of a deleted person nothing is left', (t) => {
+  const log = manyPersons(t)
+  count(log)
+  t.ok(ask(t, log).counts.has('rare'))
+  // Persons are numbered in the order in which they came.
+  log.run(1, { kind: 'delete_person', person: 8, deletesEvents: false })
+  const { counts, valuesOf } = ask(t, log)
+  t.notOk(counts.has('rare'))
+  t.strictSame(counts.get('plan'), [PERSONS - 1, 'String'])
+  t.strictSame(valuesOf('rare'), [])
+  t.end()
+})
+
+t.test('few persons are read, and a damaged record is passed over', async (t) => {
+  const few = manyPersons(t, 500)
+  count(few)
+  const { counts, read } = ask(t, few)
+  t.strictSame(counts.get('plan'), [500, 'String'])
+  t.ok(read() >= 500)
+  const log = manyPersons(t)
+  count(log)
+  const environment = new Environment({
+    dataDir: log.dataDir,
+    name: 'events',
+    tables: EVENTS_TABLES,
+  })
+  t.teardown(() => environment.close())
+  const { kept_properties } = environment.tables
+  const damaged = Buffer.from(kept_properties.get(numberKey(1)) ?? [])
+  t.ok(damaged.length > 0, 'they were counted')
+  damaged[9] = (damaged[9] ?? 0) ^ 1
+  environment.write(() => void kept_properties.put(numberKey(1), damaged))
+  t.strictSame(ask(t, log).counts.get('plan'), [PERSONS, 'String'])
+  openReader(t, log.dataDir).actorProperties(1, null, NO_CHECK)
+})
