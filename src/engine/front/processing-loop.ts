@@ -39,6 +39,8 @@ const EXHAUSTED_MS = 250
 const LEFT_EVENTS = 4096
 /** Bytes of blocks from which on a stretch tells how fast processing is, and a backlog how long it takes. */
 const RATE_BYTES_MIN = 1024 * 1024
+/** The first bytes tell nothing: the code that processes them is not compiled yet, and takes several times as long. */
+const COLD_BYTES = 16 * RATE_BYTES_MIN
 /** A lag that is more than waiting for the front explains, milliseconds, or that part of a low limit. */
 const LATE_MS = 2000
 const LATE_PART = 0.75
@@ -88,6 +90,8 @@ export class ProcessingLoop {
   #backlog: Waiting[] = []
   #backlogBytes = 0
   #backlogEvents = 0
+  /** Bytes that were processed since the start. */
+  #processedBytes = 0
   /** What a byte of the log takes to process; 0 until that is known. */
   #msPerByte = 0
   #isBehind = false
@@ -348,7 +352,9 @@ export class ProcessingLoop {
     }
     this.#backlog.splice(0, index)
     const bytes = bytesBefore - this.#backlogBytes
-    if (bytes === 0) return
+    const isCold = this.#processedBytes < COLD_BYTES
+    this.#processedBytes += bytes
+    if (bytes === 0 || isCold) return
     const msPerByte = elapsedMs / bytes
     // Little is slow for other reasons, and says something only when it is quick.
     if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
