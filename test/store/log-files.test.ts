@@ -1,6 +1,6 @@
 /**
- * The log as files: full and broken disks, flipped bytes, files that are cut or gone, large blocks, several
- * readers. Kills and power cuts: log-power-cuts.test.ts.
+ * The log as files: broken disks, flipped bytes, files that are cut or gone, large blocks, several readers. Full
+ * disks: log-full-disk.test.ts; kills and power cuts: log-power-cuts.test.ts.
  */
 import {
   cpSync,
@@ -17,7 +17,6 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { ServiceError } from '../../src/base/errors.ts'
 import { LogPlace } from '../../src/store/directory/log-place.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
 import { DamagedLogError, logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
@@ -172,38 +171,6 @@ t.test('bytes of a client that look like a frame are not taken for one', async (
   t.equal(look(dataDir).damage, null)
   t.ok(await goesOn(dataDir))
   t.strictSame([...namesIn(dataDir).values()], ['b1', 'after'])
-})
-
-t.test('a full disk is known before anything is written, and passes', async (t) => {
-  const dataDir = join(t.testdir(), 'data')
-  const log = new LogAppender({ dataDir, processed: 0 })
-  const names: string[] = []
-  let isFull = true
-  let refused = 0
-  await withChanges(
-    (name, words, real) => {
-      const isZeros =
-        name === 'writevSync' && (words[1] as Buffer[])[0]?.every((byte) => byte === 0)
-      if (isFull && isZeros === true) throw systemError('ENOSPC')
-      return real(...words)
-    },
-    () => {
-      for (let round = 0; round < 10; round++) {
-        try {
-          log.append([block(`b${names.length + 1}`, 200_000)], 0)
-          names.push(`b${names.length + 1}`)
-        } catch (error) {
-          t.ok(error instanceof ServiceError)
-          t.match(error, { status: 503, message: /disk is nearly full/ })
-          refused++
-        }
-        if (round === 7) isFull = false
-      }
-    },
-  )
-  t.ok(refused > 0 && names.length > 5)
-  await log.close()
-  t.strictSame([...namesIn(dataDir).values()], names)
 })
 
 t.test('a write that fails ends the appender; what was acknowledged is there', async (t) => {

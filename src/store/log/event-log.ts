@@ -4,7 +4,7 @@
  * appends (`LogAppender`); any thread and process may read (`LogReader`). They implement ports/log.ts.
  *
  * Each run of an appender begins a file and closes the one before, at the end of what is whole there, so
- * that nothing is ever written behind what a power cut has left.
+ * that nothing is ever written behind what a power cut has left. On a full disk it goes on there, if that is blank.
  */
 import {
   closeSync,
@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { refusal } from '../../base/refusals.ts'
+import { ServiceError } from '../../base/errors.ts'
 import type * as ports from '../../ports/log.ts'
 import { seal } from '../../rules/capture/log-block.ts'
 import { counted } from '../faults.ts'
@@ -29,7 +29,7 @@ import {
   LOG_FILES_REMOVED_MAX,
 } from './limits.ts'
 import { LogCursor } from './log-cursor.ts'
-import { LogDraft, type ReadyFile, writeAll } from './log-draft.ts'
+import { LogDraft, type ReadyFile, refusalOf, writeAll } from './log-draft.ts'
 import {
   BLOCK_ENTRY_BYTES,
   DamagedLogError,
@@ -50,10 +50,6 @@ const PADDING = Buffer.alloc(PAGE_BYTES)
 /** The next file is made this much faster than the present one fills, from half of it on. */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
-/** What passes when another file cannot be made, and how it is answered. */
-const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
-  ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EMFILE: 'not_stored', ENFILE: 'not_stored' },
-}
 
 /** Where the log is and how it is written. */
 export interface LogOptions {
@@ -217,7 +213,13 @@ export class LogAppender implements ports.LogAppender {
     fsyncSync(this.#current.descriptor)
     this.#position = position
     this.#flushed = position
-    this.#rotate(0)
+    try {
+      this.#rotate(0)
+    } catch (cause) {
+      // For the frame that says where sequences go on, and the one that closes.
+      const isRoom = position + 2 * PAGE_BYTES <= newest.bytes && cause instanceof ServiceError
+      if (!isRoom || !isBlank(this.#folder, newest.number, position)) throw cause
+    }
     return this.#current
   }
 
@@ -251,9 +253,7 @@ export class LogAppender implements ports.LogAppender {
       this.#next = null
       return next
     } catch (cause) {
-      const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
-      const reason = REASONS[code]
-      throw reason === undefined ? cause : refusal(reason, { cause })
+      throw refusalOf(cause)
     }
   }
 

@@ -18,12 +18,18 @@ import {
   writevSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { refusal } from '../../base/refusals.ts'
 import { LOG_ALLOCATION_MS_MAX, LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MIN } from './limits.ts'
 import { DRAFT_NAME, encodeFileHead, logPath } from './log-file.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
 /** What is left to make of a file is allocated from this on, else zeros are written. */
 const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
+
+/** What passes when another file cannot be made, and how it is answered. */
+const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
+  ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EMFILE: 'not_stored', ENFILE: 'not_stored' },
+}
 
 /** A file that is ready. */
 export interface ReadyFile {
@@ -135,6 +141,13 @@ export class LogDraft {
     closeSync(this.#descriptor)
     closeSync(this.#place)
   }
+}
+
+/** The refusal for why another file could not be made, or `cause` itself where that does not pass. */
+export function refusalOf(cause: unknown): unknown {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  const reason = REASONS[code]
+  return reason === undefined ? cause : refusal(reason, { cause })
 }
 
 /** Writes all of `parts`, which have `bytes` bytes, however many the system takes at once. */

@@ -179,11 +179,11 @@ export class LogFile {
     return this.#parse(position)
   }
 
-  /** A later frame which says that all before it was on the disk, this position included; or null. */
-  frameBehind(position: number): Frame | null {
+  /** A later frame which says that all before it was on the disk, this position (or another) included; or null. */
+  frameBehind(position: number, flushed = position): Frame | null {
     for (let place = position + PAGE_BYTES; place < this.bytes; place += PAGE_BYTES) {
       const frame = this.#parse(place)
-      if (frame !== null && frame.flushed > position) return frame
+      if (frame !== null && frame.flushed > flushed) return frame
     }
     return null
   }

@@ -26,11 +26,11 @@ export function lookAtFiles(folder: string): {
   return { begun: found.slice(0, count), unused: found.slice(count) }
 }
 
-/** Whether no frame is anywhere in a file. Cost: reads all of it. */
-export function isBlank(folder: string, number: number): boolean {
+/** Whether no frame is in a file from `position` on, at least a page. Cost: reads all of that. */
+export function isBlank(folder: string, number: number, position = PAGE_BYTES): boolean {
   const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)
   try {
-    return file.frameBehind(0) === null
+    return file.frameBehind(position - PAGE_BYTES, 0) === null
   } finally {
     file.close()
   }
