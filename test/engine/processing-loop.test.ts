@@ -82,6 +82,14 @@ class World {
     this.loop.committed(last, bytes, count)
   }
 
+  /** Sends such blocks one after the other until something is stored. */
+  async sendUntilStored(count: number): Promise<void> {
+    await eventually(async () => {
+      await this.send(count)
+      return this.stored > 0
+    })
+  }
+
   get stored(): number {
     return this.results.reduce((sum, { eventCount }) => sum + eventCount, 0)
   }
@@ -164,11 +172,7 @@ t.test('many events that keep coming beside a quiet front are one commit', async
 
 t.test('but not more than makes a commit cheaper', async (t) => {
   const world = await started(t)
-  const isStored = async (): Promise<boolean> => {
-    await world.send(2000)
-    return world.stored > 0
-  }
-  await eventually(isStored)
+  await world.sendUntilStored(2000)
   t.equal(world.nowMs, 0, 'though the last ones have just come')
 })
 
@@ -182,11 +186,7 @@ t.test('many events at once are not waited for any longer', async (t) => {
 
 t.test('few events that keep coming can be read soon', async (t) => {
   const world = await started(t)
-  const isStored = async (): Promise<boolean> => {
-    await world.send(1)
-    return world.stored > 0
-  }
-  await eventually(isStored)
+  await world.sendUntilStored(1)
   t.equal(world.nowMs, 0, 'though the last one has just come')
 })
 
