@@ -178,8 +178,15 @@ export class PersonWrites {
     const json = kept ?? properties.toJson()
     const jsonBytes = kept?.length ?? Buffer.byteLength(json)
     const value = encodePerson(this.#slab, key, {
-      ...{ number, uuid, version, isIdentified, createdAtMs, idCount, firstIds },
-      ...{ json, jsonBytes },
+      number,
+      uuid,
+      version,
+      isIdentified,
+      createdAtMs,
+      idCount,
+      firstIds,
+      json,
+      jsonBytes,
     })
     void this.#tables.persons.put(key, value)
     properties.forgetChanges()

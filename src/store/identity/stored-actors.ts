@@ -42,7 +42,10 @@ export class StoredActors implements ActorSource {
       return parsed
     }
     return {
-      ...{ number, uuid, createdAtMs, isIdentified },
+      number,
+      uuid,
+      createdAtMs,
+      isIdentified,
       propertyUnits: json.length + (changesJson?.length ?? 0) + deltas.length,
       get properties() {
         return properties()

@@ -231,9 +231,15 @@ export class LogFile {
     const first = head.readDoubleLE(16)
     const bytes = blockBytes.reduce((sum, length) => sum + length, headBytes)
     return {
-      ...{ position, end: pageEnd(position + bytes), first, last: first + count - 1 },
-      ...{ trimmed: head.readDoubleLE(24), flushed: head.readDoubleLE(32) },
-      ...{ flags: head.readUInt32LE(44), headBytes, blockBytes },
+      position,
+      end: pageEnd(position + bytes),
+      first,
+      last: first + count - 1,
+      trimmed: head.readDoubleLE(24),
+      flushed: head.readDoubleLE(32),
+      flags: head.readUInt32LE(44),
+      headBytes,
+      blockBytes,
     }
   }
 

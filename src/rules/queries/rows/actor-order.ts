@@ -205,7 +205,11 @@ function personActor(person: FoundPerson, place: number): FoundActor {
   const { uuid: id, createdAtMs, isIdentified: is_identified } = person
   const created_at = timeText(createdAtMs)
   return {
-    ...{ place, id, createdAtMs, person, visitorId: null },
+    place,
+    id,
+    createdAtMs,
+    person,
+    visitorId: null,
     get properties() {
       return person.properties
     },

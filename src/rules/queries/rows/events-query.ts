@@ -291,7 +291,10 @@ function firstRows(
   }
   const rows = Uint32Array.from({ length: count }, (_, row) => row).sort(compare)
   return Array.from(rows.subarray(offset, offset + limit + 1), (row) => ({
-    ...{ sequence: sequences[row] ?? 0, timeMs: timesMs[row] ?? 0, keys: [], count: 1 },
+    sequence: sequences[row] ?? 0,
+    timeMs: timesMs[row] ?? 0,
+    keys: [],
+    count: 1,
   }))
 }
 
