@@ -332,14 +332,13 @@ export class LogAppender implements ports.LogAppender {
     if (headBytes > this.#head.length) this.#head = Buffer.allocUnsafeSlow(2 * headBytes)
     const isSealed = this.#options.isSealed === true
     const checksums = blocks.map((block) => (isSealed ? crc32(block.subarray(8)) : seal(block)))
-    encodeFrameHead(this.#head, {
-      ...{ salt: this.#current.salt, first: this.#last + 1, trimmed: this.#trimmed },
-      ...{ flushed: this.#flushed, flags, blocks, checksums },
-    })
+    const { salt, descriptor } = this.#current
+    const [first, trimmed, flushed] = [this.#last + 1, this.#trimmed, this.#flushed]
+    encodeFrameHead(this.#head, { salt, first, trimmed, flushed, flags, blocks, checksums })
     const filled = blocks.reduce((sum, { length }) => sum + length, headBytes)
     const padding = PADDING.subarray(0, bytes - filled)
     const parts = [this.#head.subarray(0, headBytes), ...blocks, padding]
-    writeAll(this.#current.descriptor, parts, bytes, this.#position)
+    writeAll(descriptor, parts, bytes, this.#position)
   }
 
   #flushLater(file: OpenFile): void {
