@@ -61,7 +61,7 @@ export function recordStep(
     },
     personContext: { projectId, arrivedAtMs, propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX },
     fates,
-    // Written out: of spread literals the engine copies each property by itself, which took as long as all else here.
+    // Written out: V8 copies spread literals property by property, which was a third of processing single events.
     identity: {
       projectId,
       event: NO_EVENT,
