@@ -8,6 +8,7 @@ import { createLogger, type Logger } from './base/log.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { ClusterNode } from './cluster/cluster-node.ts'
+import { urlOf } from './config/base-url.ts'
 import type { Settings } from './config/settings.ts'
 import { Admission } from './engine/front/admission.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
@@ -82,6 +83,8 @@ export interface DaemonOptions {
   readonly onListening?: (port: number) => void
   /** How often retention is carried out, milliseconds. */
   readonly retentionMs?: number
+  /** Another daemon of this process speaks to the service manager. */
+  readonly isBeside?: boolean
   /** The folder of the console's files. Default: where the build puts them. */
   readonly consoleFolder?: URL
   /** The file that every thread runs: it says which stores they work with. Default thread.ts. */
@@ -98,7 +101,8 @@ export async function startDaemon(
 ): Promise<Daemon> {
   const clock = options.clock ?? SYSTEM_CLOCK
   const log = options.log ?? createLogger({ level: settings.logLevel, format: settings.logFormat })
-  const serviceManager = createServiceManager({ environment: process.env, log })
+  const environment = options.isBeside ? {} : process.env
+  const serviceManager = createServiceManager({ environment, log })
   serviceManager.status('opening the data directory')
   const dataDir =
     options.dataDir ?? (await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed))
@@ -184,7 +188,7 @@ class RunningDaemon implements Daemon {
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
       ...{ clock, disk: this.#disk, front: this.#load },
-      pool: settings.partitions === 'none' ? NO_PROCESSING : this.#pool,
+      pool: settings.partitions.length === 0 ? NO_PROCESSING : this.#pool,
       ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
       copyNews: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
@@ -207,11 +211,8 @@ class RunningDaemon implements Daemon {
       refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: (...of) => this.#cluster?.logged(...of) ?? this.#loop.hurry(),
     })
-    this.#retention = new RetentionSchedule(
-      { queries: this.#queries, commands: this.#commands, clock },
-      log,
-      parts.retentionMs,
-    )
+    const retained = { queries: this.#queries, commands: this.#commands, clock }
+    this.#retention = new RetentionSchedule(retained, log, parts.retentionMs)
     this.#flags = new FlagService({
       ...{ dataDir: settings.dataDir, clock, projects: this.#directory, log },
       damage: new DamageReports(this.#damage, log, clock),
@@ -227,8 +228,7 @@ class RunningDaemon implements Daemon {
   }
 
   get url(): string {
-    const { host } = this.#parts.settings
-    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+    return urlOf(this.#parts.settings.host, this.port)
   }
 
   get port(): number {
@@ -236,7 +236,7 @@ class RunningDaemon implements Daemon {
   }
 
   async start(): Promise<void> {
-    const { settings, log, serviceManager } = this.#parts
+    const { settings, serviceManager } = this.#parts
     await this.#disk.refresh()
     await this.#flags.usage.start()
     this.#addRoutes()
@@ -248,7 +248,7 @@ class RunningDaemon implements Daemon {
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
     this.#parts.onListening(await this.#front.server.listen(settings.host, settings.port))
     this.#lag.start()
-    if (settings.partitions !== 'none') this.#retention.start()
+    if (settings.partitions.length > 0) this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
@@ -261,7 +261,6 @@ class RunningDaemon implements Daemon {
     )
     serviceManager.status(`serving on ${this.url}`)
     serviceManager.ready()
-    log.info({ url: this.url, pid: process.pid, version: VERSION }, 'ready')
   }
 
   stop(): Promise<void> {

@@ -84,7 +84,7 @@ export class ClusterNode {
     const { settings, pool, directory, commits } = options
     const { clock, log: logger } = commits
     const { dataDir, partitions } = settings
-    this.#held = partitions === 'none' ? null : partitions
+    this.#held = partitions[0] ?? null
     // What belongs to no project, such as a command about dead letters, is for the partition of this machine.
     const partitionOf = (projectId: number | null): number =>
       projectId === null || projectId === 0 ? (this.#held ?? 0) : directory.partitionOf(projectId)

@@ -38,7 +38,7 @@ export interface BoxOptions {
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings
   if (readOrigin(dataDir) !== null || (await lastOf(dataDir)) === 0) return false
-  if (settings.partitions !== 0) {
+  if (settings.partitions[0] !== 0) {
     throw new OperatorError('this directory has events of one box: they become partition 0')
   }
   await requireEmptyStream(settings.cluster, logger)

@@ -14,7 +14,7 @@ import {
   isBaseUrl,
   list,
   optional,
-  partition,
+  partitions,
   text,
   type ValueKind,
 } from './value-kinds.ts'
@@ -78,6 +78,9 @@ function setting<const Value>(row: SettingRow<Value>): SettingDefinition<Value> 
   return { ...row, flag, variable: `TENREC_${fileKey.toUpperCase()}`, isSecret }
 }
 
+/** Ports are numbers of 16 bits. */
+export const LAST_PORT = 65_535
+
 /** The rows, in the order of help and documents. */
 const TABLE = {
   dataDir: setting({
@@ -94,7 +97,7 @@ const TABLE = {
   }),
   port: setting({
     fileKey: 'port',
-    kind: integer(0, 65_535),
+    kind: integer(0, LAST_PORT),
     default: () => 8000,
     sentence: 'Port to listen on; with 0 any free one, named in the line `ready`.',
   }),
@@ -199,10 +202,10 @@ const TABLE = {
   }),
   partitions: setting({
     fileKey: 'partitions',
-    kind: partition(PARTITION_MAX),
-    default: () => 0,
+    kind: partitions(PARTITION_MAX),
+    default: () => [0],
     sentence:
-      'Of a machine of a cluster: the number of the partition of events that it stores; `none`, it accepts them, decides flags, and asks the others for all else.',
+      'Of a machine of a cluster: the partitions of events that it stores, the first in the data directory and each other one in a folder of it; `none`, it accepts events, decides flags, and asks the others for all else.',
   }),
   warehouse: setting({
     fileKey: 'warehouse',

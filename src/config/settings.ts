@@ -9,6 +9,7 @@ import { UsageError } from '../base/errors.ts'
 import { ConfigFile } from './config-file.ts'
 import {
   CONFIG_VARIABLE,
+  LAST_PORT,
   type Machine,
   SETTING_NAMES,
   SETTINGS,
@@ -138,6 +139,28 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
   }
 }
 
+/**
+ * Settings of the daemons of a process, one for each partition that it stores. The first serves clients; the others
+ * have a folder of its data directory, and answer at the loopback address, for whoever watches them.
+ */
+export function daemonSettings(settings: Settings): readonly [Settings, ...Settings[]] {
+  const [first, ...others] = settings.partitions
+  if (first === undefined) return [settings]
+  const of = (partition: number): Settings => ({
+    ...settings,
+    partitions: [partition],
+    warehouse: partition === 0 ? settings.warehouse : null,
+  })
+  const beside = (partition: number, index: number): Settings => ({
+    ...of(partition),
+    dataDir: join(settings.dataDir, `partition-${partition}`),
+    host: '127.0.0.1',
+    port: settings.port === 0 ? 0 : settings.port + index + 1,
+    isConsoleOn: false,
+  })
+  return [of(first), ...others.map(beside)]
+}
+
 function refuseContradictions(settings: Settings): void {
   if (settings.warehouseKeepDays !== null && settings.cluster.length > 0) {
     throw new UsageError(
@@ -146,16 +169,24 @@ function refuseContradictions(settings: Settings): void {
     )
   }
   const { partitions, origins } = settings
-  if (partitions !== 0 && settings.cluster.length === 0) {
+  const isOneBox = partitions.length === 1 && partitions[0] === 0
+  if (!isOneBox && settings.cluster.length === 0) {
     throw new UsageError(
-      `setting partitions: ${partitions} from ${origins.partitions.text} is allowed in a cluster only: ` +
+      `setting partitions: from ${origins.partitions.text} is allowed in a cluster only: ` +
         'one box stores its events itself',
     )
   }
-  if (partitions !== 0 && settings.warehouse !== null) {
+  if (!partitions.includes(0) && settings.warehouse !== null) {
     throw new UsageError(
-      `setting warehouse: from ${origins.warehouse.text} is not allowed with partitions ${partitions}: ` +
+      `setting warehouse: from ${origins.warehouse.text} is not allowed without partition 0: ` +
         'only events of partition 0 are copied',
+    )
+  }
+  const lastPort = settings.port + Math.max(0, partitions.length - 1)
+  if (lastPort > LAST_PORT) {
+    throw new UsageError(
+      `setting port: ${settings.port} from ${origins.port.text} is not allowed with so many partitions: ` +
+        `each behind the first has the next port, and the last would be ${lastPort}`,
     )
   }
   if (settings.inFlightBytesMax >= settings.bodyBytesMax) return

@@ -93,16 +93,28 @@ export function integer(least: number, most: number): ValueKind<number> {
   }
 }
 
-/** The partition of a cluster that a process stores, or none. */
-export function partition(most: number): ValueKind<number | 'none'> {
+/** The partitions of a cluster that a process stores, in the order in which they are named; `none`: no one. */
+export function partitions(most: number): ValueKind<readonly number[]> {
   const number = integer(0, most)
+  const rangeOf = (part: string): readonly number[] => {
+    const [, from = part, through = from] = /^(\d+)-(\d+)$/.exec(part) ?? []
+    const [first, last] = [number.parse(from), number.parse(through)]
+    if (first === undefined || last === undefined) return []
+    return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => first + at)
+  }
   return {
-    name: 'partition',
-    allowed:
-      `none, or one number from 0 to ${most}: a process stores one partition. For several start one for each, ` +
-      'such as --partitions 0 --data-dir /srv/tenrec-0 and --partitions 1 --data-dir /srv/tenrec-1',
-    parse: (raw) => (raw === 'none' ? raw : number.parse(raw)),
-    format: String,
+    name: 'partitions',
+    allowed: `none, or numbers from 0 to ${most} and ranges, each number once, such as 3, 0-7 or 0,3,5-7`,
+    parse(raw) {
+      if (raw === 'none') return []
+      const ranges = String(raw)
+        .split(',')
+        .map((part) => rangeOf(part.trim()))
+      const all = ranges.flat()
+      const isWhole = ranges.every((range) => range.length > 0) && new Set(all).size === all.length
+      return isWhole ? all : undefined
+    },
+    format: (value) => (value.length === 0 ? 'none' : value.join(',')),
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { addressRange } from '../../src/base/addresses.ts'
 import { UsageError } from '../../src/base/errors.ts'
-import { loadSettings, type Settings } from '../../src/config/settings.ts'
+import { daemonSettings, loadSettings, type Settings } from '../../src/config/settings.ts'
 import {
   describeDefault,
   formatSetting,
@@ -61,7 +61,7 @@ t.test('without any source every setting has its default', async (t) => {
     durability: 'fsync',
     cluster: [],
     clusterCopies: 2,
-    partitions: 0,
+    partitions: [0],
     warehouse: null,
     warehouseKeepDays: null,
     logLevel: 'info',
@@ -364,22 +364,65 @@ t.test('the address of a warehouse', async (t) => {
   )
 })
 
-t.test('a process stores one partition of a cluster, or none', async (t) => {
+t.test('a process stores some partitions of a cluster, or none', async (t) => {
   const cluster = 'nats://a:4222'
   for (const [text, partitions] of [
-    ['0', 0],
-    ['63', 63],
-    ['none', 'none'],
+    ['0', [0]],
+    ['63', [63]],
+    ['none', []],
+    ['2,0', [2, 0]],
+    ['5, 0-2', [5, 0, 1, 2]],
+    ['7-7', [7]],
   ] as const) {
-    t.equal(load({ flags: { cluster, partitions: text } }).partitions, partitions)
+    t.strictSame(load({ flags: { cluster, partitions: text } }).partitions, partitions, text)
   }
-  for (const text of ['0-7', '0,2-4', '64', '-1', 'all', '']) {
+  const refusals = [
+    '64',
+    '-1',
+    'all',
+    '',
+    '0,',
+    '1,1',
+    '0-3,2',
+    '3-1',
+    '0-64',
+    '1-2-3',
+    '0,none',
+    '1.5',
+  ]
+  for (const text of refusals) {
     const refused = refusalOf({ flags: { cluster, partitions: text } })
-    t.match(refused, /one number from 0 to 63: a process stores one partition/, text)
+    t.match(refused, /none, or numbers from 0 to 63 and ranges, each number once/, text)
   }
-  for (const partitions of ['3', 'none']) {
+  for (const partitions of ['3', '1-2', 'none']) {
     t.match(refusalOf({ flags: { partitions } }), /allowed in a cluster only/)
     const copying = { cluster, partitions, warehouse: 'http://clickhouse:8123/tenrec' }
     t.match(refusalOf({ flags: copying }), /only events of partition 0 are copied/)
   }
+  t.match(refusalOf({ flags: { partitions: '0-1' } }), /allowed in a cluster only/)
+})
+
+t.test('each partition of a process has a daemon, the first of which serves', async (t) => {
+  const warehouse = 'http://clickhouse:8123/tenrec'
+  const flags = { cluster: 'nats://a:4222', partitions: '3,0,5', warehouse, port: '8000' }
+  const all = daemonSettings(load({ flags: { ...flags, 'data-dir': '/srv/tenrec' } }))
+  t.match(all, [
+    { partitions: [3], dataDir: '/srv/tenrec', port: 8000, warehouse: null, isConsoleOn: true },
+    { partitions: [0], dataDir: '/srv/tenrec/partition-0', port: 8001, warehouse },
+    { partitions: [5], dataDir: '/srv/tenrec/partition-5', port: 8002, warehouse: null },
+  ])
+  t.same(all.map(({ host }) => host).slice(1), ['127.0.0.1', '127.0.0.1'])
+  t.same(
+    all.map(({ isConsoleOn }) => isConsoleOn),
+    [true, false, false],
+  )
+  const free = daemonSettings(load({ flags: { ...flags, port: '0' } }))
+  t.same(
+    free.map(({ port }) => port),
+    [0, 0, 0],
+    'any free port',
+  )
+  t.match(refusalOf({ flags: { ...flags, port: '65534' } }), /the last would be 65536/)
+  const edge = load({ flags: { cluster: 'nats://a:4222', partitions: 'none' } })
+  t.same(daemonSettings(edge), [edge])
 })

@@ -1,10 +1,17 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
-import { createLogger } from '../../base/log.ts'
+import { createLogger, type Logger } from '../../base/log.ts'
+import { VERSION } from '../../base/version.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
-import type { Settings } from '../../config/settings.ts'
+import { daemonSettings, type Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
+import type { Daemon } from '../../daemon.ts'
 import { OrganizationStore, SHARED_CATALOGUE } from '../../store/catalog/organization-store.ts'
-import { correctBaseUrl, type JoinCatalogue, openFilled } from '../../store/open-store.ts'
+import {
+  correctBaseUrl,
+  type FilledDataDir,
+  type JoinCatalogue,
+  openFilled,
+} from '../../store/open-store.ts'
 import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 import { loginLink } from '../lib/login-link.ts'
@@ -24,29 +31,77 @@ export const COMMANDS: Commands = [
 
 async function serve(settings: Settings, io: CommandIo): Promise<number> {
   const stop = watchSignals(io)
-  const filled = await openFilled(settings, io.clock, await joining(settings))
+  const daemons = await startAll(settings, io)
+  const failures = daemons.map(({ failed }) => failed)
+  const failure = await Promise.race([stop.requested.then(() => null), ...failures])
+  if (failure !== null) return fail(io, failure)
+  await stopAll(daemons)
+  stop.forget()
+  return 0
+}
+
+/**
+ * A daemon for each partition that is stored here: first the one that clients use, which is ready when all are.
+ * Throws when one cannot start; then none is left.
+ */
+async function startAll(settings: Settings, io: CommandIo): Promise<readonly Daemon[]> {
+  const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
+  const [ofFirst, ...ofOthers] = daemonSettings(settings)
+  // Filled first: the others take over its catalogue, and what it says is for the operator.
+  const filled = await openFilled(ofFirst, io.clock, await joining(ofFirst))
+  const others: Daemon[] = []
+  let isOthersTurn = true
+  try {
+    for (const one of ofOthers) others.push(await startBeside(one, io, log))
+    // Which gives the directory up by itself.
+    isOthersTurn = false
+    return [await startFirst(ofFirst, filled, io, log), ...others]
+  } catch (error) {
+    if (filled.first !== null) io.err(`the keys are in ${filled.first.credentialsPath}\n`)
+    if (isOthersTurn) filled.dataDir.release()
+    await stopAll(others)
+    throw error
+  }
+}
+
+async function startFirst(
+  settings: Settings,
+  filled: FilledDataDir,
+  io: CommandIo,
+  log: Logger,
+): Promise<Daemon> {
   let { first } = filled
   const code = first !== null && settings.isConsoleOn ? await ownersCode(settings, io) : null
   // Loaded late, so that no other command loads the HTTP server.
   const { startDaemon } = await import('../../daemon.ts')
   const daemon = await startDaemon(settings, {
-    dataDir: filled.dataDir,
+    ...{ dataDir: filled.dataDir, log },
     onListening(port) {
       if (first !== null) first = correctBaseUrl(first, baseUrlOf(settings, port))
     },
-  }).catch((error: unknown) => {
-    if (first !== null) io.err(`the keys are in ${first.credentialsPath}\n`)
-    throw error
   })
+  log.info({ url: daemon.url, pid: process.pid, version: VERSION }, 'ready')
   if (first !== null) {
     const link = code === null ? undefined : loginLink(code, first.baseUrl, settings)
     io.out(firstStartMessage(first, link))
   }
-  const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
-  if (failure !== null) return fail(io, failure)
-  await daemon.stop()
-  stop.forget()
-  return 0
+  return daemon
+}
+
+async function startBeside(settings: Settings, io: CommandIo, logOfAll: Logger): Promise<Daemon> {
+  const [partition] = settings.partitions
+  const log = logOfAll.child({ partition })
+  const { dataDir } = await openFilled(settings, io.clock, await joining(settings))
+  const { startDaemon } = await import('../../daemon.ts')
+  const daemon = await startDaemon(settings, { dataDir, log, isBeside: true })
+  log.info({ url: daemon.url }, 'stores another partition')
+  return daemon
+}
+
+/** All at once, as each may take most of the time that a stop has; one that fails does not keep the others from it. */
+async function stopAll(daemons: readonly Daemon[]): Promise<void> {
+  const ended = await Promise.allSettled(daemons.map((daemon) => daemon.stop()))
+  for (const one of ended) if (one.status === 'rejected') throw one.reason
 }
 
 /** How a data directory becomes that of a machine of a cluster, or of one box. */

@@ -84,7 +84,7 @@ export function threadSettings(settings: Settings, damageCount: Int32Array): Thr
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
     ...(settings.cluster.length === 0 ? {} : { sharedLogChannel: `tenrec ${randomUUID()}` }),
-    ...(settings.partitions === 'none' ? { holdsEvents: false } : {}),
+    ...(settings.partitions.length === 0 ? { holdsEvents: false } : {}),
     ...(isEnriched ? { enrichment: { isBotTagged, isUserAgentParsed, geoIpDatabase } } : {}),
     ...(settings.warehouse === null ? {} : { warehouse: settings.warehouse }),
     dataDir: settings.dataDir,
