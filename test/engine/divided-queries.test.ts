@@ -7,6 +7,7 @@ import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
 import { REMEMBERED_QUERY_UNITS_MAX } from '../../src/engine/threads/limits.ts'
 import { DividedQueries } from '../../src/engine/threads/queries/divided-queries.ts'
+import { packPart } from '../../src/engine/threads/queries/packed-part.ts'
 import {
   type MergeOutcome,
   mergeQuery,
@@ -381,7 +382,7 @@ t.test('a query that was divided is asked again of the thread that merged it', a
     run: async (call: string, _values: unknown, { thread }: { readonly thread?: number }) => {
       asked.push([call, thread])
       if (call === 'query') return { kind: 'divide', by: 'segments' }
-      if (call === 'queryPart') return { state: 'a', isLasting: true, found: new Uint8Array(1) }
+      if (call === 'queryPart') return { state: 'a', isLasting: true, found: packPart(null) }
       return partsAreStale-- > 0 ? { kind: 'stale' } : { kind: 'answer', text: new Uint8Array(1) }
     },
   }

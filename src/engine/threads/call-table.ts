@@ -25,6 +25,7 @@ import { logRows, requireWanted } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { PROCESS_CALLS } from './processing/process-calls.ts'
+import { memoryOfPart } from './queries/packed-part.ts'
 import {
   mergeQuery,
   type QueryTask,
@@ -97,7 +98,7 @@ export const CALLS = {
   query: long(runQuery, 'analytics', (outcome) =>
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],
   ),
-  queryPart: long(runQueryPart, 'analytics', ({ found }) => [found.buffer]),
+  queryPart: long(runQueryPart, 'analytics', ({ found }) => memoryOfPart(found)),
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', (outcome) =>
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],

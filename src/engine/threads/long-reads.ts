@@ -23,6 +23,11 @@ const NICENESS = { long_readers: 5, analytics: 8 } as const
  */
 const ANALYTICS_YOUNG_MIB = 12
 const YOUNG = { resourceLimits: { maxYoungGenerationSizeMb: ANALYTICS_YOUNG_MIB } }
+/**
+ * Memory for old objects and numbers outside of the heap before V8 goes through it, MiB. Left to itself it does that
+ * for every few MiB of numbers, which is with each large question, and all of what lives there are columns.
+ */
+const ANALYTICS_OLD_MIB = 48
 
 const FULL = { long_readers: 'long_reads_full', analytics: 'questions_full' } as const
 
@@ -72,6 +77,7 @@ export class LongReads {
       () =>
         new ThreadGroup({
           ...{ kind, settings, entry, onDeath, threadsMin: 0, threadsMax: 1 },
+          ...(kind === 'analytics' ? { oldMib: ANALYTICS_OLD_MIB } : {}),
           pool: {
             ...{ atomics: 'async', niceIncrement: NICENESS[kind] },
             ...(kind === 'analytics' ? YOUNG : {}),

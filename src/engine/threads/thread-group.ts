@@ -7,6 +7,7 @@
  * and every later write would wait for it without end. The threads count their transactions in shared
  * memory, so that this is seen; then the process has to end.
  */
+import { setFlagsFromString } from 'node:v8'
 import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -55,6 +56,8 @@ export interface ThreadGroupOptions {
   /** Threads that are there without being asked for. */
   readonly threadsMin: number
   readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
+  /** What a thread may hold of old objects and of memory outside of its heap before V8 goes through it, MiB. */
+  readonly oldMib?: number
   readonly onDeath: (death: ThreadDeath) => void
 }
 
@@ -74,6 +77,7 @@ export class ThreadGroup {
   readonly #kind: ThreadKind
   readonly #threads: Piscina
   readonly #threadsMin: number
+  readonly #oldMib: number
   readonly #onDeath: (death: ThreadDeath) => void
   /** How many write transactions the threads have open, and how many they ever had. */
   readonly #writes = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT))
@@ -88,6 +92,7 @@ export class ThreadGroup {
     const { kind, settings, entry = THREAD_ENTRY, threadsMax, threadsMin, pool, onDeath } = options
     this.#kind = kind
     this.#threadsMin = threadsMin
+    this.#oldMib = options.oldMib ?? 0
     this.#onDeath = onDeath
     const workerData: ThreadSettings = { ...settings, kind, openWrites: this.#writes }
     this.#threads = new Piscina({
@@ -120,12 +125,17 @@ export class ThreadGroup {
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     const deaths = this.#deaths
     let answer: unknown
+    const isStarting = this.#oldMib > 0 && this.#threads.threads.length === 0
+    // V8 reads it when a heap begins, for which there is no other way to say it.
+    if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
     try {
       answer = await this.#threads.run(task, { transferList: [...transferList] })
     } catch (cause) {
       if (this.#deaths === deaths) throw cause
       this.#cause = cause
       throw new ThreadEndedError(this.#isWriting, cause)
+    } finally {
+      if (isStarting) setFlagsFromString('--initial-old-space-size=0')
     }
     // As run-task.ts gives it: a failure that is the client's to know comes as a value.
     const given = answer as Answered | Refused

@@ -17,6 +17,13 @@ export type PersonBits = readonly (Uint32Array | null)[]
 /** The same by D. */
 export type IdBits = PersonBits
 
+const FRESH = new WeakSet<object>()
+
+/** Whether a row was made by `scanIdBits`, in memory of its own, so that whoever has the result may give it away. */
+export function isFreshRow(value: object): value is Uint32Array<ArrayBuffer> {
+  return FRESH.has(value)
+}
+
 /** Whether so many lists of bits, up to the largest D, are few enough to be kept and put together. */
 export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
   return lists * wordsOf(lastDistinctId) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
@@ -149,6 +156,7 @@ class BitRows {
     if (known !== undefined && known !== null) return known
     // Memory of its own: the row may be remembered for longer than the others.
     const row = new Uint32Array(this.#words)
+    FRESH.add(row)
     this.rows[period] = row
     return row
   }

@@ -12,6 +12,7 @@ import { isOfOneThread, rowsAsked } from '../../../rules/queries/kinds.ts'
 import { LONG_WEIGHT } from '../call-kinds.ts'
 import type { Calls } from '../call-table.ts'
 import { REMEMBERED_PARTS_MAX, REMEMBERED_QUERY_UNITS_MAX } from '../limits.ts'
+import { memoryOfPart } from './packed-part.ts'
 import type { QueryTask } from './query-tasks.ts'
 
 /** How often parts of different states are computed again. */
@@ -52,7 +53,7 @@ export class DividedQueries {
       )
       const [one] = parts
       if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
-      const transferList = parts.map(({ found }) => found.buffer)
+      const transferList = parts.flatMap(({ found }) => memoryOfPart(found))
       const thread = known ?? this.#merges++ % count
       const options = { ...leaving, transferList, thread }
       const merged = await this.#pool.run('queryMerge', [rest(), parts], options)

@@ -2,7 +2,6 @@
  * Queries on threads for analytics: each has one snapshot, is bounded in time, and is given up when nobody
  * waits any more. The answer is finished text.
  */
-import { deserialize, serialize } from 'node:v8'
 import type { RowFormat } from '../../../base/pages.ts'
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
@@ -14,6 +13,7 @@ import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/qu
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
 import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
+import { type PackedPart, packPart, unpackPart } from './packed-part.ts'
 import { queryLimits } from './query-limits.ts'
 import { wholePart } from './remembered-parts.ts'
 
@@ -46,7 +46,7 @@ export interface QueryPart {
    * Plain data, of which only the kind of the query knows what it is. Packed, because it can be large, and the
    * main thread, which passes it on, would take it apart and put it together again.
    */
-  readonly found: Uint8Array<ArrayBuffer>
+  readonly found: PackedPart
 }
 
 /** The text of an answer; stale: it may not be made of parts of an earlier state. */
@@ -91,9 +91,9 @@ export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart)
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds =
     part.by === 'sessions' ? { bounds: scanner.sessionBounds(projectId, range, part.count) } : {}
-  const found = serialize(kind.partial(plan, { ...shard, part: { ...part, ...bounds } }))
+  const found = packPart(kind.partial(plan, { ...shard, part: { ...part, ...bounds } }))
   const isLasting = !scanner.looksAtPersons
-  return { state, isLasting, found: found as Uint8Array<ArrayBuffer> }
+  return { state, isLasting, found }
 }
 
 /** Makes the answer of all parts, which are of one state, and remembers what it can. Throws as `runQuery`. */
@@ -109,7 +109,7 @@ export function mergeQuery(
   const { state } = scanner.extent(task.projectId)
   const isOfState = parts.every((part) => part.state === state)
   if (!isOfState && kind.isOfOneState?.(plan) === true) return { kind: 'stale' }
-  const found = parts.map((part): unknown => deserialize(part.found))
+  const found = parts.map((part) => unpackPart(part.found))
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)
   if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)

@@ -34,7 +34,14 @@ import {
 } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import { addPassing, addStretch, hasBit, type Stretch, takeStretch } from './event-scan-stretch.ts'
+import {
+  addPassing,
+  addStretch,
+  countPassing,
+  hasBit,
+  type Stretch,
+  takeStretch,
+} from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import type { NameCounts } from './segment-counts.ts'
 import { type SessionPart, sessionPart } from './session-parts.ts'
@@ -209,12 +216,14 @@ export class Scan {
       if (passing === null) return false
     }
     const stretch = this.#stretchOf(segment)
+    const isCounted = this.#looksAt === 'count' && stretch.isWithin && !segment.hasDeletedRows
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
       if (mask === 0) continue
       const start = this.#rows.count
       const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
-      if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
+      if (passing !== null && isCounted) countPassing(passing, first, end, this.#rows)
+      else if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
       else if (stretch.isTaken) takeStretch(stretch, first, end, this.#rows)
       else addStretch(stretch, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue

@@ -5,6 +5,7 @@
 
 import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
 import type { PassingValues } from './event-scan-filter.ts'
 import type { ScanRows } from './event-scan-rows.ts'
@@ -114,32 +115,54 @@ function addTimedIds(
  * Only where owners do not decide.
  */
 export function addPassing(
-  { distinctIds, fromMs, toMs, times }: Stretch,
+  stretch: Stretch,
+  passing: PassingValues,
+  start: number,
+  end: number,
+  target: ScanRows,
+): void {
+  const { distinctIds, fromMs, toMs, times } = stretch
+  const { timesMs, persons } = target
+  const found = placesOf(passing, start, end)
+  let { count } = target
+  for (let index = 0; index < found; index++) {
+    const place = PLACES[index] ?? 0
+    const distinctId = distinctIds[place] ?? 0
+    persons[count] = distinctId
+    let isIn = distinctId !== 0
+    if (times !== null) {
+      const timeMs = times.base + (times.offsets[place] ?? 0)
+      timesMs[count] = timeMs
+      isIn &&= timeMs >= fromMs && timeMs <= toMs
+    }
+    count += isIn ? 1 : 0
+  }
+  target.count = count
+}
+
+/** Counts the rows whose value passes. Only where none of the segment was erased, and times do not decide. */
+export function countPassing(
   { ids, isPassed }: PassingValues,
   start: number,
   end: number,
   target: ScanRows,
 ): void {
-  const { timesMs, persons } = target
-  let { count } = target
-  if (times === null) {
-    for (let place = start; place < end; place++) {
-      const distinctId = distinctIds[place] ?? 0
-      persons[count] = distinctId
-      count += distinctId === 0 ? 0 : (isPassed[ids[place] ?? 0] ?? 0)
-    }
-  } else {
-    const { base, offsets } = times
-    for (let place = start; place < end; place++) {
-      const distinctId = distinctIds[place] ?? 0
-      const timeMs = base + (offsets[place] ?? 0)
-      persons[count] = distinctId
-      timesMs[count] = timeMs
-      const isIn = distinctId !== 0 && timeMs >= fromMs && timeMs <= toMs
-      count += isIn ? (isPassed[ids[place] ?? 0] ?? 0) : 0
-    }
+  let count = 0
+  for (let place = start; place < end; place++) count += isPassed[ids[place] ?? 0] ?? 0
+  target.count += count
+}
+
+const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
+
+/** Notes where the values that pass are, and says how many: in a pass of its own, since most rows mostly do not. */
+function placesOf({ ids, isPassed }: PassingValues, start: number, end: number): number {
+  let found = 0
+  for (let place = start; place < end; place++) {
+    // Written in any case: nobody can foretell which pass, and a wrong guess costs more.
+    PLACES[found] = place
+    found += isPassed[ids[place] ?? 0] ?? 0
   }
-  target.count = count
+  return found
 }
 
 /** The owner of a D whose earlier events belong to nobody. */
