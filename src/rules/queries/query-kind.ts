@@ -162,8 +162,11 @@ export interface FoundKind {
 export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
 
+/** Whose events a scan goes through, and which part of them. */
+export type ScannedShard = Pick<QueryShard, 'context' | 'scanner' | 'part'>
+
 /** Scans the events of a shard. Throws as `EventScanner.scan`. */
-export function scanShard(shard: QueryShard, scan: QueryScan): EventColumns {
+export function scanShard(shard: ScannedShard, scan: QueryScan): EventColumns {
   return shard.scanner.scan(requestOf(shard, scan))
 }
 
@@ -172,7 +175,7 @@ export function scanShardPieces(shard: QueryShard, scan: QueryScan, visit: Piece
   shard.scanner.scanPieces(requestOf(shard, scan), visit)
 }
 
-function requestOf({ context, part }: QueryShard, scan: QueryScan): EventScanRequest {
+function requestOf({ context, part }: ScannedShard, scan: QueryScan): EventScanRequest {
   const { projectId, nowMs } = context
   const rest = { filter: null, values: [], persons: null, order: 'any' } as const
   return { projectId, nowMs, ...rest, ...(part === null ? {} : { part }), ...scan }

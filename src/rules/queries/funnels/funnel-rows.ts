@@ -18,8 +18,9 @@ import { propertyText } from '../../filters/property-text.ts'
 import { PacedLimits } from '../paced-limits.ts'
 import { breakdownText } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
-import { type QueryShard, scanShard } from '../query-kind.ts'
+import { type QueryShard, type ScannedShard, scanShard, scanShardPieces } from '../query-kind.ts'
 import type { FunnelsPlan, StepRules } from './funnel-request.ts'
+import { FunnelStream, isStreamed } from './funnel-stream.ts'
 import { walkOf } from './funnel-walks.ts'
 import type { StepEvents } from './step-chains.ts'
 
@@ -63,6 +64,12 @@ export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number)
   const walks = new WalkCollector(plan, shard, needed)
   const { breakdown, range } = plan
   if (range.fromMs > range.toMs) return walks.result()
+  const personEnd = shard.scanner.extent(shard.context.projectId).lastPerson + 1
+  // Of few persons the events are gathered sooner.
+  if (shard.part?.among === undefined && isStreamed(plan, personEnd)) {
+    walks.stream(personEnd)
+    return walks.result()
+  }
   if (breakdown === null || breakdown.cohorts.length === 0) walks.scan(null, null)
   for (const id of breakdown?.cohorts ?? []) {
     const filter = { key: 'id', type: 'cohort', value: id }
@@ -126,13 +133,41 @@ class WalkCollector {
     return { rows, groupKeys: this.#groupKeys }
   }
 
+  /** Walks with the events of everybody as they arrived, and again with those of whom they came in no order. */
+  stream(personEnd: number): void {
+    const { range, filter, series, rules } = this.#plan
+    const { context, scanner, part } = this.#shard
+    const whole = { by: 'persons', index: 0, count: 1 } as const
+    const own = part?.by === 'persons' ? part : whole
+    const stream = new FunnelStream(rules, personEnd, own)
+    const { fromMs, toMs } = range
+    scanShardPieces(this.#shard, { fromMs, toMs, filter, series, order: 'unsorted' }, (piece) =>
+      stream.add(piece),
+    )
+    this.#texts.push([])
+    stream.forEach(new PacedLimits(scanner), (person, reached, timesMs, at) => {
+      if (reached < this.#needed) return
+      this.#labels.push(0)
+      this.#reached.push(reached)
+      this.#persons.push(person)
+      for (let step = 0; step < reached; step++) this.#timesMs.push(timesMs[at + step] ?? 0)
+    })
+    const among = stream.disordered()
+    if (among === null) return
+    this.scan(null, null, { context, scanner, part: { ...own, among } })
+  }
+
   /** Walks with the events of everybody, or those of a cohort. */
-  scan(cohort: string | null, members: FilterGroup | null): void {
+  scan(
+    cohort: string | null,
+    members: FilterGroup | null,
+    shard: ScannedShard = this.#shard,
+  ): void {
     const { range, filter, series, rules, groupTypeIndex, breakdown } = this.#plan
     const groupValues: readonly ValueRequest[] =
       groupTypeIndex === null ? [] : [{ kind: 'group_key', typeIndex: groupTypeIndex }]
     const properties = breakdown?.properties ?? []
-    const columns = scanShard(this.#shard, {
+    const columns = scanShard(shard, {
       fromMs: range.fromMs,
       toMs: range.toMs,
       filter: allOf([filter, members]),

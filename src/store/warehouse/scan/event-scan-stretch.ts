@@ -58,6 +58,10 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
     addTimedIds(stretch, stretch.times, start, end, target)
     return
   }
+  if (stretch.wanted !== null && stretch.wantedIds === null && stretch.times !== null) {
+    addWanted(stretch, stretch.wanted, stretch.times, start, end, target)
+    return
+  }
   const { distinctIds, isWithin, fromMs, toMs, times, wanted, wantedIds, areIds } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
@@ -88,6 +92,34 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
 /** Whether the bit of a number is set. */
 export function hasBit(bits: Uint32Array, number: number): boolean {
   return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
+}
+
+/** The rows of those who are asked for, who are many. */
+function addWanted(
+  stretch: Stretch,
+  wanted: Uint8Array,
+  { base, offsets }: SegmentTimes,
+  start: number,
+  end: number,
+  target: ScanRows,
+): void {
+  const { distinctIds, fromMs, toMs, areIds, hasSequences, firstSequence, rows } = stretch
+  const { words } = stretch.owners
+  const { timesMs, persons, sequences } = target
+  let { count } = target
+  for (let place = start; place < end; place++) {
+    const distinctId = distinctIds[place] ?? 0
+    let owner = words[distinctId] ?? 0
+    if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
+    const timeMs = base + (offsets[place] ?? 0)
+    // Written in any case: nobody can foretell whose the next row is, and a wrong guess costs more.
+    timesMs[count] = timeMs
+    persons[count] = areIds ? distinctId : owner
+    if (hasSequences) sequences[count] = firstSequence + (rows[place] ?? 0)
+    const isIn = owner !== 0 && timeMs >= fromMs && timeMs <= toMs
+    count += isIn ? (wanted[owner] ?? 0) : 0
+  }
+  target.count = count
 }
 
 /** The D of rows that were not erased, with their times. */

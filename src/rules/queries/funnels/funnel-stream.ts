@@ -1,0 +1,246 @@
+/**
+ * The usual funnel, ordered steps of persons and nothing else, in one pass over the events as they arrived: a few
+ * numbers for each person take the place of gathering its events, ordering and copying them. Whose events did not
+ * arrive in order of time, or were several steps at once, is left to `WalkCollector`, which knows all rules. Source: docs/compatibility/queries.md,
+ * "FunnelsQuery".
+ */
+import type { EventColumns } from '../../analytics/event-columns.ts'
+import { FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
+import type { PacedLimits } from '../paced-limits.ts'
+import type { FunnelsPlan, StepRules } from './funnel-request.ts'
+
+/** One of `count` parts of the persons: each so many, from `index` on. */
+export interface PersonPart {
+  readonly index: number
+  readonly count: number
+}
+
+/** Hears of each person that reached a step; `timesMs[at + step]` is when it did each. */
+export type StreamListener = (
+  person: number,
+  reached: number,
+  timesMs: Float64Array,
+  at: number,
+) => void
+
+/** In the numbers of a person, behind the time of its last event, which is 0 before there is one: the steps reached. */
+const REACHED = 1
+/** When it did each of them; behind that, for each number of steps, the times of the latest chain of as many. */
+const FURTHEST = 2
+
+/** In the place of a step. */
+const SEVERAL_STEPS = 255
+
+/** A time behind all others: that of a person whose events are in no order. */
+const DISORDER = Number.POSITIVE_INFINITY
+
+/** Whether a funnel can be computed so; `personEnd`: behind the largest P. */
+export function isStreamed(
+  { visual, rules, breakdown, groupTypeIndex, range }: FunnelsPlan,
+  personEnd: number,
+): boolean {
+  const { order, stepCount, exclusions } = rules
+  const isUsual = visual !== 'trends' && order === 'ordered' && exclusions.length === 0
+  if (!isUsual || breakdown !== null || groupTypeIndex !== null) return false
+  // A time of 0 means that there was none.
+  if (range.fromMs <= 0) return false
+  const bytes = personEnd * widthOf(stepCount) * Float64Array.BYTES_PER_ELEMENT
+  return bytes <= FUNNEL_STREAM_BYTES_MAX
+}
+
+/** Events that are brought into the order of their persons at a time, and blocks of the persons that these come in. */
+const CHUNK_EVENTS = 2 ** 18
+const BLOCK_BITS = 6
+const BLOCKS = 2 ** BLOCK_BITS
+
+/** Events of persons, in parallel lists. */
+class Events {
+  readonly slots = new Uint32Array(CHUNK_EVENTS)
+  readonly timesMs = new Float64Array(CHUNK_EVENTS)
+  readonly steps = new Uint8Array(CHUNK_EVENTS)
+}
+
+/** One funnel on its way through the events. */
+export class FunnelStream {
+  readonly #stepCount: number
+  readonly #windowMs: number
+  readonly #width: number
+  readonly #part: PersonPart
+  readonly #numbers: Float64Array
+  readonly #arrived = new Events()
+  readonly #ordered = new Events()
+  #count = 0
+  readonly #order = new ArrivalOrder()
+  #hasDisorder = false
+
+  /** Takes memory for all persons of a part below `personEnd`. */
+  constructor({ stepCount, windowMs }: StepRules, personEnd: number, part: PersonPart) {
+    this.#stepCount = stepCount
+    this.#windowMs = windowMs
+    this.#width = widthOf(stepCount)
+    this.#part = part
+    this.#numbers = new Float64Array(Math.ceil(personEnd / part.count) * this.#width)
+  }
+
+  /** Goes on with a piece of a scan; pieces come in the order of arrival, the rows of each in any. */
+  add({ count, persons, timesMs, seriesMasks, sequences }: EventColumns): void {
+    const { index: firstPerson, count: parts } = this.#part
+    const { slots, timesMs: times, steps } = this.#arrived
+    const rows = this.#order.of(sequences, count)
+    for (let index = 0; index < count; index++) {
+      const row = rows[index] ?? 0
+      if (this.#count === CHUNK_EVENTS) this.#flush()
+      const place = this.#count++
+      slots[place] = ((persons[row] ?? 0) - firstPerson) / parts
+      times[place] = timesMs[row] ?? 0
+      const mask = seriesMasks[row] ?? 0
+      steps[place] = (mask & (mask - 1)) === 0 ? 31 - Math.clz32(mask) : SEVERAL_STEPS
+    }
+  }
+
+  /** Whose events are in no order, 1 at the P of each; null: all are. Linear in the persons. */
+  disordered(): Uint8Array | null {
+    this.#flush()
+    if (!this.#hasDisorder) return null
+    const [numbers, width] = [this.#numbers, this.#width]
+    const { index, count } = this.#part
+    const slots = numbers.length / width
+    const marks = new Uint8Array(slots * count + index)
+    for (let slot = 0; slot < slots; slot++) {
+      if (numbers[slot * width] === DISORDER) marks[slot * count + index] = 1
+    }
+    return marks
+  }
+
+  /** Tells of each person, ascending, but for those whose events are in no order. Throws as `limits`. */
+  forEach(limits: PacedLimits, listener: StreamListener): void {
+    this.#flush()
+    const [numbers, width] = [this.#numbers, this.#width]
+    const { index, count } = this.#part
+    for (let at = 0, slot = 0; at < numbers.length; at += width, slot++) {
+      limits.count(1)
+      const reached = numbers[at + REACHED] ?? 0
+      if (reached === 0 || numbers[at] === DISORDER) continue
+      listener(slot * count + index, reached, numbers, at + FURTHEST)
+    }
+  }
+
+  /**
+   * Takes the events so far, those of neighbouring persons together: numbers of persons lie all over the memory, and
+   * waiting for them is most of the work when they are asked for as the events arrived.
+   */
+  #flush(): void {
+    const count = this.#count
+    this.#count = 0
+    const slotBits = Math.max(0, 32 - Math.clz32(this.#numbers.length / this.#width) - BLOCK_BITS)
+    const { slots, timesMs, steps } = this.#arrived
+    const ordered = this.#ordered
+    const next = new Uint32Array(BLOCKS + 1)
+    for (let place = 0; place < count; place++) {
+      const block = ((slots[place] ?? 0) >>> slotBits) + 1
+      next[block] = (next[block] ?? 0) + 1
+    }
+    for (let block = 1; block < BLOCKS; block++)
+      next[block] = (next[block] ?? 0) + (next[block - 1] ?? 0)
+    for (let place = 0; place < count; place++) {
+      const slot = slots[place] ?? 0
+      const block = slot >>> slotBits
+      const to = next[block] ?? 0
+      next[block] = to + 1
+      ordered.slots[to] = slot
+      ordered.timesMs[to] = timesMs[place] ?? 0
+      ordered.steps[to] = steps[place] ?? 0
+    }
+    this.#takeAll(count)
+  }
+
+  #takeAll(count: number): void {
+    const { slots, timesMs, steps } = this.#ordered
+    const [numbers, width] = [this.#numbers, this.#width]
+    for (let place = 0; place < count; place++) {
+      const at = (slots[place] ?? 0) * width
+      const timeMs = timesMs[place] ?? 0
+      const step = steps[place] ?? 0
+      // Of several events at one time, and of one that is several steps, the rules need all.
+      if (timeMs <= (numbers[at] ?? 0) || step === SEVERAL_STEPS) {
+        numbers[at] = DISORDER
+        this.#hasDisorder = true
+        continue
+      }
+      numbers[at] = timeMs
+      if (numbers[at + REACHED] !== this.#stepCount) this.#take(at, timeMs, step)
+    }
+  }
+
+  /** An event as a step from 0: it begins a chain, or goes on with the one of all steps before. */
+  #take(at: number, timeMs: number, step: number): void {
+    const numbers = this.#numbers
+    const furthest = at + FURTHEST
+    const chains = furthest + this.#stepCount
+    const reached = numbers[at + REACHED] ?? 0
+    // Most events are the first step.
+    if (step === 0) {
+      numbers[chains] = timeMs
+      if (reached !== 0) return
+      numbers[at + REACHED] = 1
+      numbers[furthest] = timeMs
+      return
+    }
+    // They lie behind each other: that of one step has one time, that of two has two.
+    const from = chains + (step * (step - 1)) / 2
+    const to = from + step
+    const startMs = numbers[from] ?? 0
+    if (startMs === 0 || timeMs - startMs > this.#windowMs) return
+    // It went on with an earlier event.
+    if (numbers[to] === startMs) return
+    for (let done = 0; done < step; done++) numbers[to + done] = numbers[from + done] ?? 0
+    numbers[to + step] = timeMs
+    if (step < reached) return
+    numbers[at + REACHED] = step + 1
+    for (let done = 0; done <= step; done++) numbers[furthest + done] = numbers[to + done] ?? 0
+  }
+}
+
+/** Numbers of a person. */
+function widthOf(stepCount: number): number {
+  return FURTHEST + stepCount + (stepCount * (stepCount + 1)) / 2
+}
+
+/** Rows of a piece, which lies in one stretch of the order of arrival, in that order. */
+class ArrivalOrder {
+  #rows = new Uint32Array(0)
+  /** At each place of the stretch the row that is there, where there is one. */
+  #rowAt = new Uint32Array(0)
+  /** A bit for each place. */
+  #bits = new Uint32Array(0)
+
+  /** The list is used again. Linear in the rows, and some steps for 32 places of the stretch. */
+  of(sequences: Uint32Array, count: number): Uint32Array {
+    let [first, last] = [Number.POSITIVE_INFINITY, 0]
+    for (let row = 0; row < count; row++) {
+      const sequence = sequences[row] ?? 0
+      if (sequence > last) last = sequence
+      if (sequence < first) first = sequence
+    }
+    const length = Math.max(0, last - first + 1)
+    if (this.#rowAt.length < length) {
+      this.#rowAt = new Uint32Array(length)
+      this.#bits = new Uint32Array((length >>> 5) + 1)
+    }
+    if (this.#rows.length < count) this.#rows = new Uint32Array(count)
+    const [rows, rowAt, bits] = [this.#rows, this.#rowAt, this.#bits]
+    for (let row = 0; row < count; row++) {
+      const place = (sequences[row] ?? 0) - first
+      rowAt[place] = row
+      bits[place >>> 5] = (bits[place >>> 5] ?? 0) | (1 << (place & 31))
+    }
+    let found = 0
+    for (let word = 0; word << 5 < length; word++) {
+      for (let left = bits[word] ?? 0; left !== 0; left &= left - 1) {
+        rows[found++] = rowAt[(word << 5) + 31 - Math.clz32(left & -left)] ?? 0
+      }
+      bits[word] = 0
+    }
+    return rows
+  }
+}
