@@ -18,6 +18,8 @@ export interface CallOptions {
   readonly weight?: number
   /** Of a long call: the number of the only thread that may carry it out, from 0. */
   readonly thread?: number
+  /** Of a long call: told the number of the thread when it is its turn. */
+  readonly onTurn?: (thread: number) => void
   /** Memory in the values that changes hands. */
   readonly transferList?: readonly ArrayBuffer[]
 }

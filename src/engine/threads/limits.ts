@@ -42,6 +42,12 @@ export const NEW_EVENTS_MAX = 200_000
 export const REMEMBERED_PARTS_MAX = 500
 /** UTF-16 units of a query whose thread is remembered. Longer: any thread takes it. */
 export const REMEMBERED_QUERY_UNITS_MAX = 16_384
+/** Queries that are brought up to date as events come. More: those that were asked longest ago are not. */
+export const REFRESHED_QUERIES_MAX = 100
+/** For how long that is done, since they were asked; milliseconds. */
+export const QUERY_REFRESH_MS_MAX = 600_000
+/** Memory for an answer that a thread keeps until anything changes, an estimate. Larger: it is made again. */
+export const REMEMBERED_PAGE_BYTES_MAX = 256 * 1024
 /** Warnings among which those about one event are looked for: all that a project keeps. Further: not seen. */
 export const FATE_WARNINGS_READ_MAX = 1000
 /** Dropped events among which samples are looked for. Further: not seen. */

@@ -9,6 +9,7 @@ import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
+import type { CallOptions } from '../../ports/task-runner.ts'
 import { BusyTime } from './busy-time.ts'
 import type { Task } from './call-kinds.ts'
 import type { ThreadSettings } from './tasks.ts'
@@ -97,23 +98,24 @@ export class LongReads {
   }
 
   /**
-   * Carries out a call when its turn comes. `weight`: rows that it asks for; `wanted`: the number of the only
-   * thread that it may have. Rejects with 503 when too many wait.
+   * Carries out a call when its turn comes. `weight`: rows that it asks for; `thread`: the number of the only
+   * thread that it may have; `onTurn` hears which it has. Rejects with 503 when too many wait.
    */
   async run(
     task: Omit<Task, 'cancelled'>,
     weight: number,
     onLeave: PageWish['onLeave'],
     transferList: readonly ArrayBuffer[] = [],
-    wanted: number | null = null,
+    { thread: wanted, onTurn }: Pick<CallOptions, 'thread' | 'onTurn'> = {},
   ): Promise<unknown> {
     const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-    const thread = await this.#turn(weight, wanted, (giveUp) =>
+    const thread = await this.#turn(weight, wanted ?? null, (giveUp) =>
       onLeave(() => {
         Atomics.store(cancelled, 0, 1)
         giveUp()
       }),
     )
+    onTurn?.(thread)
     this.#reads.add(cancelled)
     try {
       const work = (this.#threads[thread] as ThreadGroup).ask({ ...task, cancelled }, transferList)

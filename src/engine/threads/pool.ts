@@ -45,6 +45,7 @@ import type {
   AppendTask,
   CheckLane,
   CheckResult,
+  ProcessResult,
   ThreadKind,
   ThreadSettings,
 } from './tasks.ts'
@@ -94,6 +95,7 @@ export type Queries = CallerOf<typeof QUERIES> &
 /** The threads of the daemon. */
 export class WorkerPool implements TaskRunner<Calls> {
   readonly queries: Queries
+  readonly #divided: DividedQueries
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
@@ -142,7 +144,8 @@ export class WorkerPool implements TaskRunner<Calls> {
       () => this.#shrinkLog(),
       options.shrinkLogEveryMs ?? SHRINK_LOG_EVERY_MS,
     ).unref()
-    this.queries = queriesOf(this)
+    this.#divided = new DividedQueries(this)
+    this.queries = queriesOf(this, this.#divided)
   }
 
   /** Threads for analytics. */
@@ -180,7 +183,13 @@ export class WorkerPool implements TaskRunner<Calls> {
   ): Promise<Calls[Name]['result']> {
     const call = CALLS[name] as unknown as Call
     // What comes back is what `run` of this call in the table returned.
-    return (await this.#run(name, call, values, options)) as Calls[Name]['result']
+    const result = (await this.#run(name, call, values, options)) as Calls[Name]['result']
+    if (name === 'process') this.#processed(result as ProcessResult)
+    return result
+  }
+
+  #processed({ eventCount }: ProcessResult): void {
+    if (eventCount > 0) this.#divided.eventsStored()
   }
 
   /**
@@ -238,13 +247,13 @@ export class WorkerPool implements TaskRunner<Calls> {
     name: string,
     call: Call,
     values: readonly unknown[],
-    { format, onLeave = () => {}, weight = LONG_WEIGHT, transferList = [], thread }: CallOptions,
+    { format, onLeave = () => {}, weight = LONG_WEIGHT, transferList = [], ...choice }: CallOptions,
   ): Promise<unknown> {
     const task: Task = { call: name, values, ...(format === undefined ? {} : { format }) }
     if (call.kind === 'page') return await this.#page(task, call.weight(values), onLeave)
     const { threads } = call
     if (threads === 'long_readers' || threads === 'analytics') {
-      return await this.#long[threads].run(task, weight, onLeave, transferList, thread)
+      return await this.#long[threads].run(task, weight, onLeave, transferList, choice)
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
@@ -309,6 +318,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
 /** A method for each call of the table. */
 export function queriesOf(
   pool: TaskRunner<Calls> & { readonly analyticsThreads: number },
+  divided = new DividedQueries(pool),
 ): Queries {
   const methods = Object.entries(QUERIES).map(([name, { kind }]) => [
     name,
@@ -317,7 +327,6 @@ export function queriesOf(
       return pool.run(name as CallName, values as never, wish)
     },
   ])
-  const divided = new DividedQueries(pool)
   return {
     // What `CallerOf` says of each.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),

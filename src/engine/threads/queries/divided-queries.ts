@@ -13,6 +13,7 @@ import { LONG_WEIGHT } from '../call-kinds.ts'
 import type { Calls } from '../call-table.ts'
 import { REMEMBERED_PARTS_MAX, REMEMBERED_QUERY_UNITS_MAX } from '../limits.ts'
 import { memoryOfPart } from './packed-part.ts'
+import { QueryRefresher } from './query-refresher.ts'
 import type { QueryTask } from './query-tasks.ts'
 
 /** How often parts of different states are computed again. */
@@ -21,12 +22,25 @@ const TRIES = 3
 /** Queries on the threads of a pool. */
 export class DividedQueries {
   readonly #pool: TaskRunner<Calls> & { readonly analyticsThreads: number }
-  /** The number of the thread that merged a query, and may remember what came out. */
-  readonly #mergers = new Map<string, number>()
+  /** The number of the thread that answered a query, and may remember what came out. */
+  readonly #answerers = new Map<string, number>()
+  readonly #refresher: QueryRefresher<QueryTask>
   #merges = 0
 
   constructor(pool: TaskRunner<Calls> & { readonly analyticsThreads: number }) {
     this.#pool = pool
+    this.#refresher = new QueryRefresher(async ({ task, askedAtMs, thread }, onLeave) => {
+      const nowMs = task.nowMs + Math.floor(performance.now() - askedAtMs)
+      const ahead: QueryTask = { ...task, nowMs, isAhead: true }
+      const options = { onLeave, thread, weight: Number.POSITIVE_INFINITY }
+      const outcome = await pool.run('query', [ahead, false], options)
+      return outcome.kind === 'ahead' && outcome.isRemembered
+    })
+  }
+
+  /** What is asked again and again is brought up to date. */
+  eventsStored(): void {
+    this.#refresher.eventsStored()
   }
 
   /** As `QueryAnswers.answer`. */
@@ -34,13 +48,26 @@ export class DividedQueries {
     const count = this.#pool.analyticsThreads
     const leaving = forAll(onLeave)
     const name = nameOf(task)
-    const known = this.#mergers.get(name)
+    const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
+    this.#refresher.giveWay(name, own.thread)
+    if (known !== undefined) {
+      this.#refresher.keep(name, { task, askedAtMs: performance.now(), thread: known })
+    }
+    let turn: number | undefined
+    const onTurn = (thread: number): void => {
+      turn = thread
+    }
     // A page of many rows lets what counts go first, so that nobody waits for a list of them.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
-    const first = await this.#pool.run('query', [task, count > 1], { ...leaving, ...own, weight })
-    if (first.kind === 'answer') return first.text
+    const options = { ...leaving, ...own, weight, onTurn }
+    const first = await this.#pool.run('query', [task, count > 1], options)
+    if (first.kind === 'answer') {
+      this.#remember(name, turn)
+      return first.text
+    }
+    if (first.kind === 'ahead') throw new TypeError('a query was taken for one that nobody asked')
     // All that follows has the time of one query together.
     const startedAtMs = performance.now()
     const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
@@ -55,15 +82,21 @@ export class DividedQueries {
       if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
       const transferList = parts.flatMap(({ found }) => memoryOfPart(found))
       const thread = known ?? this.#merges++ % count
-      const options = { ...leaving, transferList, thread }
-      const merged = await this.#pool.run('queryMerge', [rest(), parts], options)
+      const toMerger = { ...leaving, transferList, thread }
+      const merged = await this.#pool.run('queryMerge', [rest(), parts], toMerger)
       if (merged.kind === 'stale') continue
-      if (name !== '') keepNewest(this.#mergers, name, thread, REMEMBERED_PARTS_MAX * count)
+      this.#remember(name, thread)
       return merged.text
     }
     const whole = await this.#pool.run('query', [rest(), false], leaving)
     if (whole.kind === 'answer') return whole.text
     throw new TypeError('a query that may not be divided was divided')
+  }
+
+  #remember(name: string, thread: number | undefined): void {
+    if (name === '' || thread === undefined) return
+    const queriesMax = REMEMBERED_PARTS_MAX * this.#pool.analyticsThreads
+    keepNewest(this.#answerers, name, thread, queriesMax)
   }
 }
 

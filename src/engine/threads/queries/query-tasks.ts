@@ -30,12 +30,15 @@ export interface QueryTask extends QueryFacts {
   /** As it was sent. */
   readonly query: unknown
   readonly format: RowFormat
+  /** Nobody has asked yet: what is remembered is brought up to date, and no answer sent. */
+  readonly isAhead?: true
 }
 
-/** The text of an answer; or by what the query is to be divided. */
+/** The text of an answer; or by what the query is to be divided; of one that nobody has asked, if it is remembered. */
 export type QueryOutcome =
   | { readonly kind: 'answer'; readonly text: Uint8Array<ArrayBuffer> }
   | { readonly kind: 'divide'; readonly by: EventPart['by'] }
+  | { readonly kind: 'ahead'; readonly isRemembered: boolean }
 
 /** What a thread found in its part, and the state of the store that it found it in. */
 export interface QueryPart {
@@ -62,11 +65,13 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const { kind, plan } = planned
   const { remembered } = tools.stores
   const answer = (whole: unknown): QueryOutcome => {
-    const page = kind.page(plan, whole, shard)
+    const page = remembered.page(planned, shard, whole)
+    if (task.isAhead === true) return { kind: 'ahead', isRemembered: true }
     return { kind: 'answer', text: answerText(page, shard, task.format) }
   }
   const known = remembered.again(planned, shard)
   if (known !== null) return answer(known)
+  if (task.isAhead === true) return { kind: 'ahead', isRemembered: false }
   if (mayDivide && kind.isWhole?.(plan) !== true) {
     const { projectId } = task
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
@@ -113,7 +118,7 @@ export function mergeQuery(
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)
   if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)
-  const page = kind.page(plan, whole, shard)
+  const page = tools.stores.remembered.page(planned, shard, whole)
   return { kind: 'answer', text: answerText(page, shard, task.format) }
 }
 

@@ -6,8 +6,17 @@ import { keepNewest } from '../../../base/maps.ts'
 import { ALWAYS, type DateRange } from '../../../rules/analytics/date-range.ts'
 import type { EventPart, KnownEvents } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
-import { type QueryShard, scanShardPieces } from '../../../rules/queries/query-kind.ts'
-import { NEW_EVENTS_MAX, REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
+import {
+  type QueryPage,
+  type QueryShard,
+  scanShardPieces,
+} from '../../../rules/queries/query-kind.ts'
+import {
+  NEW_EVENTS_MAX,
+  REMEMBERED_BYTES_MAX,
+  REMEMBERED_PAGE_BYTES_MAX,
+  REMEMBERED_PARTS_MAX,
+} from '../limits.ts'
 
 const EVERY_EVENT = { names: null, filter: null, steps: [] }
 
@@ -19,7 +28,16 @@ interface RememberedPart {
   /** The events that are in it, and their owners. */
   readonly known: KnownEvents
   readonly found: unknown
-  readonly bytes: number
+  /** With that of the page. */
+  bytes: number
+  /** The answer that was made of it last. */
+  page?: RememberedPage
+}
+
+interface RememberedPage {
+  /** What it was made for, and of which state. */
+  readonly name: string
+  readonly page: QueryPage
 }
 
 /** The parts, each of all events, that one thread remembers. */
@@ -82,6 +100,34 @@ export class RememberedParts {
       known: scanner.known(context.projectId),
       ...{ found, bytes },
     })
+  }
+
+  /**
+   * The answer to a query without its envelope, of what was found in all events: the one that was made last, if
+   * nothing has changed. Throws as `QueryKind.page`.
+   */
+  page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
+    const { kind, plan } = planned
+    const part = wholePart(planned, shard)
+    const known = part === null ? undefined : this.#parts.get(nameOf(planned, shard, part))
+    if (known === undefined || known.found !== whole) return kind.page(plan, whole, shard)
+    const { timezone, testAccountFilters, pathCleaningFilters, channelTypeRules } = shard.context
+    const settings = [timezone, testAccountFilters, pathCleaningFilters, channelTypeRules]
+    const name = JSON.stringify([stateOf(shard), plan, settings])
+    if (known.page?.name === name) return known.page.page
+    const page: QueryPage = kind.page(plan, whole, shard)
+    this.#keepPage(known, { name, page })
+    return page
+  }
+
+  #keepPage(known: RememberedPart, remembered: RememberedPage): void {
+    const before = known.page === undefined ? 0 : pageBytes(known.page)
+    const bytes = pageBytes(remembered)
+    if (bytes > REMEMBERED_PAGE_BYTES_MAX) return
+    if (this.#bytes - before + bytes > REMEMBERED_BYTES_MAX) return
+    this.#bytes += bytes - before
+    known.bytes += bytes - before
+    known.page = remembered
   }
 
   #forget(name: string): void {
@@ -169,6 +215,10 @@ function markPersonsBehind(
       for (const person of persons) marks[person] = 1
     },
   )
+}
+
+function pageBytes({ name, page }: RememberedPage): number {
+  return 2 * (name.length + JSON.stringify(page).length)
 }
 
 /** An estimate of the memory that plain data takes. */

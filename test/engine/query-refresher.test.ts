@@ -1,0 +1,124 @@
+/** What is asked again and again is brought up to date as events are stored, and gives way to whoever asks. */
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { QUERY_REFRESH_MS_MAX } from '../../src/engine/threads/limits.ts'
+import {
+  QueryRefresher,
+  type Refresh,
+  type RefreshedQuery,
+} from '../../src/engine/threads/queries/query-refresher.ts'
+
+/** One that is carried out, until the test ends it. */
+interface Begun {
+  readonly task: string
+  readonly thread: number
+  isGivenUp: boolean
+  end(isRemembered: boolean): void
+}
+
+/** A refresher, and what it has begun. */
+function begin() {
+  const begun: Begun[] = []
+  const refresh: Refresh<string> = ({ task, thread }, onLeave) =>
+    new Promise((resolve, reject) => {
+      const one: Begun = { task, thread, isGivenUp: false, end: resolve }
+      begun.push(one)
+      onLeave(() => {
+        one.isGivenUp = true
+        reject(new Error('given up'))
+      })
+    })
+  const refresher = new QueryRefresher(refresh)
+  const keep = (task: string, thread: number, askedAtMs = performance.now()): void => {
+    const query: RefreshedQuery<string> = { task, thread, askedAtMs }
+    refresher.keep(task, query)
+  }
+  const untilBegun = async (count: number): Promise<Begun> => {
+    while (begun.length < count) await wait(2)
+    return begun[count - 1] as Begun
+  }
+  return { begun, refresher, keep, untilBegun }
+}
+
+t.test('each that was kept, once for what was stored, those of a thread one by one', async (t) => {
+  const { begun, refresher, keep, untilBegun } = begin()
+  refresher.eventsStored()
+  keep('a', 0)
+  keep('b', 0)
+  keep('c', 1)
+  await wait(60)
+  t.equal(begun.length, 0, 'nothing is stored since')
+  refresher.eventsStored()
+  refresher.eventsStored()
+  await untilBegun(2)
+  await wait(30)
+  t.strictSame(
+    begun.map(({ task, thread }) => `${task} ${thread}`),
+    ['a 0', 'c 1'],
+  )
+  begun[0]?.end(true)
+  begun[1]?.end(true)
+  const last = await untilBegun(3)
+  t.equal(last.task, 'b')
+  last.end(true)
+  await wait(100)
+  t.equal(begun.length, 3)
+})
+
+t.test('who asks for anything else of the thread comes first', async (t) => {
+  const { begun, refresher, keep, untilBegun } = begin()
+  keep('a', 0)
+  keep('b', 1)
+  refresher.eventsStored()
+  await untilBegun(2)
+  refresher.giveWay('a', 0)
+  refresher.giveWay('x', 2)
+  t.notOk(begun.some(({ isGivenUp }) => isGivenUp))
+  refresher.giveWay('x', 0)
+  t.strictSame(
+    begun.map(({ isGivenUp }) => isGivenUp),
+    [true, false],
+  )
+  begun[1]?.end(true)
+  const again = await untilBegun(3)
+  t.equal(again.task, 'a', 'it is taken up again')
+  refresher.giveWay('x', undefined)
+  t.ok(again.isGivenUp, 'whoever may have any thread comes first, too')
+})
+
+t.test('not what nobody has asked for a while, nor what is not remembered', async (t) => {
+  const { begun, refresher, keep, untilBegun } = begin()
+  keep('old', 0, performance.now() - QUERY_REFRESH_MS_MAX - 1)
+  keep('forgotten', 0)
+  keep('a', 0)
+  refresher.eventsStored()
+  const first = await untilBegun(1)
+  t.equal(first.task, 'forgotten')
+  first.end(false)
+  const second = await untilBegun(2)
+  t.equal(second.task, 'a')
+  second.end(true)
+  await nextTurn()
+  refresher.eventsStored()
+  const third = await untilBegun(3)
+  t.equal(third.task, 'a')
+  third.end(true)
+  await wait(60)
+  t.equal(begun.length, 3)
+})
+
+t.test('a round is followed by a rest', async (t) => {
+  const { begun, refresher, keep, untilBegun } = begin()
+  keep('a', 0)
+  refresher.eventsStored()
+  const first = await untilBegun(1)
+  refresher.eventsStored()
+  const startedAtMs = performance.now()
+  await wait(50)
+  first.end(true)
+  const endedAtMs = performance.now()
+  await untilBegun(2)
+  const restMs = performance.now() - endedAtMs
+  t.ok(restMs >= (endedAtMs - startedAtMs) * 3, `${restMs} ms`)
+  begun[1]?.end(true)
+})
