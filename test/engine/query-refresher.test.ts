@@ -65,25 +65,30 @@ t.test('each that was kept, once for what was stored, those of a thread one by o
   t.equal(begun.length, 3)
 })
 
-t.test('who asks for anything else of the thread comes first', async (t) => {
+t.test('who asks for anything else comes first', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   keep('a', 0)
   keep('b', 1)
   refresher.eventsStored()
   await untilBegun(2)
-  refresher.giveWay('a', 0)
-  refresher.giveWay('x', 2)
-  t.notOk(begun.some(({ isGivenUp }) => isGivenUp))
-  refresher.giveWay('x', 0)
+  const end = refresher.beginQuestion('a')
   t.strictSame(
     begun.map(({ isGivenUp }) => isGivenUp),
-    [true, false],
+    [false, true],
+    'but for what it asks itself',
   )
-  begun[1]?.end(true)
+  begun[0]?.end(true)
+  await wait(60)
+  t.equal(begun.length, 2, 'nothing else begins before it is answered')
+  end()
   const again = await untilBegun(3)
-  t.equal(again.task, 'a', 'it is taken up again')
-  refresher.giveWay('x', undefined)
-  t.ok(again.isGivenUp, 'whoever may have any thread comes first, too')
+  t.equal(again.task, 'b', 'then it is taken up again')
+  refresher.beginQuestion('x')()
+  t.ok(again.isGivenUp)
+  const last = await untilBegun(4)
+  last.end(true)
+  await wait(60)
+  t.equal(begun.length, 4)
 })
 
 t.test('not what nobody has asked for a while, nor what is not remembered', async (t) => {

@@ -332,10 +332,11 @@ export function queriesOf(
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
-    analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
+    analyse: (query, onLeave) => divided.during(() => pool.run('analytics', [query], { onLeave })),
     answer: (task, onLeave) => divided.answer(task, onLeave),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
-    sessionValues: (task, onLeave) => pool.run('sessionValues', [task], { onLeave }),
+    sessionValues: (task, onLeave) =>
+      divided.during(() => pool.run('sessionValues', [task], { onLeave })),
     blastRadius: (task, onLeave) =>
       countInPieces<ReachTally, BlastRadius>((state) =>
         pool.run('blastRadiusPiece', [task, state], { onLeave }),

@@ -43,15 +43,32 @@ export class DividedQueries {
     this.#refresher.eventsStored()
   }
 
+  /** Whatever the threads do ahead gives way to a question that somebody waits for. */
+  async during<Answer>(ask: () => Promise<Answer>, name = ''): Promise<Answer> {
+    const end = this.#refresher.beginQuestion(name)
+    try {
+      return await ask()
+    } finally {
+      end()
+    }
+  }
+
   /** As `QueryAnswers.answer`. */
-  async answer(task: QueryTask, onLeave: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>> {
+  answer(task: QueryTask, onLeave: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>> {
+    const name = nameOf(task)
+    return this.during(() => this.#answer(name, task, onLeave), name)
+  }
+
+  async #answer(
+    name: string,
+    task: QueryTask,
+    onLeave: PageWish['onLeave'],
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const count = this.#pool.analyticsThreads
     const leaving = forAll(onLeave)
-    const name = nameOf(task)
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    this.#refresher.giveWay(name, own.thread)
     if (known !== undefined) {
       this.#refresher.keep(name, { task, askedAtMs: performance.now(), thread: known })
     }

@@ -7,8 +7,8 @@ import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
 import { QUERY_REFRESH_MS_MAX, REFRESHED_QUERIES_MAX } from '../limits.ts'
 
-/** Events are mostly stored in several commits one after the other. */
-const REFRESH_WAIT_MS = 20
+/** Events are mostly stored in several commits one after the other, and questions asked one after the other. */
+const QUIET_MS = 20
 /** The rest behind a round, in lengths of that round. */
 const REST_SHARE = 4
 
@@ -32,6 +32,9 @@ interface Running {
   readonly giveUp: () => void
 }
 
+/** What became of one: it is up to date, or not worth it, or has to be begun again. */
+type Outcome = 'done' | 'forgotten' | 'given up'
+
 /** The queries of all threads. */
 export class QueryRefresher<Task> {
   readonly #refresh: Refresh<Task>
@@ -41,6 +44,9 @@ export class QueryRefresher<Task> {
   #isDue = false
   #isAtWork = false
   #restsUntilMs = 0
+  /** Questions that somebody waits for. */
+  #asked = 0
+  #quietAtMs = 0
 
   constructor(refresh: Refresh<Task>) {
     this.#refresh = refresh
@@ -51,12 +57,13 @@ export class QueryRefresher<Task> {
     keepNewest(this.#queries, name, query, REFRESHED_QUERIES_MAX)
   }
 
-  /** A query is asked, of this thread or of any: others give way. */
-  giveWay(name: string, thread: number | undefined): void {
-    for (const [number, running] of this.#running) {
-      if (running.name === name || (thread !== undefined && number !== thread)) continue
-      running.giveUp()
-      this.#isDue = true
+  /** A question is asked: whatever else is at work gives way. Call what comes back when it is answered. */
+  beginQuestion(name: string): () => void {
+    this.#asked++
+    for (const running of this.#running.values()) if (running.name !== name) running.giveUp()
+    return () => {
+      this.#asked--
+      this.#quietAtMs = performance.now() + QUIET_MS
     }
   }
 
@@ -70,10 +77,7 @@ export class QueryRefresher<Task> {
 
   async #work(): Promise<void> {
     while (this.#isDue && this.#queries.size > 0) {
-      const restMs = this.#restsUntilMs - performance.now()
-      await new Promise((resolve) => {
-        setTimeout(resolve, Math.max(restMs, REFRESH_WAIT_MS)).unref()
-      })
+      await pause(Math.max(this.#restsUntilMs - performance.now(), QUIET_MS))
       this.#isDue = false
       const startedAtMs = performance.now()
       const threads = new Set([...this.#queries.values()].map(({ thread }) => thread))
@@ -85,25 +89,42 @@ export class QueryRefresher<Task> {
   }
 
   async #workOn(thread: number): Promise<void> {
-    for (const [name, query] of [...this.#queries]) {
-      if (query.thread !== thread) continue
+    const left = [...this.#queries].filter(([, query]) => query.thread === thread)
+    for (let one = left.shift(); one !== undefined; one = left.shift()) {
+      const [name, query] = one
+      while (this.#asked > 0 || performance.now() < this.#quietAtMs) await pause(QUIET_MS)
       const isOld = performance.now() - query.askedAtMs > QUERY_REFRESH_MS_MAX
+      const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
       // Whoever asks meanwhile is heard.
-      if (isOld || !(await this.#isKept(name, query))) {
-        if (this.#queries.get(name) === query) this.#queries.delete(name)
-      }
+      if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
+      // Newer events begin another round.
+      if (outcome === 'given up' && !this.#isDue) left.push(one)
     }
   }
 
-  async #isKept(name: string, query: RefreshedQuery<Task>): Promise<boolean> {
+  async #outcomeOf(name: string, query: RefreshedQuery<Task>): Promise<Outcome> {
     const { thread } = query
+    let isGivenUp = false
     try {
-      return await this.#refresh(query, (giveUp) => this.#running.set(thread, { name, giveUp }))
+      const isRemembered = await this.#refresh(query, (giveUp) =>
+        this.#running.set(thread, {
+          name,
+          giveUp: () => {
+            isGivenUp = true
+            giveUp()
+          },
+        }),
+      )
+      return isRemembered ? 'done' : 'forgotten'
     } catch {
-      // Given up or refused: the next one to ask hears why, if that lasts.
-      return true
+      // Refused: the next one to ask hears why, if that lasts.
+      return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)
     }
   }
+}
+
+function pause(durationMs: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, durationMs).unref())
 }

@@ -49,7 +49,7 @@ export function isStreamed(
 }
 
 /** Events that are brought into the order of their persons at a time, and blocks of the persons that these come in. */
-const CHUNK_EVENTS = 2 ** 18
+const CHUNK_EVENTS = 2 ** 17
 const BLOCK_BITS = 6
 const BLOCKS = 2 ** BLOCK_BITS
 

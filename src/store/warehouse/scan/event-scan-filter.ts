@@ -248,7 +248,9 @@ class ValueFilter implements RowFilter {
   passing = (segment: ScanSegment, rows: number): PassingValues | null => {
     const { ids, values } = this.#columnOf(segment)
     if (values.length > rows) return null
-    return { ids, isPassed: Uint8Array.from(values, (value) => this.#verdict(value)) }
+    const isPassed = new Uint8Array(values.length)
+    for (let id = 0; id < values.length; id++) isPassed[id] = this.#verdict(values[id])
+    return { ids, isPassed }
   }
 
   /** For each value 1 when it passes; values that no candidate has may be left out. */
