@@ -1,6 +1,7 @@
 /** All benches, in the order in which they run and stand in docs/BENCHMARKS.md. */
 import { ANALYTICS } from './analytics/analytics.ts'
 import { QUERIES } from './analytics/queries.ts'
+import { QUERY_ANSWERS } from './analytics/query-answers.ts'
 import { BASELINES } from './baselines.ts'
 import { CLUSTER_ACCEPTING } from './cluster/cluster-accepting.ts'
 import { CLUSTER_FAILOVER } from './cluster/cluster-failover.ts'
@@ -40,6 +41,7 @@ export const BENCHES: readonly Bench[] = [
   DECIDE,
   ANALYTICS,
   QUERIES,
+  QUERY_ANSWERS,
   RESTART,
   PERSONS,
   CRASH,

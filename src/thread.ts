@@ -64,7 +64,7 @@ async function reading(): Promise<ReadWiring> {
       new EventReader({
         dataDir,
         onDamage: (error) => damage.report(error),
-        scanCacheBytesMax: analytics?.cacheBytesMax ?? 0,
+        scanCache: analytics?.cache ?? 0,
       }),
     warehouse: (reader) => reader,
   }

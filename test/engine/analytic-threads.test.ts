@@ -1,5 +1,6 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
+import { budgetShares } from '../../src/base/shared-budget.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
 import type {
   QueryOutcome,
@@ -49,10 +50,14 @@ const QUERY: AnalyticQuery = {
 const QUESTION = { call: 'analytics', values: [QUERY] }
 
 function openThreads(log: PersonLog, threadCount: number): LongReads {
-  const analytics = { queryMsMax: 30_000, cacheBytesMax: 1_000_000 }
+  const analytics = budgetShares(1_000_000, threadCount).map((cache) => ({
+    queryMsMax: 30_000,
+    cache,
+  }))
   return new LongReads({
     kind: 'analytics',
-    threads: { ...threadSettings(log.dataDir), analytics },
+    threads: threadSettings(log.dataDir),
+    analytics,
     threadCount,
     onDeath: () => undefined,
   })

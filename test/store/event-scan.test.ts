@@ -289,7 +289,7 @@ t.test(
   'a scan finds what trying every event finds, through all that changes a store',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
-    const narrow = new EventReader({ dataDir: log.dataDir, scanCacheBytesMax: 30_000 })
+    const narrow = new EventReader({ dataDir: log.dataDir, scanCache: 30_000 })
     t.teardown(() => narrow.close())
     const events = randomEvents(1200, 7)
     log.send(1, [

@@ -12,7 +12,7 @@ import { refusal } from '../../base/refusals.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
 import { BusyTime } from './busy-time.ts'
 import type { Task } from './call-kinds.ts'
-import type { ThreadSettings } from './tasks.ts'
+import type { AnalyticSettings, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Added to the niceness of the threads: what answers at once comes first, processing last. */
@@ -36,6 +36,8 @@ const FULL = { long_readers: 'long_reads_full', analytics: 'questions_full' } as
 export interface LongReadsOptions {
   readonly kind?: keyof typeof NICENESS
   readonly threads: ThreadSettings
+  /** Of threads for analytics: what each is told besides, one for each. */
+  readonly analytics?: readonly AnalyticSettings[]
   readonly entry?: URL | undefined
   readonly threadCount: number
   /** A thread has ended unexpectedly. */
@@ -75,9 +77,10 @@ export class LongReads {
     this.busy = new BusyTime(threadCount)
     this.#isBusy = Array.from({ length: threadCount }, () => false)
     this.#threads = this.#isBusy.map(
-      () =>
+      (_, index) =>
         new ThreadGroup({
-          ...{ kind, settings, entry, onDeath, threadsMin: 0, threadsMax: 1 },
+          settings: withAnalytics(settings, options.analytics?.[index]),
+          ...{ kind, entry, onDeath, threadsMin: 0, threadsMax: 1 },
           ...(kind === 'analytics' ? { oldMib: ANALYTICS_OLD_MIB } : {}),
           pool: {
             ...{ atomics: 'async', niceIncrement: NICENESS[kind] },
@@ -169,4 +172,8 @@ export class LongReads {
   #tooMany(): ServiceError {
     return refusal(FULL[this.#kind])
   }
+}
+
+function withAnalytics(settings: ThreadSettings, analytics?: AnalyticSettings): ThreadSettings {
+  return analytics === undefined ? settings : { ...settings, analytics }
 }

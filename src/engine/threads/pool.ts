@@ -10,6 +10,7 @@
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
+import { budgetShares } from '../../base/shared-budget.ts'
 import { transferable } from '../../base/slabs.ts'
 import type { CatalogueCopy, ChangeLog } from '../../ports/change-log.ts'
 import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
@@ -113,16 +114,16 @@ export class WorkerPool implements TaskRunner<Calls> {
     const laneThreads = longThreads(workerThreads)
     const checkerThreads = threadsOf(laneThreads)
     this.#groups = threadGroups(options, checkerThreads)
-    const cacheBytesMax = Math.floor(
-      (options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT) / analyticsThreads,
-    )
-    const analytics = { queryMsMax: options.queryMsMax, cacheBytesMax }
+    const cacheBytesMax = options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
+    const analytics = budgetShares(cacheBytesMax, analyticsThreads).map((cache) => {
+      return { queryMsMax: options.queryMsMax, cache }
+    })
     const long = { threads, entry, threadCount: laneThreads, onDeath }
     this.#long = {
       long_readers: new LongReads(long),
       analytics: new LongReads({
         ...{ ...long, kind: 'analytics', threadCount: analyticsThreads },
-        threads: { ...threads, analytics },
+        analytics,
       }),
     }
     this.busy = {

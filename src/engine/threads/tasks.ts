@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
+import type { BudgetShare } from '../../base/shared-budget.ts'
 import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
 import type { CopiedSegment, ErasedJob } from '../../ports/warehouse.ts'
@@ -63,8 +64,8 @@ export interface ThreadSettings {
 export interface AnalyticSettings {
   /** Time that one question may take on its thread. */
   readonly queryMsMax: number
-  /** Bytes of decoded columns that the thread keeps. */
-  readonly cacheBytesMax: number
+  /** Memory for decoded columns. */
+  readonly cache: BudgetShare
 }
 
 /** What is added to events while they are processed. */

@@ -1,7 +1,6 @@
 /** The server of a daemon with its limits and its audit log, made from the settings. */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
-import { openFilesMax } from '../../base/open-files.ts'
 import type { Settings } from '../../config/settings.ts'
 import { AuditTrail } from '../../engine/front/audit-trail.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
@@ -9,6 +8,7 @@ import type { OrganizationPort } from '../../engine/threads/organization-tasks.t
 import { ConsoleFiles } from '../console/console-files.ts'
 import { ConsoleSessions, type ConsoleSessionsOptions } from '../console/console-sessions.ts'
 import type { BodyBudget } from './body.ts'
+import { openFilesMax } from './open-files.ts'
 import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
 import { TrustedProxies } from './url.ts'

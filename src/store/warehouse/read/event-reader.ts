@@ -79,8 +79,8 @@ export interface EventReaderOptions {
   ) => Readonly<JsonObject>
   /** Told of damage that a plan of retention passes over; without it the plan throws. */
   readonly onDamage?: DamageListener
-  /** Bytes of decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
-  readonly scanCacheBytesMax?: number
+  /** Memory for decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  readonly scanCache?: ConstructorParameters<typeof ScanStore>[2]
 }
 
 /** Figures of one project; `bytes`: of the segments, without indexes. */
@@ -428,8 +428,8 @@ export class EventReader implements Warehouse {
   }
 
   #openScans(): ScanStore {
-    const { scanCacheBytesMax = SCAN_CACHE_BYTES_DEFAULT } = this.#options
-    this.#scans ??= new ScanStore(this.#tables, this.#segments, scanCacheBytesMax)
+    const { scanCache = SCAN_CACHE_BYTES_DEFAULT } = this.#options
+    this.#scans ??= new ScanStore(this.#tables, this.#segments, scanCache)
     return this.#scans
   }
 

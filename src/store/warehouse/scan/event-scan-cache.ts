@@ -5,6 +5,7 @@
  * not nothing.
  */
 import { getOrAdd } from '../../../base/maps.ts'
+import { type BudgetShare, budgetOf } from '../../../base/shared-budget.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { pairKey } from '../../lmdb/keys.ts'
 import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
@@ -61,6 +62,7 @@ export class ScanSegment {
   #distinctIds: Uint32Array | null = null
   #lastDistinctId = 0
   #nameRows: NameRows | null = null
+  #hasPlaces = false
   /** Only during a scan, unless the segment is small: it keeps what it unpacks. */
   #view: SegmentView | null
   /** Of `bytes`. */
@@ -131,10 +133,17 @@ export class ScanSegment {
   get nameRows(): NameRows {
     if (this.#nameRows === null) {
       this.#nameRows = rowsByName(specialColumn(this.#open(), ROLE_NAME))
-      // The rows, and the place of each of them.
-      this.bytes += 2 * this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
+      this.bytes += this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
     }
     return this.#nameRows
+  }
+
+  /** The place of each row. */
+  get places(): Uint16Array {
+    const { places } = this.nameRows
+    if (!this.#hasPlaces) this.bytes += places.byteLength
+    this.#hasPlaces = true
+    return places
   }
 
   get names(): DenseColumn {
@@ -200,16 +209,16 @@ export class ScanSegment {
 /** Keeps segments for the scans of one thread. */
 export class ScanCache {
   readonly #tables: SegmentTables
-  readonly #bytesMax: number
+  readonly #budget: BudgetShare
   readonly #segments = new Map<string, ScanSegment>()
   /** Lists of summaries without a merge since the cache was compared with them; further segments may come. */
   readonly #checked = new WeakSet<readonly SegmentSummary[]>()
   #bytes = 0
   #scan = 0
 
-  constructor(tables: SegmentTables, bytesMax: number) {
+  constructor(tables: SegmentTables, budget: BudgetShare) {
     this.#tables = tables
-    this.#bytesMax = bytesMax
+    this.#budget = budget
   }
 
   /** An estimate of the memory that all segments take. */
@@ -224,10 +233,11 @@ export class ScanCache {
 
   /**
    * Call it before the first segment of each scan, with the summaries of all segments of the project. Gives
-   * up what merges have replaced: about 0.1 us a segment, once after each merge.
+   * up what merges have replaced: about 0.1 us a segment, once after each merge; and what is more than it may keep.
    */
   beginScan(projectId: number, summaries: readonly SegmentSummary[]): void {
     this.#scan++
+    this.#makeRoom(0)
     if (this.#checked.has(summaries)) return
     this.#checked.add(summaries)
     for (const [name, { summary, bytes }] of this.#segments) {
@@ -265,17 +275,22 @@ export class ScanCache {
     return new ScanSegment(this.#tables, summary, sealed)
   }
 
-  /** Makes room by giving up what earlier scans have used, the oldest first. */
   #keep(name: string, segment: ScanSegment): void {
-    for (const [oldName, old] of this.#segments) {
-      if (this.#bytes + segment.bytes <= this.#bytesMax || old.lastScan === this.#scan) break
-      this.#segments.delete(oldName)
-      this.#bytes -= old.bytes
-    }
-    if (this.#bytes + segment.bytes > this.#bytesMax) return
+    if (!this.#makeRoom(segment.bytes)) return
     segment.lastScan = this.#scan
     this.#segments.set(name, segment)
     this.#bytes += segment.bytes
+  }
+
+  /** Gives up what earlier scans have used, the oldest first, until there is room. False: there is none. */
+  #makeRoom(bytes: number): boolean {
+    const bytesMax = budgetOf(this.#budget, this.#bytes)
+    for (const [oldName, old] of this.#segments) {
+      if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break
+      this.#segments.delete(oldName)
+      this.#bytes -= old.bytes
+    }
+    return this.#bytes + bytes <= bytesMax
   }
 }
 

@@ -37,7 +37,7 @@ export function readAt(
 /** Makes the rows with these S of the segment its candidates. */
 function place(candidates: Candidates, sequences: Uint32Array): void {
   const { segment, places } = candidates
-  const placeOfRow = segment.nameRows.places
+  const placeOfRow = segment.places
   const { firstSequence } = segment.summary
   for (let index = 0; index < sequences.length; index++) {
     places[index] = placeOfRow[(sequences[index] ?? 0) - firstSequence] ?? 0

@@ -5,6 +5,7 @@
  * that the reader is at.
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { type BudgetShare, onlyShare } from '../../../base/shared-budget.ts'
 import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type {
@@ -53,11 +54,13 @@ export class ScanStore {
   readonly known: KnownProjects
   readonly counts: SegmentCounts
 
-  /** `cacheBytesMax`: bytes of decoded columns that are kept. */
-  constructor(tables: EventTables, segments: SegmentReader, cacheBytesMax: number) {
+  /** `cache`: for decoded columns; a number is all of it. */
+  constructor(tables: EventTables, segments: SegmentReader, cache: number | BudgetShare) {
+    const own = typeof cache === 'number' ? onlyShare(cache) : cache
+    const cacheBytesMax = own.bytesMax / own.kept.length
     this.tables = tables
     this.segments = segments
-    this.cache = new ScanCache(segments, cacheBytesMax)
+    this.cache = new ScanCache(segments, own)
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
     this.valueBytesMax = cacheBytesMax / VALUE_SHARE
