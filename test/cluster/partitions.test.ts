@@ -2,12 +2,12 @@
  * Three machines that store a partition each, and an edge: a project of each partition is accepted, answered and
  * decided everywhere, whatever is killed meanwhile.
  */
-import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { ask, Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { boxOf } from '../fixtures/cluster/stream-box.ts'
+import { run } from '../fixtures/cluster/tenrec-command.ts'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
@@ -59,21 +59,6 @@ interface Machines {
   readonly holders: readonly [Node, Node, Node]
   readonly edge: Node
   readonly all: readonly Node[]
-}
-
-interface Outcome {
-  readonly code: unknown
-  readonly out: string
-  readonly err: string
-}
-
-/** Runs `tenrec` in a process of its own. */
-async function run(...words: readonly string[]): Promise<Outcome> {
-  return await new Promise((resolve) => {
-    execFile(process.execPath, ['dist/main.js', ...words], (error, out, err) => {
-      resolve({ code: error?.code ?? 0, out, err })
-    })
-  })
 }
 
 async function command(...words: readonly string[]): Promise<string> {

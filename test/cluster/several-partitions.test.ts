@@ -1,10 +1,10 @@
 /** A process that stores several partitions: all of them are answered at its address, and outlive its death. */
-import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { ask, Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { boxOf } from '../fixtures/cluster/stream-box.ts'
+import { type Outcome, run } from '../fixtures/cluster/tenrec-command.ts'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventually } from '../fixtures/timed-command.ts'
@@ -13,20 +13,6 @@ t.setTimeout(300_000)
 
 /** By partition; project 1 is there from the start. */
 const KEYS = [PROJECT_KEY, 'phc_key_of_the_second_project', 'phc_key_of_the_third_project'] as const
-
-interface Outcome {
-  readonly code: unknown
-  readonly out: string
-  readonly err: string
-}
-
-async function run(...words: readonly string[]): Promise<Outcome> {
-  return await new Promise((resolve) => {
-    execFile(process.execPath, ['dist/main.js', ...words], (error, out, err) => {
-      resolve({ code: error?.code ?? 0, out, err })
-    })
-  })
-}
 
 t.test('a process stores several partitions', { skip: areBrokersMissing }, async (t) => {
   const folder = t.testdir({})

@@ -209,8 +209,9 @@ export interface EventScanner {
   scan(request: EventScanRequest): EventColumns
   /**
    * The same events, in an order that is `unsorted` or `any`, piece by piece: `visit` sees each piece until
-   * it returns. Pieces mostly come as they arrived, which nothing but speed may depend on. A value has the same position in all pieces, whose lists of values grow. Needs no memory for
-   * all events, and what is computed of a piece finds it in the cache of the processor. Throws as `scan`.
+   * it returns. Pieces mostly come as they arrived, which nothing but speed may depend on. A value has the same
+   * position in all pieces, whose lists of values grow. Needs no memory for all events, and what is computed of a
+   * piece finds it in the cache of the processor. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
   /** Cheap, but for owners that have changed, which are read again. */

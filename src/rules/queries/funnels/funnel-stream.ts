@@ -1,8 +1,8 @@
 /**
  * The usual funnel, ordered steps of persons and nothing else, in one pass over the events as they arrived: a few
  * numbers for each person take the place of gathering its events, ordering and copying them. Whose events did not
- * arrive in order of time, or were several steps at once, is left to `WalkCollector`, which knows all rules. Source: docs/compatibility/queries.md,
- * "FunnelsQuery".
+ * arrive in order of time, or were several steps at once, is left to `WalkCollector`, which knows all rules.
+ * Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { EventColumns } from '../../analytics/event-columns.ts'
 import { FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
