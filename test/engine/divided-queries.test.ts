@@ -332,7 +332,7 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
             runQueryPart(tools, task, { by, index, count: threads.length }),
           )
         // Nobody has asked yet.
-        if (dice.below(2) === 0) runQuery(one, { ...task, isAhead: true }, false)
+        if (dice.below(2) === 0) runQuery(one, { ...task, asked: 'ahead' }, false)
         const answers = {
           'one thread alone': resultsOf(runQuery(one, task, false)),
           'what was merged before': resultsOf(runQuery(merger, task, false)),

@@ -16,8 +16,8 @@ interface Begun {
   end(isRemembered: boolean): void
 }
 
-/** A refresher, and what it has begun. */
-function begin() {
+/** A refresher, and what it has begun. `savedMsMax`: time that it may take at once. */
+function begin(savedMsMax = 0) {
   const begun: Begun[] = []
   const refresh: Refresh<string> = ({ task, thread }, onLeave) =>
     new Promise((resolve, reject) => {
@@ -28,7 +28,7 @@ function begin() {
         reject(new Error('given up'))
       })
     })
-  const refresher = new QueryRefresher(refresh)
+  const refresher = new QueryRefresher(refresh, savedMsMax)
   const keep = (task: string, thread: number, askedAtMs = performance.now()): void => {
     const query: RefreshedQuery<string> = { task, thread, askedAtMs }
     refresher.keep(task, query)
@@ -42,14 +42,14 @@ function begin() {
 
 t.test('each that was kept, once for what was stored, those of a thread one by one', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
-  refresher.eventsStored()
+  refresher.storeChanged()
   keep('a', 0)
   keep('b', 0)
   keep('c', 1)
   await wait(60)
   t.equal(begun.length, 0, 'nothing is stored since')
-  refresher.eventsStored()
-  refresher.eventsStored()
+  refresher.storeChanged()
+  refresher.storeChanged()
   await untilBegun(2)
   await wait(30)
   t.strictSame(
@@ -69,7 +69,7 @@ t.test('who asks for anything else comes first', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   keep('a', 0)
   keep('b', 1)
-  refresher.eventsStored()
+  refresher.storeChanged()
   await untilBegun(2)
   const end = refresher.beginQuestion('a')
   t.strictSame(
@@ -96,7 +96,7 @@ t.test('not what nobody has asked for a while, nor what is not remembered', asyn
   keep('old', 0, performance.now() - QUERY_REFRESH_MS_MAX - 1)
   keep('forgotten', 0)
   keep('a', 0)
-  refresher.eventsStored()
+  refresher.storeChanged()
   const first = await untilBegun(1)
   t.equal(first.task, 'forgotten')
   first.end(false)
@@ -104,7 +104,7 @@ t.test('not what nobody has asked for a while, nor what is not remembered', asyn
   t.equal(second.task, 'a')
   second.end(true)
   await nextTurn()
-  refresher.eventsStored()
+  refresher.storeChanged()
   const third = await untilBegun(3)
   t.equal(third.task, 'a')
   third.end(true)
@@ -115,9 +115,9 @@ t.test('not what nobody has asked for a while, nor what is not remembered', asyn
 t.test('a round is followed by a rest', async (t) => {
   const { begun, refresher, keep, untilBegun } = begin()
   keep('a', 0)
-  refresher.eventsStored()
+  refresher.storeChanged()
   const first = await untilBegun(1)
-  refresher.eventsStored()
+  refresher.storeChanged()
   const startedAtMs = performance.now()
   await wait(50)
   first.end(true)
@@ -126,4 +126,44 @@ t.test('a round is followed by a rest', async (t) => {
   const restMs = performance.now() - endedAtMs
   t.ok(restMs >= (endedAtMs - startedAtMs) * 3, `${restMs} ms`)
   begun[1]?.end(true)
+})
+
+t.test('time that was not used is there later', async (t) => {
+  const { refresher, keep, untilBegun } = begin(60)
+  keep('a', 0)
+  /** How long the round behind one of so many milliseconds waits. */
+  const restMsBehind = async (round: number, roundMs: number): Promise<number> => {
+    const begun = await untilBegun(round)
+    refresher.storeChanged()
+    await wait(roundMs)
+    begun.end(true)
+    const endedAtMs = performance.now()
+    await untilBegun(round + 1)
+    return performance.now() - endedAtMs
+  }
+  refresher.storeChanged()
+  const first = await restMsBehind(1, 20)
+  t.ok(first < 50, `${first} ms: nothing was used before`)
+  const second = await restMsBehind(2, 80)
+  t.ok(second >= 80, `${second} ms: more than that was used`)
+})
+
+t.test('what took longest is the last', async (t) => {
+  const { begun, refresher, keep, untilBegun } = begin(10_000)
+  for (const name of ['slow', 'middle', 'quick']) keep(name, 0)
+  refresher.storeChanged()
+  const tookMs = { slow: 60, middle: 30, quick: 0 }
+  for (let count = 1; count <= 6; count++) {
+    const one = await untilBegun(count)
+    await wait(tookMs[one.task as keyof typeof tookMs])
+    one.end(true)
+    if (count === 3) {
+      await nextTurn()
+      refresher.storeChanged()
+    }
+  }
+  t.strictSame(
+    begun.map(({ task }) => task),
+    ['slow', 'middle', 'quick', 'quick', 'middle', 'slow'],
+  )
 })

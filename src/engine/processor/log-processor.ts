@@ -180,7 +180,8 @@ export class LogProcessor {
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
     const mayMaintain = !isAwaited && !isDiskShort && (isOneCommit || this.#position >= last)
-    const maintainMs = isOneCommit ? MAINTAIN_MS_BUSY : deadline - performance.now()
+    const isBusy = isOneCommit || eventCount > 0
+    const maintainMs = isBusy ? MAINTAIN_MS_BUSY : deadline - performance.now()
     if (mayMaintain) this.#store.note(this.#seen(this.#position))
     const isIdle = mayMaintain && !this.#warehouse.maintain(maintainMs)
     return {

@@ -46,8 +46,14 @@ export const REMEMBERED_QUERY_UNITS_MAX = 16_384
 export const REFRESHED_QUERIES_MAX = 100
 /** For how long that is done, since they were asked; milliseconds. */
 export const QUERY_REFRESH_MS_MAX = 600_000
+/** Time for that work which was not used is there later, up to this, milliseconds. Beyond it, it is lost. */
+export const QUERY_REFRESH_SAVED_MS_MAX = 1000
 /** Memory for an answer that a thread keeps until anything changes, an estimate. Larger: it is made again. */
 export const REMEMBERED_PAGE_BYTES_MAX = 256 * 1024
+/** Bytes of finished answers that need no thread while nothing changes. What was asked for longest ago is given up. */
+export const KEPT_ANSWERS_BYTES_MAX = 8 * 1024 * 1024
+/** The same of one answer. Larger: a thread makes it each time. */
+export const KEPT_ANSWER_BYTES_MAX = 256 * 1024
 /** Warnings among which those about one event are looked for: all that a project keeps. Further: not seen. */
 export const FATE_WARNINGS_READ_MAX = 1000
 /** Dropped events among which samples are looked for. Further: not seen. */

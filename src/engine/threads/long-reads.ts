@@ -95,6 +95,11 @@ export class LongReads {
     return this.#threads.length
   }
 
+  /** Those of the threads, as `ThreadGroup.writesBegun`. */
+  get writesBegun(): readonly (number | null)[] {
+    return this.#threads.map(({ writesBegun }) => writesBegun)
+  }
+
   /** Reads that wait for a thread. */
   get queueDepth(): number {
     return this.#waiting.length

@@ -39,7 +39,7 @@ import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
 import { countInPieces, openPieces, type TableQueries } from './person-table.ts'
-import { DividedQueries } from './queries/divided-queries.ts'
+import { DividedQueries, type QueryPool } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
 import type {
   AppendResult,
@@ -105,6 +105,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #shrinkTimer: NodeJS.Timeout
   /** Since the log was looked at last. */
   #appendCount = 0
+  /** When processing told last how far it is. */
+  #markSeen: number | null = null
   /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
@@ -154,6 +156,20 @@ export class WorkerPool implements TaskRunner<Calls> {
     return this.#long.analytics.threadCount
   }
 
+  /** Another number than before: something was written since. Null: it is being written. */
+  get writeMark(): number | null {
+    const begun = [
+      ...Object.values(this.#groups).map(({ writesBegun }) => writesBegun),
+      ...Object.values(this.#long).flatMap(({ writesBegun }) => writesBegun),
+    ]
+    let sum = 0
+    for (const writes of begun) {
+      if (writes === null) return null
+      sum += writes
+    }
+    return sum
+  }
+
   /** Uploads that wait for a thread, by lane. */
   get checksWaiting(): Readonly<Record<CheckLane, number>> {
     const checks = this.#checks
@@ -189,8 +205,12 @@ export class WorkerPool implements TaskRunner<Calls> {
     return result
   }
 
+  /** Segments are also merged while no event comes. */
   #processed({ eventCount }: ProcessResult): void {
-    if (eventCount > 0) this.#divided.eventsStored()
+    const mark = this.writeMark
+    if (eventCount === 0 && mark === this.#markSeen) return
+    this.#markSeen = mark
+    this.#divided.storeChanged()
   }
 
   /**
@@ -317,10 +337,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
 }
 
 /** A method for each call of the table. */
-export function queriesOf(
-  pool: TaskRunner<Calls> & { readonly analyticsThreads: number },
-  divided = new DividedQueries(pool),
-): Queries {
+export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): Queries {
   const methods = Object.entries(QUERIES).map(([name, { kind }]) => [
     name,
     (...values: unknown[]) => {

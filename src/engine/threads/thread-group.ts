@@ -164,6 +164,13 @@ export class ThreadGroup {
     await this.#threads.destroy()
   }
 
+  /** How many write transactions its threads have begun; null while one is open. */
+  get writesBegun(): number | null {
+    // In this order: one that is counted here and still open is seen below.
+    const begun = Atomics.load(this.#writes, 1)
+    return this.#isWriting ? null : begun
+  }
+
   get #isWriting(): boolean {
     return Atomics.load(this.#writes, 0) > 0
   }

@@ -7,7 +7,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import { QUERY_ANSWER_BYTES_MAX } from './limits.ts'
-import type { QueryPage, QueryShard } from './query-kind.ts'
+import type { QueryContext, QueryPage, QueryShard } from './query-kind.ts'
 
 /** The text of an answer. Throws 400 `query_too_large`. `shard` is whole. */
 export function answerText(
@@ -15,7 +15,12 @@ export function answerText(
   shard: QueryShard,
   format: RowFormat,
 ): Uint8Array<ArrayBuffer> {
-  const text = format === 'csv' ? toCsv(tableRows(page)) : JSON.stringify(envelope(page, shard))
+  const whole = (): JsonObject => ({
+    results: page.results,
+    ...page.members,
+    ...surroundings(shard.context),
+  })
+  const text = format === 'csv' ? toCsv(tableRows(page)) : JSON.stringify(whole())
   const bytes = new TextEncoder().encode(text)
   if (bytes.length <= QUERY_ANSWER_BYTES_MAX) return bytes
   throw answerTooLarge()
@@ -38,16 +43,38 @@ export function checkDatedNumbers(count: number, bytesEach = DATED_NUMBER_BYTES)
   if (count * bytesEach > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
 }
 
+/** Of which project an answer is, and when it was given. */
+type AnswerFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs'>
+
+/**
+ * The same answer given at another time, in memory of its own: `text` is that of `answerText` in `format`, with these
+ * facts. Linear in its bytes.
+ */
+export function answerAt(
+  text: Uint8Array,
+  { format, ...facts }: AnswerFacts & { readonly format: RowFormat },
+  nowMs: number,
+): Uint8Array<ArrayBuffer> {
+  const copy = new Uint8Array(text)
+  if (format === 'csv') return copy
+  const end = new TextEncoder().encode(endText({ ...facts, nowMs }))
+  copy.set(end, copy.length - end.length)
+  return copy
+}
+
+/** The end of every answer as JSON. It is as long at any time, up to the year 2286. */
+function endText(facts: AnswerFacts): string {
+  return JSON.stringify(surroundings(facts)).slice(1)
+}
+
 /** What stands around the results of every kind. */
-function envelope({ results, members }: QueryPage, { context }: QueryShard): JsonObject {
+function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
   return {
-    results,
-    ...members,
-    timezone: context.timezone,
+    timezone,
     is_cached: false,
-    last_refresh: new Date(context.nowMs).toISOString(),
-    next_allowed_client_refresh: new Date(context.nowMs).toISOString(),
-    cache_key: `q_${context.projectId}_${context.nowMs}`,
+    last_refresh: new Date(nowMs).toISOString(),
+    next_allowed_client_refresh: new Date(nowMs).toISOString(),
+    cache_key: `q_${projectId}_${nowMs}`,
     cache_target_age: null,
     calculation_trigger: null,
     query_status: null,

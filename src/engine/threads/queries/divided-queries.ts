@@ -6,41 +6,50 @@
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
-import type { TaskRunner } from '../../../ports/task-runner.ts'
+import type { CallOptions, TaskRunner } from '../../../ports/task-runner.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { isOfOneThread, rowsAsked } from '../../../rules/queries/kinds.ts'
 import { LONG_WEIGHT } from '../call-kinds.ts'
 import type { Calls } from '../call-table.ts'
 import { REMEMBERED_PARTS_MAX, REMEMBERED_QUERY_UNITS_MAX } from '../limits.ts'
+import { KeptAnswers } from './kept-answers.ts'
 import { memoryOfPart } from './packed-part.ts'
 import { QueryRefresher } from './query-refresher.ts'
-import type { QueryTask } from './query-tasks.ts'
+import type { QueryOutcome, QueryTask } from './query-tasks.ts'
 
 /** How often parts of different states are computed again. */
 const TRIES = 3
 
+/** Where queries are carried out. */
+export interface QueryPool extends TaskRunner<Calls> {
+  readonly analyticsThreads: number
+  /** What is written, as `KeptAnswers` wants to know it. Absent: nobody knows. */
+  readonly writeMark?: number | null
+}
+
 /** Queries on the threads of a pool. */
 export class DividedQueries {
-  readonly #pool: TaskRunner<Calls> & { readonly analyticsThreads: number }
+  readonly #pool: QueryPool
   /** The number of the thread that answered a query, and may remember what came out. */
   readonly #answerers = new Map<string, number>()
   readonly #refresher: QueryRefresher<QueryTask>
+  readonly #kept: KeptAnswers
   #merges = 0
 
-  constructor(pool: TaskRunner<Calls> & { readonly analyticsThreads: number }) {
+  constructor(pool: QueryPool) {
     this.#pool = pool
+    this.#kept = new KeptAnswers(() => pool.writeMark ?? null)
     this.#refresher = new QueryRefresher(async ({ task, askedAtMs, thread }, onLeave) => {
       const nowMs = task.nowMs + Math.floor(performance.now() - askedAtMs)
-      const ahead: QueryTask = { ...task, nowMs, isAhead: true }
+      const ahead: QueryTask = { ...task, nowMs, asked: 'ahead' }
       const options = { onLeave, thread, weight: Number.POSITIVE_INFINITY }
-      const outcome = await pool.run('query', [ahead, false], options)
-      return outcome.kind === 'ahead' && outcome.isRemembered
+      return (await this.#first(nameOf(task), ahead, false, options)).kind === 'answer'
     })
   }
 
   /** What is asked again and again is brought up to date. */
-  eventsStored(): void {
-    this.#refresher.eventsStored()
+  storeChanged(): void {
+    this.#refresher.storeChanged()
   }
 
   /** Whatever the threads do ahead gives way to a question that somebody waits for. */
@@ -56,7 +65,26 @@ export class DividedQueries {
   /** As `QueryAnswers.answer`. */
   answer(task: QueryTask, onLeave: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>> {
     const name = nameOf(task)
+    const thread = this.#answerers.get(name)
+    if (thread !== undefined) {
+      this.#refresher.keep(name, { task, askedAtMs: performance.now(), thread })
+    }
+    const kept = this.#kept.find(name, task)
+    if (kept !== null) return Promise.resolve(kept)
     return this.during(() => this.#answer(name, task, onLeave), name)
+  }
+
+  /** Asks one thread, and keeps what it answers. */
+  async #first(
+    name: string,
+    task: QueryTask,
+    mayDivide: boolean,
+    options: CallOptions,
+  ): Promise<QueryOutcome> {
+    const mark = this.#pool.writeMark ?? null
+    const outcome = await this.#pool.run('query', [task, mayDivide], options)
+    this.#kept.keep(name, task, outcome, mark)
+    return outcome
   }
 
   async #answer(
@@ -69,9 +97,6 @@ export class DividedQueries {
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    if (known !== undefined) {
-      this.#refresher.keep(name, { task, askedAtMs: performance.now(), thread: known })
-    }
     let turn: number | undefined
     const onTurn = (thread: number): void => {
       turn = thread
@@ -79,12 +104,14 @@ export class DividedQueries {
     // A page of many rows lets what counts go first, so that nobody waits for a list of them.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const options = { ...leaving, ...own, weight, onTurn }
-    const first = await this.#pool.run('query', [task, count > 1], options)
+    const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
+    const first = await this.#first(name, query, count > 1, options)
     if (first.kind === 'answer') {
       this.#remember(name, turn)
       return first.text
     }
-    if (first.kind === 'ahead') throw new TypeError('a query was taken for one that nobody asked')
+    if (first.kind === 'forgotten')
+      throw new TypeError('a query was taken for one that nobody asked')
     // All that follows has the time of one query together.
     const startedAtMs = performance.now()
     const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
@@ -118,9 +145,12 @@ export class DividedQueries {
 }
 
 /** What tells a query from others; empty: it is too long to be kept. */
-function nameOf({ projectId, query }: QueryTask): string {
-  const text = JSON.stringify(query)
-  return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : `${projectId} ${text}`
+function nameOf(task: QueryTask): string {
+  const { projectId, query, format, timezone } = task
+  const { testAccountFilters, pathCleaningFilters, channelTypeRules } = task
+  const rules = [testAccountFilters, pathCleaningFilters, channelTypeRules]
+  const text = JSON.stringify([projectId, query, format, timezone, rules])
+  return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 
 /** Lets several calls be given up together. */

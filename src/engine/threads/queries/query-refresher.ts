@@ -5,12 +5,16 @@
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
-import { QUERY_REFRESH_MS_MAX, REFRESHED_QUERIES_MAX } from '../limits.ts'
+import {
+  QUERY_REFRESH_MS_MAX,
+  QUERY_REFRESH_SAVED_MS_MAX,
+  REFRESHED_QUERIES_MAX,
+} from '../limits.ts'
 
-/** Events are mostly stored in several commits one after the other, and questions asked one after the other. */
+/** Questions are mostly asked one after the other. */
 const QUIET_MS = 20
-/** The rest behind a round, in lengths of that round. */
-const REST_SHARE = 4
+/** The part of all time that this work may take. */
+const SHARE = 1 / 5
 
 /** A query, and the thread that remembers it. */
 export interface RefreshedQuery<Task> {
@@ -38,18 +42,26 @@ type Outcome = 'done' | 'forgotten' | 'given up'
 /** The queries of all threads. */
 export class QueryRefresher<Task> {
   readonly #refresh: Refresh<Task>
+  readonly #savedMsMax: number
   readonly #queries = new Map<string, RefreshedQuery<Task>>()
   /** By thread. */
   readonly #running = new Map<number, Running>()
   #isDue = false
   #isAtWork = false
-  #restsUntilMs = 0
+  /** Time that this work may take now; below 0: it has taken more. As of `#countedAtMs`. */
+  #savedMs: number
+  #countedAtMs = performance.now()
+  /** How long each took last, by its name; milliseconds. */
+  readonly #tookMs = new Map<string, number>()
   /** Questions that somebody waits for. */
   #asked = 0
   #quietAtMs = 0
 
-  constructor(refresh: Refresh<Task>) {
+  /** `savedMsMax`: as `QUERY_REFRESH_SAVED_MS_MAX`. */
+  constructor(refresh: Refresh<Task>, savedMsMax: number = QUERY_REFRESH_SAVED_MS_MAX) {
     this.#refresh = refresh
+    this.#savedMsMax = savedMsMax
+    this.#savedMs = savedMsMax
   }
 
   /** A query was asked again; `name` tells it from others. */
@@ -67,8 +79,8 @@ export class QueryRefresher<Task> {
     }
   }
 
-  /** Events were stored. */
-  eventsStored(): void {
+  /** Events were stored, or merged. */
+  storeChanged(): void {
     this.#isDue = true
     if (this.#isAtWork || this.#queries.size === 0) return
     this.#isAtWork = true
@@ -77,19 +89,30 @@ export class QueryRefresher<Task> {
 
   async #work(): Promise<void> {
     while (this.#isDue && this.#queries.size > 0) {
-      await pause(Math.max(this.#restsUntilMs - performance.now(), QUIET_MS))
+      await pause(this.#restMs())
       this.#isDue = false
       const startedAtMs = performance.now()
       const threads = new Set([...this.#queries.values()].map(({ thread }) => thread))
       await Promise.all([...threads].map((thread) => this.#workOn(thread)))
-      const endedAtMs = performance.now()
-      this.#restsUntilMs = endedAtMs + (endedAtMs - startedAtMs) * REST_SHARE
+      this.#savedMs -= performance.now() - startedAtMs
     }
     this.#isAtWork = false
   }
 
+  /** How long there is no time for this work. */
+  #restMs(): number {
+    const nowMs = performance.now()
+    const comeMs = (nowMs - this.#countedAtMs) * SHARE
+    this.#savedMs = Math.min(this.#savedMsMax, this.#savedMs + comeMs)
+    this.#countedAtMs = nowMs
+    return Math.max(0, -this.#savedMs / SHARE)
+  }
+
   async #workOn(thread: number): Promise<void> {
-    const left = [...this.#queries].filter(([, query]) => query.thread === thread)
+    // What takes long is the last: most of what is asked soon is ready by then.
+    const left = [...this.#queries]
+      .filter(([, query]) => query.thread === thread)
+      .sort(([one], [other]) => this.#costMs(one) - this.#costMs(other))
     for (let one = left.shift(); one !== undefined; one = left.shift()) {
       const [name, query] = one
       while (this.#asked > 0 || performance.now() < this.#quietAtMs) await pause(QUIET_MS)
@@ -102,8 +125,13 @@ export class QueryRefresher<Task> {
     }
   }
 
+  #costMs(name: string): number {
+    return this.#tookMs.get(name) ?? 0
+  }
+
   async #outcomeOf(name: string, query: RefreshedQuery<Task>): Promise<Outcome> {
     const { thread } = query
+    const startedAtMs = performance.now()
     let isGivenUp = false
     try {
       const isRemembered = await this.#refresh(query, (giveUp) =>
@@ -121,6 +149,7 @@ export class QueryRefresher<Task> {
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)
+      keepNewest(this.#tookMs, name, performance.now() - startedAtMs, REFRESHED_QUERIES_MAX)
     }
   }
 }

@@ -8,7 +8,7 @@ import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
 import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
 import { answerText } from '../../../rules/queries/answer.ts'
-import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
+import { divisionOf, type PlannedQuery, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
@@ -30,15 +30,20 @@ export interface QueryTask extends QueryFacts {
   /** As it was sent. */
   readonly query: unknown
   readonly format: RowFormat
-  /** Nobody has asked yet: what is remembered is brought up to date, and no answer sent. */
-  readonly isAhead?: true
+  /** Asked before; ahead: nobody has asked yet, and what is remembered is brought up to date, nothing else done. */
+  readonly asked?: 'again' | 'ahead'
 }
 
-/** The text of an answer; or by what the query is to be divided; of one that nobody has asked, if it is remembered. */
+/** An answer; or by what the query is to be divided; of one that nobody has asked: nothing of it is remembered. */
 export type QueryOutcome =
-  | { readonly kind: 'answer'; readonly text: Uint8Array<ArrayBuffer> }
+  | {
+      readonly kind: 'answer'
+      readonly text: Uint8Array<ArrayBuffer>
+      /** Until then only what is written changes the answer, but for its own time. 0: anything may. */
+      readonly sameUntilMs: number
+    }
   | { readonly kind: 'divide'; readonly by: EventPart['by'] }
-  | { readonly kind: 'ahead'; readonly isRemembered: boolean }
+  | { readonly kind: 'forgotten' }
 
 /** What a thread found in its part, and the state of the store that it found it in. */
 export interface QueryPart {
@@ -52,7 +57,7 @@ export interface QueryPart {
   readonly found: PackedPart
 }
 
-/** The text of an answer; stale: it may not be made of parts of an earlier state. */
+/** An answer; stale: it may not be made of parts of an earlier state. */
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
 /**
@@ -64,14 +69,14 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
   const { remembered } = tools.stores
-  const answer = (whole: unknown): QueryOutcome => {
+  const answer = (whole: unknown, sameUntilMs: number): QueryOutcome => {
     const page = remembered.page(planned, shard, whole)
-    if (task.isAhead === true) return { kind: 'ahead', isRemembered: true }
-    return { kind: 'answer', text: answerText(page, shard, task.format) }
+    return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs }
   }
   const known = remembered.again(planned, shard)
-  if (known !== null) return answer(known)
-  if (task.isAhead === true) return { kind: 'ahead', isRemembered: false }
+  if (known !== null)
+    return answer(known, task.asked === undefined ? 0 : sameUntilMs(task, planned, shard))
+  if (task.asked === 'ahead') return { kind: 'forgotten' }
   if (mayDivide && kind.isWhole?.(plan) !== true) {
     const { projectId } = task
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
@@ -83,7 +88,24 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const part: unknown = kind.partial(plan, { ...shard, part: wholePart(planned, shard) })
   const whole: unknown = kind.merge(plan, [part], shard.scanner)
   remembered.keep(planned, shard, whole)
-  return answer(whole)
+  return answer(whole, 0)
+}
+
+/** All changes of hour, day, week and month, in all zones, are at the edges of such quarters. */
+const QUARTER_MS = 15 * 60_000
+
+/**
+ * Until when a query asks for the same: what it means at the end of the quarter of the hour is what it means all the
+ * time until then, because the moments that it speaks of never go back.
+ */
+function sameUntilMs(
+  { query, nowMs }: QueryTask,
+  { plan }: PlannedQuery,
+  { context }: QueryShard,
+): number {
+  const endMs = (Math.floor(nowMs / QUARTER_MS) + 1) * QUARTER_MS - 1
+  const then = planQuery(query, { ...context, nowMs: endMs })
+  return JSON.stringify(then.plan) === JSON.stringify(plan) ? endMs : 0
 }
 
 /** Computes one part of a query. Throws as `runQuery`. */
@@ -119,7 +141,7 @@ export function mergeQuery(
   const isLasting = parts.every((part) => part.isLasting)
   if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)
   const page = tools.stores.remembered.page(planned, shard, whole)
-  return { kind: 'answer', text: answerText(page, shard, task.format) }
+  return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs: 0 }
 }
 
 /** Values of a property of sessions that contain a text. */

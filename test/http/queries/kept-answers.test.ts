@@ -1,0 +1,97 @@
+/** A query that is asked again and again: its answer is ready, and shows everything that was written. */
+import t from 'tap'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import type { Json } from '../../fixtures/queries/query-cases.ts'
+
+const TIMES = 4
+
+t.test('every change shows in the next answer', async (t) => {
+  const daemon = await startDecisions(t, 1)
+  const view = (distinct_id: string, properties: Json = {}) => ({
+    ...{ event: 'view', distinct_id, properties },
+  })
+  const step = (event: string) => ({ name: 'a', steps: [{ event }] })
+  const { body: action } = await daemon.api('POST', 'actions/', 1, step('view'))
+  const members = { name: 'some', is_static: true, distinct_ids: ['ann'] }
+  await daemon.capture([view('ann', { $set: { plan: 'rich' } }), view('bob'), view('bob')])
+  const { body: cohort } = await daemon.api('POST', 'cohorts/', 1, members)
+  const inCohort = { key: 'id', type: 'cohort', value: cohort['id'] }
+  const rich = { key: 'plan', type: 'person', value: 'rich', operator: 'exact' }
+  const dau = { kind: 'EventsNode', event: 'view', math: 'dau' }
+  const queries: readonly Json[] = [
+    { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'view' }, dau] },
+    { kind: 'TrendsQuery', series: [{ kind: 'ActionsNode', id: action['id'] }] },
+    { kind: 'TrendsQuery', series: [dau], properties: [inCohort] },
+    { kind: 'TrendsQuery', series: [dau], properties: [rich] },
+    {
+      kind: 'TrendsQuery',
+      series: [dau],
+      breakdownFilter: { breakdown: 'plan', breakdown_type: 'person' },
+    },
+    { kind: 'TrendsQuery', series: [dau], filterTestAccounts: true },
+    { kind: 'LifecycleQuery', series: [{ kind: 'EventsNode', event: 'view' }] },
+    { kind: 'FunnelsQuery', series: [dau, { kind: 'EventsNode', event: 'buy' }] },
+    { kind: 'WebOverviewQuery', properties: [] },
+    { kind: 'EventsQuery', select: ['event', 'distinct_id'], orderBy: ['timestamp ASC'] },
+  ]
+  /** What is left when the moment of the answer is taken away. */
+  const ask = async (query: Json): Promise<string> => {
+    const { status, body } = await daemon.api('POST', 'query/', 1, { query })
+    statuses.add(status)
+    const { last_refresh: _, next_allowed_client_refresh: __, cache_key: ___, ...rest } = body
+    return JSON.stringify([status, rest])
+  }
+  let asked = 0
+  const statuses = new Set<number>()
+  const expectSame = async (what: string): Promise<void> => {
+    for (const query of queries) {
+      const kept = await ask(query)
+      // Nobody has asked that before.
+      const anew = await ask({ ...query, tags: { name: `${++asked}` } })
+      t.equal(kept, anew, `${what}: ${JSON.stringify(query)}`)
+      for (let time = 0; time < TIMES; time++) t.equal(await ask(query), anew, what)
+    }
+  }
+  const { body: persons } = await daemon.api('GET', 'persons/?distinct_id=ann', 1)
+  const [ann] = persons['results'] as readonly [Json]
+  const changes: Readonly<Record<string, () => Promise<unknown>>> = {
+    nothing: async () => undefined,
+    'an event': () => daemon.capture([view('cid')]),
+    'an action': () => daemon.api('PATCH', `actions/${String(action['id'])}/`, 1, step('buy')),
+    'a property of a person': () => daemon.capture([view('bob', { $set: { plan: 'rich' } })]),
+    'a merge': () =>
+      daemon.capture([
+        { event: '$identify', distinct_id: 'cid', properties: { $anon_distinct_id: 'dan' } },
+        { event: '$merge_dangerously', distinct_id: 'bob', properties: { alias: 'cid' } },
+      ]),
+    'a cohort': () => daemon.api('DELETE', `cohorts/${String(cohort['id'])}/`, 1),
+    'a time zone': () => daemon.api('PATCH', '', 1, { timezone: 'Pacific/Apia' }),
+    'test accounts': () =>
+      daemon.api('PATCH', '', 1, { test_account_filters: [{ ...rich, operator: 'is_not' }] }),
+    'a person who is deleted': () =>
+      daemon.api('DELETE', `persons/${String(ann['uuid'])}/?delete_events=true`, 1),
+  }
+  for (const [what, change] of Object.entries(changes)) {
+    await change()
+    await expectSame(what)
+  }
+  t.strictSame([...statuses], [200, 400], 'a cohort that is gone is refused')
+})
+
+t.test('what is ready needs no thread', async (t) => {
+  const daemon = await startDecisions(t, 1)
+  await daemon.capture([{ event: 'view', distinct_id: 'ann' }])
+  const query = { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'view' }] }
+  const ask = () => daemon.api('POST', 'query/', 1, { query })
+  const busySeconds = async (): Promise<number> => {
+    const text = await (await fetch(`${daemon.url}/metrics`)).text()
+    return Number(/worker_busy_seconds_total\{threads="analytics"\} (\S+)/u.exec(text)?.[1])
+  }
+  for (let time = 0; time < TIMES; time++) await ask()
+  await daemon.until(async () => {
+    const before = await busySeconds()
+    const { status } = await ask()
+    t.equal(status, 200)
+    return (await busySeconds()) === before
+  })
+})
