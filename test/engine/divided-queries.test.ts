@@ -5,9 +5,6 @@
  */
 import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
-import { REMEMBERED_QUERY_UNITS_MAX } from '../../src/engine/threads/limits.ts'
-import { DividedQueries } from '../../src/engine/threads/queries/divided-queries.ts'
-import { packPart } from '../../src/engine/threads/queries/packed-part.ts'
 import {
   type MergeOutcome,
   mergeQuery,
@@ -17,9 +14,8 @@ import {
   runQueryPart,
 } from '../../src/engine/threads/queries/query-tasks.ts'
 import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
-import type { CallOptions } from '../../src/ports/task-runner.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
-import { type PlannedQuery, planQuery } from '../../src/rules/queries/kinds.ts'
+import type { PlannedQuery } from '../../src/rules/queries/kinds.ts'
 import type { QueryShard } from '../../src/rules/queries/query-kind.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { Dice } from '../fixtures/dice.ts'
@@ -352,78 +348,4 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
     t.ok((one?.remembered.helped ?? 0) > QUERIES.length, `seed ${seed}: ${happened.join('; ')}`)
     t.ok((merger?.remembered.helped ?? 0) > CHANGES * QUERIES.length, 'what was merged, too')
   }
-})
-
-t.test('nine tables of a site go to one thread, other queries to any', async (t) => {
-  const asked: (number | undefined)[] = []
-  const pool = {
-    analyticsThreads: 2,
-    run: async (_call: string, _values: unknown, { thread }: { readonly thread?: number }) => {
-      asked.push(thread)
-      return { kind: 'answer', text: new Uint8Array(1) }
-    },
-  }
-  const divided = new DividedQueries(
-    pool as unknown as ConstructorParameters<typeof DividedQueries>[0],
-  )
-  const ask = (projectId: number, query: object) =>
-    divided.answer({ projectId, query } as unknown as QueryTask, () => undefined)
-  const overview = { kind: 'WebOverviewQuery' }
-  await ask(3, overview)
-  await ask(3, { kind: 'WebStatsTableQuery' })
-  await ask(4, { kind: 'InsightVizNode', source: overview })
-  await ask(3, { kind: 'TrendsQuery' })
-  t.strictSame(asked, [1, 1, 0, undefined])
-  await t.rejects(ask(3, { kind: 'x' }), { code: 'unsupported_kind' })
-})
-
-t.test('a query that was divided is asked again of the thread that merged it', async (t) => {
-  const asked: (readonly [call: string, thread: number | undefined])[] = []
-  let partsAreStale = 0
-  const pool = {
-    analyticsThreads: 2,
-    run: async (call: string, [task]: readonly QueryTask[], { thread, onTurn }: CallOptions) => {
-      asked.push([call, thread])
-      onTurn?.(thread ?? 1)
-      const isLight = JSON.stringify(task?.query).includes('light')
-      if (call === 'query' && isLight) return { kind: 'answer', text: new Uint8Array(1) }
-      if (call === 'query') return { kind: 'divide', by: 'segments' }
-      if (call === 'queryPart') return { state: 'a', isLasting: true, found: packPart(null) }
-      return partsAreStale-- > 0 ? { kind: 'stale' } : { kind: 'answer', text: new Uint8Array(1) }
-    },
-  }
-  const divided = new DividedQueries(
-    pool as unknown as ConstructorParameters<typeof DividedQueries>[0],
-  )
-  const ask = async (event: string) => {
-    asked.length = 0
-    const query = { kind: 'TrendsQuery', series: [{ event }] }
-    await divided.answer({ projectId: 1, query } as unknown as QueryTask, () => undefined)
-    return asked.map(([call, thread]) => `${call} ${thread}`).join(', ')
-  }
-  const parts = 'queryPart 0, queryPart 1'
-  t.equal(await ask('a'), `query undefined, ${parts}, queryMerge 0`)
-  t.equal(await ask('b'), `query undefined, ${parts}, queryMerge 1`)
-  t.equal(await ask('a'), `query 0, ${parts}, queryMerge 0`)
-  t.equal(await ask('b'), `query 1, ${parts}, queryMerge 1`)
-  partsAreStale = 1
-  t.equal(await ask('b'), `query 1, ${parts}, queryMerge 1, ${parts}, queryMerge 1`)
-  t.equal(await ask('light'), 'query undefined')
-  t.equal(await ask('light'), 'query 1', 'so is one that any thread has answered')
-  const long = 'x'.repeat(REMEMBERED_QUERY_UNITS_MAX)
-  t.match(await ask(long), /^query undefined/u)
-  t.match(await ask(long), /^query undefined/u)
-})
-
-t.test('what only counts is not divided as early as what looks at events', async (t) => {
-  const isLight = (query: object): boolean => {
-    const context = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [] }
-    const { kind, plan } = planQuery({ kind: 'TrendsQuery', ...query }, context as never)
-    return kind.isLight?.(plan) === true
-  }
-  t.ok(isLight({ series: [view(), view({ math: 'total' })] }))
-  t.notOk(isLight({ series: [view(), view({ math: 'dau' })] }))
-  t.notOk(isLight({ series: [view({ properties: [CHEAP] })] }))
-  t.notOk(isLight({ series: [view()], properties: [CHEAP] }))
-  t.notOk(isLight({ series: [view()], breakdownFilter: { breakdown: 'shop' } }))
 })

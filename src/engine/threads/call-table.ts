@@ -95,9 +95,10 @@ export const CALLS = {
     organization.run(task),
   ),
   analytics: long(runAnalytics, 'analytics'),
-  query: long(runQuery, 'analytics', (outcome) =>
-    outcome.kind === 'answer' ? [outcome.text.buffer] : [],
-  ),
+  query: long(runQuery, 'analytics', (outcome) => {
+    if (outcome.kind === 'answer') return [outcome.text.buffer]
+    return outcome.kind === 'divide' && outcome.part ? memoryOfPart(outcome.part.found) : []
+  }),
   queryPart: long(runQueryPart, 'analytics', ({ found }) => memoryOfPart(found)),
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', (outcome) =>

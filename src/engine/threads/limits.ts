@@ -32,10 +32,14 @@ export const TRANSACTION_MS_MAX = 5000
 export const REPLACEMENT_MS_MAX = 10_000
 /** Events that a query looks at from which on it is divided among the threads for analytics. */
 export const DIVIDED_EVENTS_MIN = 200_000
-/** The same of a query that only counts events: dividing it costs more than counting fewer of them. */
-export const DIVIDED_LIGHT_EVENTS_MIN = 20_000_000
+/** The same of queries that hardly do anything with each event: dividing them costs more than looking at fewer. */
+export const DIVIDED_SIMPLE_EVENTS_MIN = 4_000_000
+/** The same of those that only count events. */
+export const DIVIDED_COUNTS_EVENTS_MIN = 20_000_000
 /** Memory for what one thread remembers of queries, an estimate. What was used longest ago is given up. */
 export const REMEMBERED_BYTES_MAX = 16 * 1024 * 1024
+/** Shapes of queries of which it is remembered whether they were divided. More: one thread is asked first. */
+export const QUERY_SHAPES_MAX = 1000
 /** Events that came since a query was answered. More: all threads compute it again. */
 export const NEW_EVENTS_MAX = 200_000
 /** Queries of which one thread remembers something. */

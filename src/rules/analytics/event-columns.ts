@@ -167,7 +167,7 @@ export interface EventColumns {
   /** In the order of the request's `values`. */
   readonly values: readonly ValueColumn[]
   /** How many events each row stands for: of pieces that are only counted; absent: each is one event. */
-  readonly weights?: Uint32Array
+  readonly weights?: Uint32Array | undefined
 }
 
 /** In which state of the store the events of a project are seen, and whose they are. */

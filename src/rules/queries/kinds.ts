@@ -5,6 +5,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { FUNNELS_QUERY } from './funnels/funnels-query.ts'
 import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
+import { QUERY_SHAPE_UNITS_MAX } from './limits.ts'
 import { PATHS_QUERY } from './paths/paths-query.ts'
 import { invalidQuery, QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
@@ -59,6 +60,17 @@ export function kindName(query: unknown): string {
   const kind = isObject(query) ? query['kind'] : null
   if (typeof kind !== 'string') return 'unknown'
   return Object.hasOwn(KINDS, kind) || WRAPPERS.includes(kind) ? kind : 'unknown'
+}
+
+/** What queries that are mostly divided alike have in common: the kind, and what is counted. Nobody has checked it. */
+export function shapeOf(query: unknown): string {
+  if (!isObject(query)) return ''
+  const { kind, source, series } = query
+  if (WRAPPERS.includes(kind) && isObject(source)) return shapeOf(source)
+  const maths = Array.isArray(series)
+    ? series.map((one: unknown) => isObject(one) && one['math'])
+    : []
+  return [kind, ...maths].join(' ').slice(0, QUERY_SHAPE_UNITS_MAX)
 }
 
 /** Rows that a query asks for, which nobody has checked; 0 where it does not say. */

@@ -69,3 +69,5 @@ export const FUNNEL_STREAM_BYTES_MAX = 128 * 1024 * 1024
 export const TREND_CELLS_MAX = 1_000_000
 /** Values of a property of sessions that are offered. */
 export const SESSION_VALUES_MAX = 20
+/** UTF-16 units of what is remembered of how a query is shaped, see `shapeOf`. Further ones: cut off. */
+export const QUERY_SHAPE_UNITS_MAX = 300

@@ -95,6 +95,12 @@ export interface QueryActors {
 /** By what the events of a query may be divided. */
 export type Division = EventPart['by'] | 'nothing'
 
+/**
+ * What a query does with each event. `counts`: counts it by name and time, mostly by headers of segments. `simple`:
+ * looks at one value of it, or notes that somebody came, a few nanoseconds. `much`: anything else.
+ */
+export type QueryWork = 'counts' | 'simple' | 'much'
+
 /** A kind of query. `Plan` and `Part` are plain data that may cross threads. */
 export interface QueryKind<Plan, Part> {
   /**
@@ -119,8 +125,8 @@ export interface QueryKind<Plan, Part> {
   partPlan?(plan: Plan): unknown
   /** Whether one thread alone has to compute it, and the division is how it is remembered. Absent: it need not. */
   isWhole?(plan: Plan): boolean
-  /** Whether events are only counted by name and time, which is a tenth of the work. Absent: they are not. */
-  isLight?(plan: Plan): boolean
+  /** Absent: `much`. */
+  workOf?(plan: Plan): QueryWork
   /** Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
   /**

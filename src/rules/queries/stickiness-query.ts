@@ -76,6 +76,13 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     return areBits ? 'segments' : 'persons'
   },
 
+  workOf({ series, filter, test }) {
+    const isByNames =
+      filter === null &&
+      series.every(({ series: { match } }) => match.filter === null && match.steps.length === 0)
+    return isByNames && isPlain(test) ? 'simple' : 'much'
+  },
+
   // Who owns what.
   isOfOneState: () => true,
 

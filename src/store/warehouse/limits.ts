@@ -42,6 +42,8 @@ export const SCAN_SESSIONS_MAX = 1_000_000
 export const SCAN_VALUES_KEPT_MAX = 64
 /** Rows of a segment that scans keep open between queries. More: it is opened anew for each further column. */
 export const SCAN_OPEN_ROWS_MAX = 2048
+/** Pairs of a name and a value of one column of a segment that are counted once, 2 bytes each. More: each time. */
+export const SCAN_PAIRS_MAX = 4096
 /** Results whose memory is kept for the next query. */
 export const SCAN_ROW_COLUMNS_KEPT_MAX = 1
 /** Rows that one scan may find. More: 400 `query_too_large`. A row takes 20 bytes and 4 for each value. */

@@ -8,14 +8,14 @@ import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
 import type { CallOptions, TaskRunner } from '../../../ports/task-runner.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
-import { isOfOneThread, rowsAsked } from '../../../rules/queries/kinds.ts'
+import { isOfOneThread, rowsAsked, shapeOf } from '../../../rules/queries/kinds.ts'
 import { LONG_WEIGHT } from '../call-kinds.ts'
 import type { Calls } from '../call-table.ts'
-import { REMEMBERED_PARTS_MAX, REMEMBERED_QUERY_UNITS_MAX } from '../limits.ts'
+import { QUERY_SHAPES_MAX, REMEMBERED_PARTS_MAX, REMEMBERED_QUERY_UNITS_MAX } from '../limits.ts'
 import { KeptAnswers } from './kept-answers.ts'
 import { memoryOfPart } from './packed-part.ts'
 import { QueryRefresher } from './query-refresher.ts'
-import type { QueryOutcome, QueryTask } from './query-tasks.ts'
+import type { QueryOutcome, QueryPart, QueryTask } from './query-tasks.ts'
 
 /** How often parts of different states are computed again. */
 const TRIES = 3
@@ -27,6 +27,22 @@ export interface QueryPool extends TaskRunner<Calls> {
   readonly writeMark?: number | null
 }
 
+interface Answered {
+  readonly kind: 'answer'
+  readonly text: Uint8Array<ArrayBuffer>
+  /** Who made it, and may remember what came out. */
+  readonly thread: number
+}
+
+interface Divided {
+  readonly kind: 'divide'
+  readonly by: EventPart['by']
+  /** Null: nobody has computed them. */
+  readonly parts: readonly QueryPart[] | null
+}
+
+type DividedOutcome = Extract<QueryOutcome, { kind: 'divide' }>
+
 /** Queries on the threads of a pool. */
 export class DividedQueries {
   readonly #pool: QueryPool
@@ -34,7 +50,10 @@ export class DividedQueries {
   readonly #answerers = new Map<string, number>()
   readonly #refresher: QueryRefresher<QueryTask>
   readonly #kept: KeptAnswers
-  #merges = 0
+  /** Whose turn it is to merge, or to answer what may be divided. */
+  #turns = 0
+  /** By project and shape: whether queries like that were divided. */
+  readonly #areDivided = new Map<string, boolean>()
 
   constructor(pool: QueryPool) {
     this.#pool = pool
@@ -97,44 +116,118 @@ export class DividedQueries {
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    let turn: number | undefined
-    const onTurn = (thread: number): void => {
-      turn = thread
-    }
     // A page of many rows lets what counts go first, so that nobody waits for a list of them.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
-    const options = { ...leaving, ...own, weight, onTurn }
     const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
-    const first = await this.#first(name, query, count > 1, options)
+    const shape = `${task.projectId} ${shapeOf(task.query)}`
+    const isForAll = asked === null && count > 1 && this.#areDivided.get(shape) === true
+    const options = { ...leaving, ...own, weight }
+    const turn = this.#turns++ % count
+    // All steps have the time of one query together, in which none waits for its turn or only reads it.
+    let startedAtMs = 0
+    const onTurn = (): void => {
+      startedAtMs = performance.now()
+    }
+    const first = isForAll
+      ? await this.#askAll(query, turn, { ...options, onTurn })
+      : await this.#ask(name, query, count > 1, options)
+    if (!isForAll) onTurn()
+    if (asked === null) {
+      keepNewest(this.#areDivided, shape, first.kind === 'divide', QUERY_SHAPES_MAX)
+    }
     if (first.kind === 'answer') {
-      this.#remember(name, turn)
+      this.#remember(name, first.thread)
       return first.text
     }
-    if (first.kind === 'forgotten')
-      throw new TypeError('a query was taken for one that nobody asked')
-    // All that follows has the time of one query together.
-    const startedAtMs = performance.now()
     const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
+    let { parts } = first
     for (let attempt = 0; attempt < TRIES; attempt++) {
-      const parts = await Promise.all(
+      parts ??= await Promise.all(
         Array.from({ length: count }, (_, index) => {
           const part: EventPart = { by: first.by, index, count }
           return this.#pool.run('queryPart', [rest(), part], { ...leaving, thread: index })
         }),
       )
-      const [one] = parts
-      if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
-      const transferList = parts.flatMap(({ found }) => memoryOfPart(found))
-      const thread = known ?? this.#merges++ % count
-      const toMerger = { ...leaving, transferList, thread }
-      const merged = await this.#pool.run('queryMerge', [rest(), parts], toMerger)
-      if (merged.kind === 'stale') continue
-      this.#remember(name, thread)
-      return merged.text
+      const toMerger = { ...leaving, thread: known ?? turn }
+      const merged = await this.#merge(rest(), parts, toMerger)
+      if (merged !== null) {
+        this.#remember(name, merged.thread)
+        return merged.text
+      }
+      parts = null
     }
     const whole = await this.#pool.run('query', [rest(), false], leaving)
     if (whole.kind === 'answer') return whole.text
     throw new TypeError('a query that may not be divided was divided')
+  }
+
+  /** One thread makes the answer of all parts; null: they are not of one state. */
+  async #merge(
+    task: QueryTask,
+    parts: readonly QueryPart[],
+    options: CallOptions & { readonly thread: number },
+  ): Promise<Answered | null> {
+    if (parts.some(({ state }) => state !== parts[0]?.state)) return null
+    const transferList = parts.flatMap(({ found }) => memoryOfPart(found))
+    const merged = await this.#pool.run('queryMerge', [task, parts], { ...options, transferList })
+    return merged.kind === 'stale' ? null : { ...merged, thread: options.thread }
+  }
+
+  /** Asks one thread. */
+  async #ask(
+    name: string,
+    task: QueryTask,
+    mayDivide: boolean,
+    options: CallOptions,
+  ): Promise<Answered | Divided> {
+    let thread = 0
+    const onTurn = (turn: number): void => {
+      thread = turn
+    }
+    const outcome = await this.#first(name, task, mayDivide, { ...options, onTurn })
+    if (outcome.kind === 'answer') return { ...outcome, thread }
+    if (outcome.kind === 'divide') return { ...outcome, parts: null }
+    throw new TypeError(`nobody asked for what is ${outcome.kind}`)
+  }
+
+  /**
+   * Asks all threads at once, each for its part: what is to be divided needs no thread that says so first. Who can
+   * answer all of it does, and the others are given up.
+   */
+  #askAll(task: QueryTask, answerer: number, options: CallOptions): Promise<Answered | Divided> {
+    const count = this.#pool.analyticsThreads
+    const giveUps: (() => void)[] = []
+    const onLeave = (giveUp: () => void): void => {
+      giveUps.push(giveUp)
+      options.onLeave?.(giveUp)
+    }
+    const ask = async (index: number): Promise<QueryOutcome> => {
+      const turn = { index, count, isAnswerer: index === answerer }
+      return await this.#pool.run('query', [task, true, turn], {
+        ...options,
+        onLeave,
+        thread: index,
+      })
+    }
+    return new Promise((resolve, reject) => {
+      const asked = Array.from({ length: count }, async (_, thread) => {
+        const outcome = await ask(thread)
+        if (outcome.kind !== 'answer') return outcome
+        resolve({ ...outcome, thread })
+        for (const giveUp of giveUps) giveUp()
+        return outcome
+      })
+      Promise.all(asked)
+        .then((outcomes) => {
+          const divided = outcomes.filter(({ kind }) => kind === 'divide') as DividedOutcome[]
+          const parts = divided.flatMap(({ part }) => part ?? [])
+          const by = divided[0]?.by
+          // They saw different states, and one of them too few events.
+          if (by === undefined) throw new TypeError('nobody answers')
+          resolve({ kind: 'divide', by, parts: parts.length === count ? parts : null })
+        })
+        .catch(reject)
+    })
   }
 
   #remember(name: string, thread: number | undefined): void {

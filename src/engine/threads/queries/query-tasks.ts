@@ -12,10 +12,21 @@ import { divisionOf, type PlannedQuery, planQuery } from '../../../rules/queries
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
-import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
+import {
+  DIVIDED_COUNTS_EVENTS_MIN,
+  DIVIDED_EVENTS_MIN,
+  DIVIDED_SIMPLE_EVENTS_MIN,
+} from '../limits.ts'
 import { type PackedPart, packPart, unpackPart } from './packed-part.ts'
 import { queryLimits } from './query-limits.ts'
 import { wholePart } from './remembered-parts.ts'
+
+/** Events from which on a query is divided, by what it does with each. */
+const DIVIDED_FROM = {
+  counts: DIVIDED_COUNTS_EVENTS_MIN,
+  simple: DIVIDED_SIMPLE_EVENTS_MIN,
+  much: DIVIDED_EVENTS_MIN,
+}
 
 /** What a project says of its events, as it stores it. */
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
@@ -34,7 +45,18 @@ export interface QueryTask extends QueryFacts {
   readonly asked?: 'again' | 'ahead'
 }
 
-/** An answer; or by what the query is to be divided; of one that nobody has asked: nothing of it is remembered. */
+/** Of a query that all threads are asked at once: which part of it is whose, should it be divided. */
+export interface QueryTurn {
+  readonly index: number
+  readonly count: number
+  /** It answers when the query is not divided. */
+  readonly isAnswerer: boolean
+}
+
+/**
+ * An answer; or by what the query is to be divided, with the part that was asked for; of one that nobody has asked:
+ * nothing of it is remembered; of one that another thread answers: nothing.
+ */
 export type QueryOutcome =
   | {
       readonly kind: 'answer'
@@ -42,8 +64,9 @@ export type QueryOutcome =
       /** Until then only what is written changes the answer, but for its own time. 0: anything may. */
       readonly sameUntilMs: number
     }
-  | { readonly kind: 'divide'; readonly by: EventPart['by'] }
+  | { readonly kind: 'divide'; readonly by: EventPart['by']; readonly part?: QueryPart }
   | { readonly kind: 'forgotten' }
+  | { readonly kind: 'nothing' }
 
 /** What a thread found in its part, and the state of the store that it found it in. */
 export interface QueryPart {
@@ -61,10 +84,16 @@ export interface QueryPart {
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
 /**
- * Answers a query, or says that it concerns so many events that it had better be divided: not when the thread
- * remembers most of what it asks for. Throws `ServiceError`: 400, and as `EventScanner.scan`.
+ * Answers a query, or says that it concerns so many events that it had better be divided, and computes the part of
+ * `turn`: not when the thread remembers most of what it asks for. Throws `ServiceError`: 400, and as
+ * `EventScanner.scan`.
  */
-export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean): QueryOutcome {
+export function runQuery(
+  tools: LongTools,
+  task: QueryTask,
+  mayDivide: boolean,
+  turn?: QueryTurn,
+): QueryOutcome {
   const shard = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
@@ -82,9 +111,13 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
     const events = shard.scanner.eventsWithin(projectId, kind.rangeOf?.(plan) ?? ALWAYS)
     const { lastDistinctId } = shard.scanner.extent(projectId)
     const by = divisionOf(planned, lastDistinctId)
-    const eventsMin = kind.isLight?.(plan) === true ? DIVIDED_LIGHT_EVENTS_MIN : DIVIDED_EVENTS_MIN
-    if (by !== 'nothing' && events >= eventsMin) return { kind: 'divide', by }
+    if (by !== 'nothing' && events >= DIVIDED_FROM[kind.workOf?.(plan) ?? 'much']) {
+      if (turn === undefined) return { kind: 'divide', by }
+      const { index, count } = turn
+      return { kind: 'divide', by, part: partOf(planned, shard, { by, index, count }) }
+    }
   }
+  if (turn?.isAnswerer === false) return { kind: 'nothing' }
   const part: unknown = kind.partial(plan, { ...shard, part: wholePart(planned, shard) })
   const whole: unknown = kind.merge(plan, [part], shard.scanner)
   remembered.keep(planned, shard, whole)
@@ -111,9 +144,12 @@ function sameUntilMs(
 /** Computes one part of a query. Throws as `runQuery`. */
 export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart): QueryPart {
   const shard = open(tools, task, part)
-  const { kind, plan } = planQuery(task.query, shard.context)
+  return partOf(planQuery(task.query, shard.context), shard, part)
+}
+
+function partOf({ kind, plan }: PlannedQuery, shard: QueryShard, part: EventPart): QueryPart {
   const { scanner } = shard
-  const { projectId } = task
+  const { projectId } = shard.context
   const { state } = scanner.extent(projectId)
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds =

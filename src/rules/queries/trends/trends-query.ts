@@ -1,4 +1,5 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
+import { filtersOf, type PropertyFilter } from '../../filters/filter-group.ts'
 import { checkDatedNumbers } from '../answer.ts'
 import { ownerBits, ownerCounts } from '../owner-bits.ts'
 import {
@@ -11,7 +12,7 @@ import {
 } from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
-import type { QueryKind } from '../query-kind.ts'
+import type { QueryKind, QueryWork } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { isFewPeriods } from './seen-periods.ts'
 import { mergedTally, type Tally, tallyOfCounts } from './tally.ts'
@@ -60,12 +61,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     }
   },
 
-  isLight: ({ series, filter, breakdown }) =>
-    filter === null &&
-    breakdown === null &&
-    series.every(({ measure, match }) => {
-      return measure.of === 'events' && match.filter === null && match.steps.length === 0
-    }),
+  workOf,
 
   partial: (plan, shard) =>
     plan.ranges.map((range) =>
@@ -161,6 +157,26 @@ function isByBits(plan: TrendsPlan, { measure }: TrendSeries): boolean {
   return plan.ranges.every((range) => {
     return isFewPeriods(spanOf(measure, range, plan.isTotal).periods?.count ?? 1)
   })
+}
+
+function workOf(plan: TrendsPlan): QueryWork {
+  const { series, filter, breakdown } = plan
+  const isOfEvents = series.every(({ measure }) => measure.of === 'events')
+  const filters = [filter, ...series.map(({ match }) => match.filter)].filter((one) => one !== null)
+  const isByNames = series.every(({ match }) => match.steps.length === 0)
+  if (isOfEvents && isByNames && filters.length === 0 && breakdown === null) return 'counts'
+  const isByValues = filters.flatMap(filtersOf).every(isOfOneValue)
+  const [property, ...others] = breakdown?.properties ?? []
+  const isSplitByOne = property?.value.kind === 'event_property' && others.length === 0
+  const isSimple = isOfEvents
+    ? breakdown === null || isSplitByOne
+    : series.every((one) => one.measure.of === 'events' || isByBits(plan, one))
+  return isByNames && isByValues && isSimple ? 'simple' : 'much'
+}
+
+/** Whether a value of the event itself decides, with hardly any work. */
+function isOfOneValue({ type = 'event', operator = 'exact' }: PropertyFilter): boolean {
+  return type === 'event' && ['exact', 'is_not', 'is_set', 'is_not_set'].includes(operator)
 }
 
 function isBits(found: Tally | IdBits): found is IdBits {

@@ -19,6 +19,7 @@ import { placeBehind, type SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { SCAN_OPEN_ROWS_MAX } from '../limits.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
+import { countPairs, type PairCounts } from './event-scan-pairs.ts'
 
 /** What a value costs besides its characters: an estimate. */
 const VALUE_BYTES = 24
@@ -56,6 +57,9 @@ export class ScanSegment {
   readonly #tables: SegmentTables
   readonly #sealed: Buffer
   readonly #columns = new Map<string, DenseColumn>()
+  /** By key: a name for both would be put together for each segment of each scan. */
+  readonly #properties = new Map<string, DenseColumn>()
+  readonly #pairs = new Map<DenseColumn, PairCounts>()
   #sessions: StoredSessions | null = null
   #summary: SegmentSummary
   #times: SegmentTimes | null = null
@@ -156,9 +160,20 @@ export class ScanSegment {
   }
 
   property(key: string, textOf: TextOf): DenseColumn {
-    return this.#column(`property ${key}`, () =>
-      this.#inOrder(propertyColumn(this.#open(), key, textOf)),
+    return this.#column(
+      key,
+      () => this.#inOrder(propertyColumn(this.#open(), key, textOf)),
+      this.#properties,
     )
+  }
+
+  /** The pairs of one of its columns. */
+  pairs(column: DenseColumn): PairCounts {
+    return getOrAdd(this.#pairs, column, () => {
+      const pairs = countPairs(this.nameRows, column)
+      this.bytes += pairs?.byteLength ?? 0
+      return pairs
+    })
   }
 
   /** The ids of sessions. */
@@ -190,8 +205,8 @@ export class ScanSegment {
     return { ids: inNameOrder(ids, this.nameRows), values }
   }
 
-  #column(name: string, decode: () => DenseColumn): DenseColumn {
-    return getOrAdd(this.#columns, name, () => {
+  #column(name: string, decode: () => DenseColumn, columns = this.#columns): DenseColumn {
+    return getOrAdd(columns, name, () => {
       const column = decode()
       this.bytes += columnBytes(column)
       return column

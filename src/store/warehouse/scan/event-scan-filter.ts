@@ -18,6 +18,7 @@ import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
+import type { PassingValues } from './event-scan-pairs.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
 /** What filters and values look up outside of a segment, as of the snapshot of the scan. */
@@ -58,12 +59,6 @@ export interface RowFilter {
    * more values than `rows`. Absent where more decides.
    */
   readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
-}
-
-/** A column, and for each of its values 1 when it passes. */
-export interface PassingValues {
-  readonly ids: Uint16Array
-  readonly isPassed: Uint8Array
 }
 
 /** A pattern may take long for each value. */
@@ -246,11 +241,12 @@ class ValueFilter implements RowFilter {
   }
 
   passing = (segment: ScanSegment, rows: number): PassingValues | null => {
-    const { ids, values } = this.#columnOf(segment)
+    const column = this.#columnOf(segment)
+    const { values } = column
     if (values.length > rows) return null
     const isPassed = new Uint8Array(values.length)
     for (let id = 0; id < values.length; id++) isPassed[id] = this.#verdict(values[id])
-    return { ids, isPassed }
+    return { column, isPassed }
   }
 
   /** For each value 1 when it passes; values that no candidate has may be left out. */

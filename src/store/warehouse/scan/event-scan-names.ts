@@ -7,7 +7,7 @@ import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 
 /** Rows by name: those of name i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
-export interface NameRows {
+export class NameRows {
   /** Each different name once; position 0 stands for none. */
   readonly values: readonly unknown[]
   /** Position in `values` of each name. */
@@ -16,8 +16,22 @@ export interface NameRows {
   readonly starts: Uint16Array
   /** The row of each place; ascending for each name. */
   readonly rows: Uint16Array
+  #places: Uint16Array | null = null
+
+  constructor(values: readonly unknown[], starts: Uint16Array, rows: Uint16Array) {
+    const ids = new Map<string, number>()
+    for (const [id, name] of values.entries()) if (id > 0) ids.set(String(name), id)
+    this.values = values
+    this.ids = ids
+    this.starts = starts
+    this.rows = rows
+  }
+
   /** The place of each row. */
-  readonly places: Uint16Array
+  get places(): Uint16Array {
+    this.#places ??= placesOf(this.rows)
+    return this.#places
+  }
 }
 
 /** What is picked: the first `count` places and, for each, the mask of its name. */
@@ -40,16 +54,7 @@ export function rowsByName({ ids, values }: DenseColumn): NameRows {
     rows[place] = row
     places[ids[row] ?? 0] = place + 1
   }
-  const idOfName = new Map<string, number>()
-  for (const [id, name] of values.entries()) if (id > 0) idOfName.set(String(name), id)
-  let known: Uint16Array | null = null
-  return {
-    ...{ values, ids: idOfName, starts, rows },
-    get places() {
-      known ??= placesOf(rows)
-      return known
-    },
-  }
+  return new NameRows(values, starts, rows)
 }
 
 function placesOf(rows: Uint16Array): Uint16Array {
@@ -92,7 +97,7 @@ export class NamePicker {
   }
 
   /** Picks the rows of names whose mask, given for each name, is not 0. Returns their number. */
-  pick(names: NameRows, nameMasks: Uint32Array, picked: PickedRows): number {
+  pick(names: NameRows, nameMasks: readonly number[], picked: PickedRows): number {
     let nameCount = 0
     for (const mask of nameMasks) if (mask !== 0) nameCount++
     return this.#isOrdered && nameCount > 1
@@ -100,7 +105,11 @@ export class NamePicker {
       : pickByName(names, nameMasks, picked)
   }
 
-  #pickInOrder({ starts, rows }: NameRows, nameMasks: Uint32Array, picked: PickedRows): number {
+  #pickInOrder(
+    { starts, rows }: NameRows,
+    nameMasks: readonly number[],
+    picked: PickedRows,
+  ): number {
     const masks = this.#masks
     const places = this.#places
     const bits = this.#bits
@@ -129,7 +138,11 @@ export class NamePicker {
   }
 }
 
-function pickByName({ starts }: NameRows, nameMasks: Uint32Array, picked: PickedRows): number {
+function pickByName(
+  { starts }: NameRows,
+  nameMasks: readonly number[],
+  picked: PickedRows,
+): number {
   const { places, masks } = picked
   let count = 0
   for (let id = 0; id < nameMasks.length; id++) {

@@ -8,20 +8,16 @@ import {
   type EventScanRequest,
   type LookedAt,
   OWNER_BITS,
+  type ValueColumn,
 } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import type { ProjectFacts } from './event-scan-facts.ts'
-import {
-  type Candidates,
-  keepMarked,
-  newCandidates,
-  type PassingValues,
-  type RowFilter,
-} from './event-scan-filter.ts'
+import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
+import { countPassing, type PassingValues, rowsOf, valueCounts } from './event-scan-pairs.ts'
 import {
   filterOf,
   firstDistinctId,
@@ -34,17 +30,14 @@ import {
 } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import {
-  addPassing,
-  addStretch,
-  countPassing,
-  hasBit,
-  type Stretch,
-  takeStretch,
-} from './event-scan-stretch.ts'
+import { addPassing, addStretch, hasBit, type Stretch, takeStretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import type { NameCounts } from './segment-counts.ts'
 import { type SessionPart, sessionPart } from './session-parts.ts'
+
+const NO_IDS = new Uint32Array(0)
+const NO_TIMES = new Float64Array(0)
+const NO_VALUES: readonly ValueColumn[] = []
 
 /** One scan on its way through the segments. */
 export class Scan {
@@ -190,22 +183,26 @@ export class Scan {
     const rows = this.#rows
     if (this.#isOrdered) rows.sort()
     const { count } = rows
-    const full = this.#looksAt === 'all' ? count : 0
+    const looksAt = this.#looksAt
+    const isFull = looksAt === 'all'
     return {
       count,
-      timesMs: rows.timesMs.subarray(0, this.#looksAt === 'times' ? count : full),
-      persons: rows.persons.subarray(0, this.#looksAt === 'persons' ? count : full),
-      sequences: rows.sequences.subarray(0, this.#hasSequences ? count : 0),
-      seriesMasks: rows.masks.subarray(0, full),
-      values: this.#readers.map((reader, index) =>
-        valueColumn(rows.values[index] ?? new Uint32Array(0), count, reader),
-      ),
-      ...(this.#hasWeights ? { weights: this.#weights.subarray(0, count) } : {}),
+      timesMs: isFull || looksAt === 'times' ? rows.timesMs.subarray(0, count) : NO_TIMES,
+      persons: isFull || looksAt === 'persons' ? rows.persons.subarray(0, count) : NO_IDS,
+      sequences: this.#hasSequences ? rows.sequences.subarray(0, count) : NO_IDS,
+      seriesMasks: isFull ? rows.masks.subarray(0, count) : NO_IDS,
+      values:
+        this.#readers.length === 0
+          ? NO_VALUES
+          : this.#readers.map((reader, index) =>
+              valueColumn(rows.values[index] ?? NO_IDS, count, reader),
+            ),
+      weights: this.#hasWeights ? this.#weights.subarray(0, count) : undefined,
     }
   }
 
   /** One pass over the rows of each name, where names, times, owners and one column decide. False: they do not. */
-  #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): boolean {
+  #addPlainly(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     if (!this.#isPlain) return false
     const { starts } = segment.nameRows
     const filter = this.#filter
@@ -215,15 +212,18 @@ export class Scan {
       passing = filter.passing(segment, rowsOf(starts, nameMasks))
       if (passing === null) return false
     }
+    if (passing !== null && this.#looksAt === 'count' && this.#isCounted(segment)) {
+      const pairs = segment.pairs(passing.column)
+      this.#rows.count += countPassing(segment.nameRows, pairs, passing, nameMasks)
+      return true
+    }
     const stretch = this.#stretchOf(segment)
-    const isCounted = this.#looksAt === 'count' && stretch.isWithin && !segment.hasDeletedRows
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
       if (mask === 0) continue
       const start = this.#rows.count
       const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
-      if (passing !== null && isCounted) countPassing(passing, first, end, this.#rows)
-      else if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
+      if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
       else if (stretch.isTaken) takeStretch(stretch, first, end, this.#rows)
       else addStretch(stretch, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue
@@ -233,22 +233,14 @@ export class Scan {
   }
 
   /** A row for each value, with the number of its events, where these are only counted. False: they are not. */
-  #addSplit(segment: ScanSegment, nameMasks: Uint32Array): boolean {
+  #addSplit(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     const split = this.#split
     if (split?.columnOf === undefined || this.#looksAt !== 'count') return false
     if (!isInRange(segment.summary, this.#request) || !this.#isAllOwned(segment)) return false
-    const { ids, values } = split.columnOf(segment)
-    const { starts } = segment.nameRows
-    if (values.length > rowsOf(starts, nameMasks)) return false
-    const counts = new Uint32Array(values.length)
-    for (let id = 0; id < nameMasks.length; id++) {
-      if ((nameMasks[id] ?? 0) === 0) continue
-      const end = starts[id + 1] ?? 0
-      for (let place = starts[id] ?? 0; place < end; place++) {
-        const value = ids[place] ?? 0
-        counts[value] = (counts[value] ?? 0) + 1
-      }
-    }
+    const column = split.columnOf(segment)
+    const { values } = column
+    if (values.length > rowsOf(segment.nameRows.starts, nameMasks)) return false
+    const counts = valueCounts(segment.nameRows, segment.pairs(column), column, nameMasks)
     const rows = this.#rows
     rows.reserve(values.length)
     const [numbers] = rows.values
@@ -260,6 +252,11 @@ export class Scan {
     }
     this.#hasWeights = true
     return true
+  }
+
+  /** Whether no row is left out for its time, or because it was erased. */
+  #isCounted({ summary, hasDeletedRows }: ScanSegment): boolean {
+    return isInRange(summary, this.#request) && !hasDeletedRows
   }
 
   /** Whether whose events they are neither has to be known nor leaves any of them out. */
@@ -281,17 +278,21 @@ export class Scan {
     const isWithin = isInRange(segment.summary, this.#request)
     const hasTimes = !isWithin || this.#looksAt === 'all' || this.#looksAt === 'times'
     this.#rows.reserve(rows)
+    const areAll = this.#areAll
+    const areTimesAlone =
+      areAll && this.#looksAt === 'times' && !this.#hasSequences && !segment.hasDeletedRows
     return {
       areIds: this.#areIds,
-      areAll: this.#areAll,
-      isTaken: this.#areIds && this.#areAll && !hasTimes && !this.#hasSequences,
+      areAll,
+      areTimesAlone,
+      isTaken: this.#areIds && areAll && !hasTimes && !this.#hasSequences,
       firstSequence,
       owners: this.#owners,
       wanted: this.#wanted,
       wantedIds: this.#wantedIds,
       fromMs,
       toMs,
-      distinctIds: segment.distinctIds,
+      distinctIds: areTimesAlone ? NO_IDS : segment.distinctIds,
       rows: segment.nameRows.rows,
       times: hasTimes ? segment.times : null,
       isWithin,
@@ -299,7 +300,7 @@ export class Scan {
     }
   }
 
-  #addCandidates(segment: ScanSegment, nameMasks: Uint32Array): void {
+  #addCandidates(segment: ScanSegment, nameMasks: readonly number[]): void {
     this.#candidates ??= newCandidates(segment)
     const candidates = this.#candidates
     candidates.segment = segment
@@ -316,7 +317,7 @@ export class Scan {
   }
 
   /** Candidates by name and time, with the series that they belong to by name. */
-  #pick(segment: ScanSegment, nameMasks: Uint32Array, candidates: Candidates): void {
+  #pick(segment: ScanSegment, nameMasks: readonly number[], candidates: Candidates): void {
     const { nameRows, summary } = segment
     const { places, masks } = candidates
     const picked = this.#picker.pick(nameRows, nameMasks, candidates)
@@ -431,15 +432,6 @@ export class Scan {
       timesMs[start + index] = base + (offsets[places[index] ?? 0] ?? 0)
     }
   }
-}
-
-/** How many rows have a name whose mask is not 0. */
-function rowsOf(starts: Uint16Array, nameMasks: Uint32Array): number {
-  let rows = 0
-  for (let id = 0; id < nameMasks.length; id++) {
-    if ((nameMasks[id] ?? 0) !== 0) rows += (starts[id + 1] ?? 0) - (starts[id] ?? 0)
-  }
-  return rows
 }
 
 function tooManyRows(rowsMax: number): ServiceError {

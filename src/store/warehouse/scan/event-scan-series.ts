@@ -37,6 +37,8 @@ export class ScanSeries {
   /** Of all series, each once; null: a series has events of any name. */
   readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
+  /** Memory for `masksOf`: a short array for each segment costs more than what is looked up in it. */
+  readonly #masks: number[] = []
   #part: Candidates | null = null
 
   /** Throws RangeError for more than `SERIES_MAX` series. */
@@ -55,9 +57,12 @@ export class ScanSeries {
     return count
   }
 
-  /** For each name of a segment the series that an event with it may belong to. */
-  masksOf({ values, ids }: NameRows): Uint32Array {
-    const masks = new Uint32Array(values.length)
+  /** For each name of a segment the series that an event with it may belong to, until this is asked again. */
+  masksOf({ values, ids }: NameRows): readonly number[] {
+    const masks = this.#masks
+    while (masks.length < values.length) masks.push(0)
+    masks.length = values.length
+    masks.fill(0)
     for (const { bit, names } of this.#series) {
       if (names === null) {
         for (let id = 0; id < masks.length; id++) masks[id] = (masks[id] ?? 0) | bit

@@ -7,7 +7,7 @@ import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
-import type { PassingValues } from './event-scan-filter.ts'
+import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
 /** Places of a segment and what decides about them. */
@@ -34,6 +34,8 @@ export interface Stretch {
   readonly areIds: boolean
   /** And owners do not decide. */
   readonly areAll: boolean
+  /** And nothing but their times is looked at, and no row was erased: `distinctIds` is empty. */
+  readonly areTimesAlone: boolean
   /** And neither do times, and nothing else is looked at. */
   readonly isTaken: boolean
 }
@@ -54,6 +56,10 @@ export function takeStretch(
  * there must be room for all of them.
  */
 export function addStretch(stretch: Stretch, start: number, end: number, target: ScanRows): void {
+  if (stretch.areTimesAlone && stretch.times !== null) {
+    target.count = addTimes(stretch, stretch.times, start, end, target)
+    return
+  }
   if (stretch.areAll && !stretch.hasSequences && stretch.times !== null) {
     addTimedIds(stretch, stretch.times, start, end, target)
     return
@@ -142,6 +148,23 @@ function addTimedIds(
   target.count = count
 }
 
+/** Times alone, where no row was erased. */
+function addTimes(
+  { fromMs, toMs, isWithin }: Stretch,
+  { base, offsets }: SegmentTimes,
+  start: number,
+  end: number,
+  { timesMs, count }: ScanRows,
+): number {
+  let next = count
+  for (let place = start; place < end; place++) {
+    const timeMs = base + (offsets[place] ?? 0)
+    timesMs[next] = timeMs
+    next += isWithin || (timeMs >= fromMs && timeMs <= toMs) ? 1 : 0
+  }
+  return next
+}
+
 /**
  * Adds the D and the times of rows whose value passes, and that were not erased; there must be room for all.
  * Only where owners do not decide.
@@ -153,7 +176,7 @@ export function addPassing(
   end: number,
   target: ScanRows,
 ): void {
-  const { distinctIds, fromMs, toMs, times } = stretch
+  const { distinctIds, fromMs, toMs, times, areTimesAlone } = stretch
   const { timesMs, persons } = target
   const found = placesOf(passing, start, end)
   let { count } = target
@@ -161,7 +184,7 @@ export function addPassing(
     const place = PLACES[index] ?? 0
     const distinctId = distinctIds[place] ?? 0
     persons[count] = distinctId
-    let isIn = distinctId !== 0
+    let isIn = distinctId !== 0 || areTimesAlone
     if (times !== null) {
       const timeMs = times.base + (times.offsets[place] ?? 0)
       timesMs[count] = timeMs
@@ -172,22 +195,14 @@ export function addPassing(
   target.count = count
 }
 
-/** Counts the rows whose value passes. Only where none of the segment was erased, and times do not decide. */
-export function countPassing(
-  { ids, isPassed }: PassingValues,
-  start: number,
-  end: number,
-  target: ScanRows,
-): void {
-  let count = 0
-  for (let place = start; place < end; place++) count += isPassed[ids[place] ?? 0] ?? 0
-  target.count += count
-}
-
 const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 
 /** Notes where the values that pass are, and says how many: in a pass of its own, since most rows mostly do not. */
-function placesOf({ ids, isPassed }: PassingValues, start: number, end: number): number {
+function placesOf(
+  { column: { ids }, isPassed }: PassingValues,
+  start: number,
+  end: number,
+): number {
   let found = 0
   for (let place = start; place < end; place++) {
     // Written in any case: nobody can foretell which pass, and a wrong guess costs more.

@@ -1,0 +1,137 @@
+/** Which threads a query goes to, and what becomes of their parts. */
+import t from 'tap'
+import { REMEMBERED_QUERY_UNITS_MAX } from '../../src/engine/threads/limits.ts'
+import { DividedQueries } from '../../src/engine/threads/queries/divided-queries.ts'
+import { packPart } from '../../src/engine/threads/queries/packed-part.ts'
+import type { QueryTask, QueryTurn } from '../../src/engine/threads/queries/query-tasks.ts'
+import type { CallOptions } from '../../src/ports/task-runner.ts'
+import { planQuery } from '../../src/rules/queries/kinds.ts'
+
+const START_MS = Date.UTC(2024, 0, 1)
+
+const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })
+const CHEAP = { key: 'price', value: 3, operator: 'lt', type: 'event' }
+const RICH = { key: 'plan', value: 'rich', operator: 'exact', type: 'person' }
+
+t.test('nine tables of a site go to one thread, other queries to any', async (t) => {
+  const asked: (number | undefined)[] = []
+  const pool = {
+    analyticsThreads: 2,
+    run: async (_call: string, _values: unknown, { thread }: { readonly thread?: number }) => {
+      asked.push(thread)
+      return { kind: 'answer', text: new Uint8Array(1) }
+    },
+  }
+  const divided = new DividedQueries(
+    pool as unknown as ConstructorParameters<typeof DividedQueries>[0],
+  )
+  const ask = (projectId: number, query: object) =>
+    divided.answer({ projectId, query } as unknown as QueryTask, () => undefined)
+  const overview = { kind: 'WebOverviewQuery' }
+  await ask(3, overview)
+  await ask(3, { kind: 'WebStatsTableQuery' })
+  await ask(4, { kind: 'InsightVizNode', source: overview })
+  await ask(3, { kind: 'TrendsQuery' })
+  t.strictSame(asked, [1, 1, 0, undefined])
+  await t.rejects(ask(3, { kind: 'x' }), { code: 'unsupported_kind' })
+})
+
+/** A pool that says what it is asked; queries that name a `light` event are not divided. */
+function startDivided() {
+  const asked: string[] = []
+  const state = { partsAreStale: 0, areStatesApart: false, given: [] as readonly unknown[] }
+  const givenUp: number[] = []
+  const run = async (
+    call: string,
+    values: readonly unknown[],
+    { thread, onTurn, onLeave }: CallOptions,
+  ) => {
+    asked.push(`${call} ${thread}`)
+    onTurn?.(thread ?? 1)
+    onLeave?.(() => givenUp.push(thread ?? -1))
+    const [{ query }, , turn] = values as [QueryTask, boolean, QueryTurn?]
+    const isLight = JSON.stringify(query).includes('light')
+    const answer = { kind: 'answer', text: new Uint8Array(1), sameUntilMs: 0 }
+    const partOf = (index = 0) => ({
+      ...{ isLasting: true, found: packPart(null) },
+      state: state.areStatesApart && turn !== undefined ? `${index}` : 'a',
+    })
+    if (call === 'query' && isLight)
+      return turn?.isAnswerer === false ? { kind: 'nothing' } : answer
+    if (call === 'query') {
+      const part = turn === undefined ? {} : { part: partOf(turn.index) }
+      return { kind: 'divide', by: 'segments', ...part }
+    }
+    if (call === 'queryPart') return partOf()
+    state.given = values
+    return state.partsAreStale-- > 0 ? { kind: 'stale' } : answer
+  }
+  const pool = { analyticsThreads: 2, run } as unknown
+  const divided = new DividedQueries(pool as ConstructorParameters<typeof DividedQueries>[0])
+  const ask = async (event: string, math?: string) => {
+    asked.length = 0
+    givenUp.length = 0
+    const query = { kind: 'TrendsQuery', series: [{ event, math }] }
+    await divided.answer({ projectId: 1, query } as unknown as QueryTask, () => undefined)
+    return asked.join(', ')
+  }
+  return { ask, state, givenUp }
+}
+
+const PARTS = 'queryPart 0, queryPart 1'
+const ALL = 'query 0, query 1'
+
+t.test('a query that was divided is asked again of the thread that merged it', async (t) => {
+  const { ask, state } = startDivided()
+  t.equal(await ask('a', 'dau'), `query undefined, ${PARTS}, queryMerge 0`)
+  t.equal(await ask('b', 'sum'), `query undefined, ${PARTS}, queryMerge 1`)
+  t.equal(await ask('a', 'dau'), `query 0, ${PARTS}, queryMerge 0`)
+  t.equal(await ask('b', 'sum'), `query 1, ${PARTS}, queryMerge 1`)
+  state.partsAreStale = 1
+  t.equal(await ask('b', 'sum'), `query 1, ${PARTS}, queryMerge 1, ${PARTS}, queryMerge 1`)
+  t.equal(await ask('light'), 'query undefined')
+  t.equal(await ask('light'), 'query 1', 'so is one that any thread has answered')
+  const long = 'x'.repeat(REMEMBERED_QUERY_UNITS_MAX)
+  t.match(await ask(long), /^query undefined/u)
+  t.match(await ask(long), /^query 0, query 1/u)
+})
+
+t.test('what is like one that was divided is asked of all threads at once', async (t) => {
+  const { ask, state, givenUp } = startDivided()
+  await ask('a', 'dau')
+  t.equal(await ask('b', 'dau'), `${ALL}, queryMerge 1`)
+  t.equal((state.given[1] as readonly unknown[]).length, 2, 'with both parts')
+  t.equal(await ask('c', 'sum'), `query undefined, ${PARTS}, queryMerge 0`, 'not of another kind')
+  t.equal(await ask('b', 'dau'), `query 1, ${PARTS}, queryMerge 1`)
+  state.areStatesApart = true
+  t.equal(await ask('d', 'dau'), `${ALL}, ${PARTS}, queryMerge 0`, 'events came between')
+  t.equal(await ask('light', 'dau'), ALL)
+  t.strictSame(givenUp, [0, 1], 'who computes a part of what another answers is given up')
+  t.equal(await ask('light', 'dau'), 'query 1', 'it was the turn of this one')
+  t.equal(
+    await ask('e', 'dau'),
+    `query undefined, ${PARTS}, queryMerge 1`,
+    'the last was not divided',
+  )
+})
+
+t.test('what only counts is not divided as early as what looks at events', async (t) => {
+  const workOf = (query: object): string | undefined => {
+    const context = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [] }
+    const { kind, plan } = planQuery({ kind: 'TrendsQuery', ...query }, context as never)
+    return kind.workOf?.(plan)
+  }
+  t.equal(workOf({ series: [view(), view({ math: 'total' })] }), 'counts')
+  t.equal(workOf({ series: [view(), view({ math: 'dau' })] }), 'simple')
+  t.equal(workOf({ series: [view({ properties: [CHEAP] })] }), 'much', 'a number has to be read')
+  const here = { key: 'shop', value: 'here', operator: 'exact', type: 'event' }
+  t.equal(workOf({ series: [view({ properties: [here] })] }), 'simple')
+  t.equal(workOf({ series: [view()], properties: [here] }), 'simple')
+  t.equal(workOf({ series: [view({ math: 'dau' })], properties: [here] }), 'simple')
+  t.equal(workOf({ series: [view()], properties: [RICH] }), 'much', 'persons have to be read')
+  const split = (breakdown_type: string) => ({ breakdown: 'shop', breakdown_type })
+  t.equal(workOf({ series: [view()], breakdownFilter: split('event') }), 'simple')
+  t.equal(workOf({ series: [view()], breakdownFilter: split('person') }), 'much')
+  t.equal(workOf({ series: [view({ math: 'dau' })], breakdownFilter: split('event') }), 'much')
+  t.equal(workOf({ series: [view({ math: 'sum', math_property: 'price' })] }), 'much')
+})

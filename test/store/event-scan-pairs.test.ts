@@ -1,0 +1,49 @@
+/** Counts of names and values of a segment, however many pairs there are. */
+import t from 'tap'
+import { SCAN_PAIRS_MAX } from '../../src/store/warehouse/limits.ts'
+import { inNameOrder, rowsByName } from '../../src/store/warehouse/scan/event-scan-names.ts'
+import {
+  countPairs,
+  countPassing,
+  rowsOf,
+  valueCounts,
+} from '../../src/store/warehouse/scan/event-scan-pairs.ts'
+import { Dice } from '../fixtures/dice.ts'
+
+/** A column of `rows` numbers below `count`. */
+function columnOf(dice: Dice, rows: number, count: number) {
+  const values = Array.from({ length: count }, (_, id) => `v${id}`)
+  return { ids: Uint16Array.from({ length: rows }, () => dice.below(count)), values }
+}
+
+t.test('what is counted is what looking at each row finds', async (t) => {
+  const dice = new Dice(9)
+  const kinds = new Set<boolean>()
+  for (let round = 0; round < 60; round++) {
+    const rows = dice.between(1, 3000)
+    const names = columnOf(dice, rows, dice.between(1, 12))
+    const byRow = columnOf(dice, rows, dice.pick([1, 3, 40, 2000]))
+    const nameRows = rowsByName(names)
+    const column = { ...byRow, ids: inNameOrder(byRow.ids, nameRows) }
+    const pairs = countPairs(nameRows, column)
+    const count = names.values.length * byRow.values.length
+    t.equal(pairs === null, count > SCAN_PAIRS_MAX, `${count} pairs`)
+    kinds.add(pairs === null)
+    const masks = names.values.map(() => dice.pick([0, 0, 1, 2]))
+    const isPassed = Uint8Array.from(byRow.values, () => dice.below(2))
+    const counts = new Uint32Array(byRow.values.length)
+    let passing = 0
+    let all = 0
+    for (let row = 0; row < rows; row++) {
+      if (masks[names.ids[row] ?? 0] === 0) continue
+      const id = byRow.ids[row] ?? 0
+      counts[id] = (counts[id] ?? 0) + 1
+      passing += isPassed[id] ?? 0
+      all++
+    }
+    t.strictSame(valueCounts(nameRows, pairs, column, masks), counts)
+    t.equal(countPassing(nameRows, pairs, { column, isPassed }, masks), passing)
+    t.equal(rowsOf(nameRows.starts, masks), all)
+  }
+  t.equal(kinds.size, 2, 'few and many')
+})
