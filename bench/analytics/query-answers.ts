@@ -201,6 +201,11 @@ function personList(): Compared {
   }
 }
 
+interface TimelineEntry {
+  readonly sessionId: string
+  readonly events: readonly { readonly id: string; readonly timestamp: string }[]
+}
+
 /** All sessions of the person who has done most. */
 async function timeline(server: ClickHouse): Promise<Compared> {
   const busiest =
@@ -209,13 +214,26 @@ async function timeline(server: ClickHouse): Promise<Compared> {
   return {
     name: 'the timeline of a person',
     ours: async (asker) => {
-      const range = { after: momentOf(0), before: momentOf(WORKLOAD_DAYS + 1) }
-      const { results } = await answer(asker, { kind: 'SessionsTimelineQuery', personId, ...range })
-      const entries = results as readonly {
-        readonly sessionId: string
-        readonly events: readonly unknown[]
-      }[]
-      return entries.map(({ sessionId, events }) => `${sessionId}\t${events.length}`)
+      const kind = 'SessionsTimelineQuery'
+      /** Of each event its session: pages overlap by the moment of the last one. */
+      const sessionOf = new Map<string, string>()
+      let before = momentOf(WORKLOAD_DAYS + 1)
+      for (let hasMore = true; hasMore; ) {
+        const page = await answer(asker, { kind, personId, after: momentOf(0), before })
+        const known = sessionOf.size
+        let oldestMs = Number.POSITIVE_INFINITY
+        for (const { sessionId, events } of page.results as readonly TimelineEntry[]) {
+          for (const { id, timestamp } of events) {
+            sessionOf.set(id, sessionId)
+            oldestMs = Math.min(oldestMs, Date.parse(timestamp))
+          }
+        }
+        before = new Date(oldestMs + 1).toISOString()
+        hasMore = page.hasMore === true && sessionOf.size > known
+      }
+      const counts = new Map<string, number>()
+      for (const session of sessionOf.values()) counts.set(session, (counts.get(session) ?? 0) + 1)
+      return [...counts].map(([session, count]) => `${session}\t${count}`)
     },
     statement: `SELECT session_id, count() FROM events WHERE person_id = '${personId}' GROUP BY session_id`,
   }

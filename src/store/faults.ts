@@ -3,29 +3,43 @@
  * a thread that ends within a write transaction.
  */
 
-/** How many write transactions are open: of threads that share it, and how many there ever were. */
+/**
+ * How many write transactions are open, of threads that share it, and how many there ever were; then the same of those
+ * that change what anybody reads.
+ */
 let openWrites: Int32Array | undefined
 let writeDepth = 0
 
-/** Counts a write transaction as open while `action` runs. For environment.ts. */
-export function counted<T>(action: () => T): T {
+/** Where transactions are counted. */
+export const ALL_WRITES = 0
+/** The same of those that change what anybody reads. */
+export const CHANGING_WRITES = 2
+
+/**
+ * Counts a write transaction as open while `action` runs. `isRearranging`: it changes nothing that anybody reads. For
+ * environment.ts.
+ */
+export function counted<T>(action: () => T, isRearranging: boolean): T {
   writeDepth++
+  const kinds = isRearranging ? [ALL_WRITES] : [ALL_WRITES, CHANGING_WRITES]
   if (openWrites !== undefined) {
-    Atomics.add(openWrites, 0, 1)
-    Atomics.add(openWrites, 1, 1)
+    for (const kind of kinds) {
+      Atomics.add(openWrites, kind, 1)
+      Atomics.add(openWrites, kind + 1, 1)
+    }
   }
   try {
     return action()
   } finally {
     // Not reached by a thread that ends within the transaction.
     writeDepth--
-    if (openWrites !== undefined) Atomics.sub(openWrites, 0, 1)
+    if (openWrites !== undefined) for (const kind of kinds) Atomics.sub(openWrites, kind, 1)
   }
 }
 
 /**
- * From now on the write transactions of this thread are counted in `counter`: in the first element
- * while they are open, in the second for good. A thread that ends within one leaves it open, and
+ * From now on the write transactions of this thread are counted in `counter`, which has 4 elements: at `ALL_WRITES`
+ * while they are open, behind it for good; those that change what anybody reads at `CHANGING_WRITES`, too. A thread that ends within one leaves it open, and
  * the environment locked.
  */
 export function countWrites(counter: Int32Array): void {

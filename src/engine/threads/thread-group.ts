@@ -12,6 +12,7 @@ import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Decided, Proposal } from '../../ports/change-log.ts'
+import { ALL_WRITES, CHANGING_WRITES } from '../../store/faults.ts'
 import type { Answered, Refused, Task } from './call-kinds.ts'
 import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadKind, ThreadSettings } from './tasks.ts'
@@ -79,8 +80,8 @@ export class ThreadGroup {
   readonly #threadsMin: number
   readonly #oldMib: number
   readonly #onDeath: (death: ThreadDeath) => void
-  /** How many write transactions the threads have open, and how many they ever had. */
-  readonly #writes = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT))
+  /** The write transactions of the threads, as `countWrites` counts them. */
+  readonly #writes = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT))
   readonly #stuckTimer: NodeJS.Timeout
   #stuckMs = 0
   #writesSeen = 0
@@ -164,15 +165,15 @@ export class ThreadGroup {
     await this.#threads.destroy()
   }
 
-  /** How many write transactions its threads have begun; null while one is open. */
+  /** How many transactions that change what is read its threads have begun; null while one is open. */
   get writesBegun(): number | null {
     // In this order: one that is counted here and still open is seen below.
-    const begun = Atomics.load(this.#writes, 1)
-    return this.#isWriting ? null : begun
+    const begun = Atomics.load(this.#writes, CHANGING_WRITES + 1)
+    return Atomics.load(this.#writes, CHANGING_WRITES) > 0 ? null : begun
   }
 
   get #isWriting(): boolean {
-    return Atomics.load(this.#writes, 0) > 0
+    return Atomics.load(this.#writes, ALL_WRITES) > 0
   }
 
   #died(): void {
@@ -196,7 +197,7 @@ export class ThreadGroup {
 
   /** Counts looks, not hours: a process that stood still must not take its own pause for a fault. */
   #lookForStuck(): void {
-    const writes = Atomics.load(this.#writes, 1)
+    const writes = Atomics.load(this.#writes, ALL_WRITES + 1)
     const isSame = this.#isWriting && writes === this.#writesSeen
     this.#writesSeen = writes
     this.#stuckMs = isSame ? this.#stuckMs + STUCK_LOOK_EVERY_MS : 0

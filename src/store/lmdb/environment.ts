@@ -208,14 +208,19 @@ export class Environment<Name extends string = string> {
     return given[0] as T
   }
 
-  #write<T>(action: () => T): T {
+  /** The same of what changes nothing that anybody reads: segments are merged, an index is put in order. */
+  rearrange<T>(action: () => T): T {
+    return this.#write(action, true)
+  }
+
+  #write<T>(action: () => T, isRearranging = false): T {
     const now = SYSTEM_CLOCK.monotonic()
     // Whoever reads keeps pages from being used again, also when it is gone; that harms those who write.
     if (now >= this.#nextCheckMs) {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
     }
-    const result = counted(() => this.#root.transactionSync(action))
+    const result = counted(() => this.#root.transactionSync(action), isRearranging)
     // LMDB would take a promise for an asynchronous transaction and commit nothing.
     if (result instanceof Promise)
       throw new TypeError('a write transaction may not be asynchronous')

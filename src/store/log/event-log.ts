@@ -316,7 +316,8 @@ export class LogAppender implements ports.LogAppender {
 
   #write(blocks: readonly Buffer[], flags: number): void {
     try {
-      counted(() => this.#writeFrame(blocks, flags))
+      // Nobody reads it before it is processed.
+      counted(() => this.#writeFrame(blocks, flags), true)
     } catch (cause) {
       this.#failure = cause instanceof Error ? cause : new Error(String(cause))
       throw this.#failure

@@ -122,7 +122,7 @@ export class NameKeeper {
     } finally {
       if (isTail) this.#tailMs += this.#clock.monotonic() - startedAtMs
     }
-    environment.write(() => storeKeptNames(kept_names, projectId, names, erased))
+    environment.rearrange(() => storeKeptNames(kept_names, projectId, names, erased))
     this.#begun = null
     return true
   }

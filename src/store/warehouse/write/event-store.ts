@@ -300,7 +300,7 @@ export class EventStoreWriter {
   note(seen: Witness): void {
     const { logThrough, flagsVersion } = this.#witness
     if (seen.logThrough <= logThrough && seen.flagsVersion <= flagsVersion) return
-    this.#environment.write(() => {
+    this.#environment.rearrange(() => {
       this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
     })
   }

@@ -112,7 +112,7 @@ export class SegmentCompactor {
     const first = sources[0]?.summary.firstSequence ?? 0
     const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
     const { projects } = environment.tables
-    environment.write(() => replaceSegments(segments, projects, project, sources, merged))
+    environment.rearrange(() => replaceSegments(segments, projects, project, sources, merged))
     const isLarge = bytes > SEGMENT_BYTES_TARGET / 2
     const size = { firstSequence: first, rows: isLarge ? UNMERGEABLE_ROWS : merged.rows }
     list.segments.splice(plan.start, sources.length, size)

@@ -291,7 +291,7 @@ export class SegmentWriter implements WarehouseWriter {
     const deadline = this.#clock.monotonic() + budgetMs
     const isOver = (): boolean => this.#clock.monotonic() >= deadline
     while (this.#index.hasWork && !isOver()) {
-      this.#environment.write(() => this.#index.maintain(isOver))
+      this.#environment.rearrange(() => this.#index.maintain(isOver))
     }
   }
 
