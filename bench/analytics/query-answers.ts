@@ -219,7 +219,8 @@ async function timeline(server: ClickHouse): Promise<Compared> {
       const sessionOf = new Map<string, string>()
       let before = momentOf(WORKLOAD_DAYS + 1)
       for (let hasMore = true; hasMore; ) {
-        const page = await answer(asker, { kind, personId, after: momentOf(0), before })
+        // An event of the moment `after` itself is not in it.
+        const page = await answer(asker, { kind, personId, after: momentOf(-1), before })
         const known = sessionOf.size
         let oldestMs = Number.POSITIVE_INFINITY
         for (const { sessionId, events } of page.results as readonly TimelineEntry[]) {

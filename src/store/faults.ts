@@ -39,8 +39,8 @@ export function counted<T>(action: () => T, isRearranging: boolean): T {
 
 /**
  * From now on the write transactions of this thread are counted in `counter`, which has 4 elements: at `ALL_WRITES`
- * while they are open, behind it for good; those that change what anybody reads at `CHANGING_WRITES`, too. A thread that ends within one leaves it open, and
- * the environment locked.
+ * while they are open, behind it for good; those that change what anybody reads at `CHANGING_WRITES`, too. A thread
+ * that ends within one leaves it open, and the environment locked.
  */
 export function countWrites(counter: Int32Array): void {
   openWrites = counter
