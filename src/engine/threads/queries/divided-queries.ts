@@ -1,8 +1,9 @@
 /**
  * A query on all threads for analytics at once: one reads it and, when it concerns few events or remembers
  * most of what is asked for, answers; else each computes its part, and one of them merges, which remembers
- * what came out. All parts have to be of the same state of the store: otherwise they are computed again, and
- * at last by one thread alone.
+ * what came out. What is like a query that was divided is asked of all threads at once, each for its part. All
+ * parts have to be of the same state of the store: otherwise they are computed again, and at last by one thread
+ * alone. What is asked again while nothing was written needs no thread (kept-answers.ts).
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
@@ -62,7 +63,7 @@ export class DividedQueries {
       const nowMs = task.nowMs + Math.floor(performance.now() - askedAtMs)
       const ahead: QueryTask = { ...task, nowMs, asked: 'ahead' }
       const options = { onLeave, thread, weight: Number.POSITIVE_INFINITY }
-      return (await this.#first(nameOf(task), ahead, false, options)).kind === 'answer'
+      return (await this.#run(nameOf(task), ahead, false, options)).kind === 'answer'
     })
   }
 
@@ -93,8 +94,8 @@ export class DividedQueries {
     return this.during(() => this.#answer(name, task, onLeave), name)
   }
 
-  /** Asks one thread, and keeps what it answers. */
-  async #first(
+  /** Carries out a query on one thread, and keeps what it answers. */
+  async #run(
     name: string,
     task: QueryTask,
     mayDivide: boolean,
@@ -130,7 +131,7 @@ export class DividedQueries {
     }
     const first = isForAll
       ? await this.#askAll(query, turn, { ...options, onTurn })
-      : await this.#ask(name, query, count > 1, options)
+      : await this.#askOne(name, query, count > 1, options)
     if (!isForAll) onTurn()
     if (asked === null) {
       keepNewest(this.#areDivided, shape, first.kind === 'divide', QUERY_SHAPES_MAX)
@@ -173,8 +174,8 @@ export class DividedQueries {
     return merged.kind === 'stale' ? null : { ...merged, thread: options.thread }
   }
 
-  /** Asks one thread. */
-  async #ask(
+  /** Asks one thread, which answers or says that the query is to be divided. */
+  async #askOne(
     name: string,
     task: QueryTask,
     mayDivide: boolean,
@@ -184,7 +185,7 @@ export class DividedQueries {
     const onTurn = (turn: number): void => {
       thread = turn
     }
-    const outcome = await this.#first(name, task, mayDivide, { ...options, onTurn })
+    const outcome = await this.#run(name, task, mayDivide, { ...options, onTurn })
     if (outcome.kind === 'answer') return { ...outcome, thread }
     if (outcome.kind === 'divide') return { ...outcome, parts: null }
     throw new TypeError(`nobody asked for what is ${outcome.kind}`)
