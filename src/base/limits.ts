@@ -65,6 +65,10 @@ export const KNOWN_ANSWER_BYTES_MAX = 16 * 1024
 export const KNOWN_ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 /** Bytes, about, of the decoded columns that analytic queries keep when no setting says otherwise. Beyond: the oldest are given up. */
 export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
+/** Bytes of one piece of the memory in which threads keep blocks together: V8 makes no larger buffer than 4 GiB. A block is never larger: it is not kept. */
+export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
+/** Milliseconds, about, that a thread waits for another that changes what is kept there. Longer: it goes on without it, until nobody uses it and it begins anew. */
+export const BLOCK_LOCK_WAITS_MAX = 1000
 /** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
 export const HEADER_BYTES_MAX = 65_536
 /** Bytes of the rows of one page, about: a page ends there, with `next`, but not before its first row. */

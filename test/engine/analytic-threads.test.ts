@@ -1,6 +1,6 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
-import { budgetShares } from '../../src/base/shared-budget.ts'
+import { blockShares } from '../../src/base/shared-blocks.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
 import type {
   QueryOutcome,
@@ -50,7 +50,7 @@ const QUERY: AnalyticQuery = {
 const QUESTION = { call: 'analytics', values: [QUERY] }
 
 function openThreads(log: PersonLog, threadCount: number): LongReads {
-  const analytics = budgetShares(1_000_000, threadCount).map((cache) => ({
+  const analytics = blockShares(1_000_000, threadCount).map((cache) => ({
     queryMsMax: 30_000,
     cache,
   }))

@@ -1,6 +1,6 @@
 /** Queries that are asked again: what a thread remembers of events that stay as they are shows in no answer. */
 import t, { type Test } from 'tap'
-import { budgetShares } from '../../src/base/shared-budget.ts'
+import { blockShares } from '../../src/base/shared-blocks.ts'
 import { NEW_EVENTS_MAX } from '../../src/engine/threads/limits.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
 import type { QueryOutcome, QueryTask } from '../../src/engine/threads/queries/query-tasks.ts'
@@ -41,7 +41,7 @@ function sendViews(log: PersonLog, projectId: number, count: number): void {
 }
 
 function openThread(t: Test, log: PersonLog) {
-  const analytics = budgetShares(1_000_000, 1).map((cache) => ({ queryMsMax: 30_000, cache }))
+  const analytics = blockShares(1_000_000, 1).map((cache) => ({ queryMsMax: 30_000, cache }))
   const threads = new LongReads({
     kind: 'analytics',
     threads: threadSettings(log.dataDir),

@@ -10,7 +10,7 @@
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
-import { budgetShares } from '../../base/shared-budget.ts'
+import { blockShares } from '../../base/shared-blocks.ts'
 import { transferable } from '../../base/slabs.ts'
 import type { CatalogueCopy, ChangeLog } from '../../ports/change-log.ts'
 import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
@@ -117,7 +117,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     const checkerThreads = threadsOf(laneThreads)
     this.#groups = threadGroups(options, checkerThreads)
     const cacheBytesMax = options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
-    const analytics = budgetShares(cacheBytesMax, analyticsThreads).map((cache) => {
+    const analytics = blockShares(cacheBytesMax, analyticsThreads).map((cache) => {
       return { queryMsMax: options.queryMsMax, cache }
     })
     const long = { threads, entry, threadCount: laneThreads, onDeath }

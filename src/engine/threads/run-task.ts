@@ -20,7 +20,8 @@ const piscina = loadPackage('piscina') as typeof import('piscina')
 /** What a thread can be asked, by name, and what it works with. */
 interface Tools {
   readonly calls: Readonly<Record<string, unknown>>
-  readonly stores: Pick<ThreadStores, 'close'> & Partial<Pick<ThreadStores, 'takeProposal'>>
+  readonly stores: Pick<ThreadStores, 'close'> &
+    Partial<Pick<ThreadStores, 'takeProposal' | 'rest'>>
 }
 
 /** The function that Piscina calls on a thread with each task. Call it once for each thread. */
@@ -54,6 +55,8 @@ export async function taskRunner(
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
       return refused(refusalOf(error))
+    } finally {
+      stores.rest?.()
     }
   }
 }

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
-import type { BudgetShare } from '../../base/shared-budget.ts'
+import type { BlockShare } from '../../base/shared-blocks.ts'
 import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
 import type { CopiedSegment, ErasedJob } from '../../ports/warehouse.ts'
@@ -65,7 +65,7 @@ export interface AnalyticSettings {
   /** Time that one question may take on its thread. */
   readonly queryMsMax: number
   /** Memory for decoded columns. */
-  readonly cache: BudgetShare
+  readonly cache: BlockShare
 }
 
 /** What is added to events while they are processed. */

@@ -79,6 +79,11 @@ export class ThreadStores {
     return this.#once('reader', () => this.#wiring.reader(this.settings, this.#damage))
   }
 
+  /** A call has ended, and with it whatever it asked. */
+  rest(): void {
+    if (this.#open.has('reader')) this.reader.scans?.rest()
+  }
+
   get warehouse(): Warehouse {
     return this.#wiring.warehouse(this.reader)
   }

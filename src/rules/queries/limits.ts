@@ -65,6 +65,8 @@ export const FUNNEL_OWN_BINS_MAX = 60
 export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
 /** Memory for where each person is in a funnel. More: its events are gathered person by person, slower. */
 export const FUNNEL_STREAM_BYTES_MAX = 128 * 1024 * 1024
+/** What of it a thread keeps for the next funnel. More: it is taken anew each time. */
+export const FUNNEL_SPARE_BYTES_MAX = 16 * 1024 * 1024
 /** Numbers by bucket and value of a breakdown that are counted side by side. More: value by value, slower. */
 export const TREND_CELLS_MAX = 1_000_000
 /** Values of a property of sessions that are offered. */

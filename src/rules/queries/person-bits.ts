@@ -6,6 +6,7 @@
  */
 import type { DateRange } from '../analytics/date-range.ts'
 import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
+import { inOwnMemory } from '../analytics/growing-arrays.ts'
 import { onlyPeriod, type Periods } from '../analytics/periods.ts'
 import { PERSON_BITS_BYTES_MAX } from './limits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
@@ -16,13 +17,6 @@ import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.t
 export type PersonBits = readonly (Uint32Array | null)[]
 /** The same by D. */
 export type IdBits = PersonBits
-
-const FRESH = new WeakSet<object>()
-
-/** Whether a row was made by `scanIdBits`, in memory of its own, so that whoever has the result may give it away. */
-export function isFreshRow(value: object): value is Uint32Array<ArrayBuffer> {
-  return FRESH.has(value)
-}
 
 /** Whether so many lists of bits, up to the largest D, are few enough to be kept and put together. */
 export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
@@ -155,8 +149,7 @@ class BitRows {
     const known = this.rows[period]
     if (known !== undefined && known !== null) return known
     // Memory of its own: the row may be remembered for longer than the others.
-    const row = new Uint32Array(this.#words)
-    FRESH.add(row)
+    const row = inOwnMemory(new Uint32Array(this.#words))
     this.rows[period] = row
     return row
   }

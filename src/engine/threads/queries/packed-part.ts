@@ -1,17 +1,17 @@
 /**
- * What a thread found in its part of a query, as it crosses threads. Small data is copied; rows of bits, which are
- * most of it where a query asks who came when, change hands with their memory: copies of megabytes, two on either
- * side, made V8 collect garbage with each query.
+ * What a thread found in its part of a query, as it crosses threads. Small data is copied; lists of numbers in memory
+ * of their own, which are most of it where a query asks who came when, change hands with it: copies of megabytes, two
+ * on either side, made V8 collect garbage with each query.
  */
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
-import { isFreshRow } from '../../../rules/queries/person-bits.ts'
+import { isInOwnMemory } from '../../../rules/analytics/growing-arrays.ts'
 
 /** A part as plain data. */
 export interface PackedPart {
-  /** All but the rows. */
+  /** All but the lists. */
   readonly text: Uint8Array<ArrayBuffer>
   /** Each in memory of its own. */
-  readonly rows: readonly Uint32Array<ArrayBuffer>[]
+  readonly lists: readonly NodeJS.TypedArray<ArrayBuffer>[]
 }
 
 const COPIED = 0
@@ -22,41 +22,42 @@ export function packPart(found: unknown): PackedPart {
   const writer = new PartWriter()
   writer.writeHeader()
   writer.writeValue(found)
-  return { text: writer.releaseBuffer(), rows: writer.rows }
+  return { text: writer.releaseBuffer(), lists: writer.lists }
 }
 
-/** What was found; the rows are those that were packed. */
-export function unpackPart({ text, rows }: PackedPart): unknown {
+/** What was found; the lists are those that were packed. */
+export function unpackPart({ text, lists }: PackedPart): unknown {
   const reader = new PartReader(text)
-  reader.rows = rows
+  reader.lists = lists
   reader.readHeader()
   return reader.readValue()
 }
 
 /** The memory that changes hands. */
-export function memoryOfPart({ text, rows }: PackedPart): readonly ArrayBuffer[] {
-  return [text.buffer, ...rows.map(({ buffer }) => buffer)]
+export function memoryOfPart({ text, lists }: PackedPart): readonly ArrayBuffer[] {
+  return [text.buffer, ...lists.map(({ buffer }) => buffer)]
 }
 
 class PartWriter extends DefaultSerializer {
-  readonly rows: Uint32Array<ArrayBuffer>[] = []
+  readonly lists: NodeJS.TypedArray<ArrayBuffer>[] = []
 
   _writeHostObject(view: NodeJS.ArrayBufferView): void {
-    const isOver = isFreshRow(view)
+    const isOver = isInOwnMemory(view)
     this.writeUint32(isOver ? HANDED_OVER : COPIED)
     if (isOver) {
-      this.writeUint32(this.rows.length)
-      this.rows.push(view)
+      this.writeUint32(this.lists.length)
+      // Nothing else is said to be in memory of its own.
+      this.lists.push(view as NodeJS.TypedArray<ArrayBuffer>)
     } else WRITER._writeHostObject.call(this, view)
   }
 }
 
 class PartReader extends DefaultDeserializer {
-  rows: PackedPart['rows'] = []
+  lists: PackedPart['lists'] = []
 
   _readHostObject(): unknown {
     if (this.readUint32() === COPIED) return READER._readHostObject.call(this)
-    return this.rows[this.readUint32()]
+    return this.lists[this.readUint32()]
   }
 }
 

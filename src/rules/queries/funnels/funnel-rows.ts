@@ -11,6 +11,7 @@ import {
 } from '../../analytics/actor-rows.ts'
 import type { EventColumns, ValueRequest } from '../../analytics/event-columns.ts'
 import { hopelessKeys } from '../../analytics/funnel/hopeless-keys.ts'
+import { NumberList } from '../../analytics/growing-arrays.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import { groupIds, labelsOf, type ValueLabels } from '../../analytics/value-labels.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -99,17 +100,20 @@ function hasSharedEvents(
   return false
 }
 
+/** Walks that there is memory for at first. */
+const LIST_START = 1024
+
 class WalkCollector {
   readonly #plan: FunnelsPlan
   readonly #shard: QueryShard
   readonly #needed: number
   readonly #periods: Periods | null
   readonly #texts: (readonly string[])[] = []
-  readonly #labels: number[] = []
-  readonly #reached: number[] = []
-  readonly #entrances: number[] = []
-  readonly #timesMs: number[] = []
-  readonly #persons: number[] = []
+  readonly #labels = new NumberList(new Uint32Array(LIST_START))
+  readonly #reached = new NumberList(new Uint8Array(LIST_START))
+  readonly #entrances = new NumberList(new Uint32Array(LIST_START))
+  readonly #timesMs = new NumberList(new Float64Array(LIST_START))
+  readonly #persons = new NumberList(new Uint32Array(LIST_START))
   readonly #groupKeys: string[] = []
   #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
 
@@ -123,11 +127,11 @@ class WalkCollector {
   result(): FoundWalks {
     const rows = {
       texts: this.#texts,
-      persons: Uint32Array.from(this.#persons),
-      labels: Uint32Array.from(this.#labels),
-      reached: Uint8Array.from(this.#reached),
-      periods: Uint32Array.from(this.#entrances),
-      timesMs: Float64Array.from(this.#timesMs),
+      persons: this.#persons.toArray(),
+      labels: this.#labels.toArray(),
+      reached: this.#reached.toArray(),
+      periods: this.#entrances.toArray(),
+      timesMs: this.#timesMs.toArray(),
       doubts: this.#doubts,
     }
     return { rows, groupKeys: this.#groupKeys }
@@ -153,6 +157,7 @@ class WalkCollector {
       for (let step = 0; step < reached; step++) this.#timesMs.push(timesMs[at + step] ?? 0)
     })
     const among = stream.disordered()
+    stream.giveBack()
     if (among === null) return
     this.scan(null, null, { context, scanner, part: { ...own, among } })
   }

@@ -5,7 +5,7 @@
  * Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { EventColumns } from '../../analytics/event-columns.ts'
-import { FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
+import { FUNNEL_SPARE_BYTES_MAX, FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
 import type { PacedLimits } from '../paced-limits.ts'
 import type { FunnelsPlan, StepRules } from './funnel-request.ts'
 
@@ -60,6 +60,28 @@ class Events {
   readonly steps = new Uint8Array(CHUNK_EVENTS)
 }
 
+/** What one funnel works with, and the next one again: megabytes that would wait for V8 to find out that nobody has them. */
+interface StreamMemory {
+  readonly arrived: Events
+  readonly ordered: Events
+  readonly numbers: Float64Array
+}
+
+/** Of the last funnel of this thread; null: somebody has it. */
+let spare: StreamMemory | null = null
+
+/** `numbers` are zeros. */
+function takeMemory(length: number): StreamMemory {
+  const known = spare
+  spare = null
+  const { arrived = new Events(), ordered = new Events() } = known ?? {}
+  const isLargeEnough = known !== null && known.numbers.length >= length
+  const numbers = isLargeEnough
+    ? known.numbers.subarray(0, length).fill(0)
+    : new Float64Array(length)
+  return { arrived, ordered, numbers }
+}
+
 /** One funnel on its way through the events. */
 export class FunnelStream {
   readonly #stepCount: number
@@ -67,8 +89,8 @@ export class FunnelStream {
   readonly #width: number
   readonly #part: PersonPart
   readonly #numbers: Float64Array
-  readonly #arrived = new Events()
-  readonly #ordered = new Events()
+  readonly #arrived: Events
+  readonly #ordered: Events
   #count = 0
   readonly #order = new ArrivalOrder()
   #hasDisorder = false
@@ -79,7 +101,17 @@ export class FunnelStream {
     this.#windowMs = windowMs
     this.#width = widthOf(stepCount)
     this.#part = part
-    this.#numbers = new Float64Array(Math.ceil(personEnd / part.count) * this.#width)
+    const memory = takeMemory(Math.ceil(personEnd / part.count) * this.#width)
+    this.#numbers = memory.numbers
+    this.#arrived = memory.arrived
+    this.#ordered = memory.ordered
+  }
+
+  /** The funnel is done: the next one of this thread may have its memory, unless that is much. */
+  giveBack(): void {
+    if (this.#numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
+    const [arrived, ordered] = [this.#arrived, this.#ordered]
+    spare = { arrived, ordered, numbers: new Float64Array(this.#numbers.buffer) }
   }
 
   /** Goes on with a piece of a scan; pieces come in the order of arrival, the rows of each in any. */

@@ -256,7 +256,7 @@ export class EventReader implements Warehouse {
   }
 
   /** What scans keep between queries; null before the first. */
-  get scans(): Pick<ScanStore, 'cachedBytes' | 'cachedSegments'> | null {
+  get scans(): Pick<ScanStore, 'cachedBytes' | 'cachedSegments' | 'rest'> | null {
     return this.#scans
   }
 

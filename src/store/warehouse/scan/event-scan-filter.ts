@@ -17,8 +17,8 @@ import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
 /** What filters and values look up outside of a segment, as of the snapshot of the scan. */

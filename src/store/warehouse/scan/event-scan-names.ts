@@ -16,7 +16,6 @@ export class NameRows {
   readonly starts: Uint16Array
   /** The row of each place; ascending for each name. */
   readonly rows: Uint16Array
-  #places: Uint16Array | null = null
 
   constructor(values: readonly unknown[], starts: Uint16Array, rows: Uint16Array) {
     const ids = new Map<string, number>()
@@ -25,12 +24,6 @@ export class NameRows {
     this.ids = ids
     this.starts = starts
     this.rows = rows
-  }
-
-  /** The place of each row. */
-  get places(): Uint16Array {
-    this.#places ??= placesOf(this.rows)
-    return this.#places
   }
 }
 
@@ -55,12 +48,6 @@ export function rowsByName({ ids, values }: DenseColumn): NameRows {
     places[ids[row] ?? 0] = place + 1
   }
   return new NameRows(values, starts, rows)
-}
-
-function placesOf(rows: Uint16Array): Uint16Array {
-  const places = new Uint16Array(rows.length)
-  for (let place = 0; place < rows.length; place++) places[rows[place] ?? 0] = place
-  return places
 }
 
 /** A column of a segment, by row, in the order of names. */

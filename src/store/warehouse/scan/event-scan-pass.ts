@@ -13,7 +13,6 @@ import {
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
 import type { ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
@@ -29,8 +28,9 @@ import {
   within,
 } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
 import { ScanSeries } from './event-scan-series.ts'
-import { addPassing, addStretch, hasBit, type Stretch, takeStretch } from './event-scan-stretch.ts'
+import { addPassing, addStretch, hasBit, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import type { NameCounts } from './segment-counts.ts'
 import { type SessionPart, sessionPart } from './session-parts.ts'
@@ -78,15 +78,18 @@ export class Scan {
   readonly #weights = new Uint32Array(SEGMENT_ROWS_MAX)
   #hasWeights = false
   #looksAt: LookedAt
+  /** D that are shown as they lie in the newest segment; null: whoever scans wants all rows in one piece. */
+  readonly #shown: Uint32Array[] | null
   #candidates: Candidates | null = null
 
   constructor(
     request: EventScanRequest,
     { facts, owners }: { readonly facts: ProjectFacts; readonly owners: OwnerTable },
     rows: ScanRows,
-    rowsMax: number,
+    { rowsMax, isInPieces }: { readonly rowsMax: number; readonly isInPieces: boolean },
   ) {
     this.#request = request
+    this.#shown = isInPieces ? [] : null
     this.#facts = facts
     this.#owners = owners
     this.#rowsMax = rowsMax
@@ -122,13 +125,14 @@ export class Scan {
       request.values.some(({ kind }) => kind === 'person_property')
   }
 
-  /** Rows so far. */
-  get count(): number {
-    return this.#rows.count
-  }
-
-  /** Forgets the rows so far; values keep their numbers. */
-  forget(): void {
+  /** Shows what was found since this was last called, in one piece or several; values keep their numbers. */
+  showPieces(show: (piece: EventColumns) => void): void {
+    const rest = { timesMs: NO_TIMES, sequences: NO_IDS, seriesMasks: NO_IDS, values: NO_VALUES }
+    for (const persons of this.#shown ?? []) {
+      show({ count: persons.length, persons, ...rest, weights: undefined })
+    }
+    this.#shown?.splice(0)
+    if (this.#rows.count > 0) show(this.finish())
     this.#rows.count = 0
   }
 
@@ -224,8 +228,9 @@ export class Scan {
       const start = this.#rows.count
       const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
       if (passing !== null) addPassing(stretch, passing, first, end, this.#rows)
-      else if (stretch.isTaken) takeStretch(stretch, first, end, this.#rows)
-      else addStretch(stretch, first, end, this.#rows)
+      else if (stretch.isTaken && this.#shown !== null) {
+        this.#shown.push(stretch.distinctIds.subarray(first, end))
+      } else addStretch(stretch, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue
       this.#rows.masks.fill(mask, start, this.#rows.count)
     }

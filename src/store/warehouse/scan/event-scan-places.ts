@@ -1,8 +1,8 @@
 /** Values of single events, found by their places in the order of arrival. */
 import type { ValueColumn } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, newCandidates } from './event-scan-filter.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
 import { type ValueReader, valueColumn } from './event-scan-values.ts'
 
 /**

@@ -7,9 +7,9 @@ import { randomFillSync } from 'node:crypto'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
-import { isSessionId } from '../../../rules/analytics/session-id.ts'
+import { isSessionId, SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { stretchAt, stretchOf } from '../format/session-stretches.ts'
-import type { ScanSegment, TextOf } from './event-scan-cache.ts'
+import type { ScanSegment, TextOf } from './event-scan-segment.ts'
 
 const ID_BYTES = 16
 const ID_WORDS = 4
@@ -43,7 +43,8 @@ export class SessionNumbers {
   /** Of these. */
   readonly #beganMs = new Map<number, number>()
   readonly #texts: (string | undefined)[] = [undefined]
-  readonly #bySegment = new WeakMap<ScanSegment, SessionColumn>()
+  /** By the column that they are the numbers of. */
+  readonly #numbers = new WeakMap<object, Uint32Array>()
   /** The id that is looked up. */
   readonly #wanted = new Uint32Array(ID_WORDS)
   readonly #wantedBytes = new Uint8Array(this.#wanted.buffer)
@@ -91,17 +92,26 @@ export class SessionNumbers {
 
   /** The sessions of a segment; new ones get numbers. Linear, but known when it is asked for again. */
   ofSegment(segment: ScanSegment, textOf: TextOf): SessionColumn {
-    let column = this.#bySegment.get(segment)
-    if (column === undefined) {
-      const { ids, values, uuids } = segment.sessions(textOf)
-      const numbers =
-        uuids === null
-          ? Uint32Array.from(values, (value) => this.#numberOfValue(value))
-          : this.#numbersOf(uuids)
-      column = { ids, numbers }
-      this.#bySegment.set(segment, column)
+    const stored = segment.sessionIds
+    if (stored.uuids !== null) {
+      const { ids, uuids } = stored
+      return { ids, numbers: this.#known(stored, () => this.#numbersOf(uuids)) }
     }
-    return column
+    const column = segment.property(SESSION_ID, textOf)
+    const { ids, values } = column
+    const numbers = this.#known(column, () =>
+      Uint32Array.from(values, (value) => this.#numberOfValue(value)),
+    )
+    return { ids, numbers }
+  }
+
+  #known(column: object, find: () => Uint32Array): Uint32Array {
+    let numbers = this.#numbers.get(column)
+    if (numbers === undefined) {
+      numbers = find()
+      this.#numbers.set(column, numbers)
+    }
+    return numbers
   }
 
   #numberOfValue(value: unknown): number {

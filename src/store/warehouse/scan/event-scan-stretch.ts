@@ -6,7 +6,7 @@
 import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../identity/owner-table.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { SegmentTimes } from './event-scan-cache.ts'
+import type { SegmentTimes } from './event-scan-columns.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
@@ -36,19 +36,8 @@ export interface Stretch {
   readonly areAll: boolean
   /** And nothing but their times is looked at, and no row was erased: `distinctIds` is empty. */
   readonly areTimesAlone: boolean
-  /** And neither do times, and nothing else is looked at. */
+  /** And neither do times, and nothing else is looked at: the rows are `distinctIds` as they are. */
   readonly isTaken: boolean
-}
-
-/** Adds the D of rows as they are; there must be room for all of them. */
-export function takeStretch(
-  { distinctIds }: Stretch,
-  start: number,
-  end: number,
-  target: ScanRows,
-): void {
-  target.persons.set(distinctIds.subarray(start, end), target.count)
-  target.count += end - start
 }
 
 /**

@@ -7,8 +7,8 @@ import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
 
 /** Reads one value of each candidate. */
 export interface ValueReader {

@@ -5,7 +5,7 @@
  * that the reader is at.
  */
 import { ServiceError } from '../../../base/errors.ts'
-import { type BudgetShare, onlyShare } from '../../../base/shared-budget.ts'
+import { type BlockShare, blockShares } from '../../../base/shared-blocks.ts'
 import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type {
@@ -26,6 +26,7 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import { placeBehind } from '../format/segment-tables.ts'
 import { SCAN_ROWS_MAX } from '../limits.ts'
+import { ColumnMemory } from './column-memory.ts'
 import { ScanCache } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import { Scan } from './event-scan-pass.ts'
@@ -53,14 +54,17 @@ export class ScanStore {
   readonly valueBytesMax: number
   readonly known: KnownProjects
   readonly counts: SegmentCounts
+  readonly #memory: ColumnMemory
 
-  /** `cache`: for decoded columns; a number is all of it. */
-  constructor(tables: EventTables, segments: SegmentReader, cache: number | BudgetShare) {
-    const own = typeof cache === 'number' ? onlyShare(cache) : cache
-    const cacheBytesMax = own.bytesMax / own.kept.length
+  /** `cache`: for decoded columns; a number: of this thread alone. */
+  constructor(tables: EventTables, segments: SegmentReader, cache: number | BlockShare) {
+    const [alone] = typeof cache === 'number' ? blockShares(cache, 1) : []
+    const share = (alone ?? cache) as BlockShare
+    const cacheBytesMax = share.bytesMax / share.shared.threads
     this.tables = tables
     this.segments = segments
-    this.cache = new ScanCache(segments, own)
+    this.#memory = new ColumnMemory(share)
+    this.cache = new ScanCache(segments, this.#memory, share.ownBytesMax)
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
     this.valueBytesMax = cacheBytesMax / VALUE_SHARE
@@ -81,7 +85,13 @@ export class ScanStore {
   /** A scanner for one query. What scanners of earlier queries have found is not valid any more. */
   scanner(limits: ScanLimits): EventScanner {
     this.rows.takeBack()
+    this.#memory.begin()
     return new SegmentScanner(this, limits)
+  }
+
+  /** The query has ended: nothing that its scanner found is looked at any more, and others may have the memory. */
+  rest(): void {
+    this.#memory.end()
   }
 }
 
@@ -107,10 +117,9 @@ class SegmentScanner implements EventScanner {
     if (request.order === undefined || request.order === 'time') {
       throw new RangeError('pieces come in no order')
     }
-    const scan = this.#begin(request)
+    const scan = this.#begin(request, true)
     this.#run(scan, request, (summary) => {
-      if (scan.count > 0) visit(scan.finish(), within(summary, request))
-      scan.forget()
+      scan.showPieces((piece) => visit(piece, within(summary, request)))
     })
   }
 
@@ -221,7 +230,7 @@ class SegmentScanner implements EventScanner {
     return this.#known
   }
 
-  #begin(request: EventScanRequest): Scan {
+  #begin(request: EventScanRequest, isInPieces = false): Scan {
     const { projectId, part } = request
     const facts = this.#factsOf(projectId)
     this.looksAtPersons ||= needsPersons(request)
@@ -231,7 +240,8 @@ class SegmentScanner implements EventScanner {
         ? facts.owners
         : known.ownersAt(projectId, facts.owners, part.ownersAt)
     const target = rows.lend(request.values.length)
-    return new Scan(request, { facts, owners }, target, this.#limits.rowsMax ?? SCAN_ROWS_MAX)
+    const rowsMax = this.#limits.rowsMax ?? SCAN_ROWS_MAX
+    return new Scan(request, { facts, owners }, target, { rowsMax, isInPieces })
   }
 
   /** `onSegment` is called behind each segment of which rows may have been added. */

@@ -3,7 +3,7 @@ import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { type EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import type { ScanStore } from './event-scan.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
  * The values of events that a query means. `scanner` says when to give up. Throws what its `checkLimits`

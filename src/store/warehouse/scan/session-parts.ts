@@ -6,8 +6,8 @@
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { STRETCH_MS } from '../format/session-stretches.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter.ts'
+import type { ScanSegment } from './event-scan-segment.ts'
 
 /** Where parts begin, but the first, so that each has about as many of the events of these segments. */
 export function sessionBounds(

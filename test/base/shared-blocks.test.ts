@@ -1,0 +1,207 @@
+/** Blocks that several threads keep together. */
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import t from 'tap'
+import {
+  type Block,
+  type BlockMemory,
+  blockMemory,
+  SharedBlocks,
+} from '../../src/base/shared-blocks.ts'
+
+const UNIT = 4096
+const MODULE = new URL('../../src/base/shared-blocks.ts', import.meta.url)
+const WORKER = new URL('../fixtures/block-worker.mjs', import.meta.url)
+
+const nameOf = (name: number): Uint32Array => Uint32Array.of(name & 1, name, 0xffff_ffff, 0)
+const bytesOf = (name: number, length: number): Uint8Array => new Uint8Array(length).fill(name)
+
+function open(memory: BlockMemory, index: number): SharedBlocks {
+  const blocks = new SharedBlocks(memory, index)
+  blocks.begin()
+  return blocks
+}
+
+/** Begins a new spell and puts a block of one byte value. */
+function put(blocks: SharedBlocks, name: number, length = UNIT): Block | null {
+  return blocks.put(nameOf(name), [bytesOf(name, length)])
+}
+
+t.test('what one thread has put, the other finds, and neither has it twice', async (t) => {
+  const memory = blockMemory(16 * UNIT, 2)
+  const first = open(memory, 0)
+  const second = open(memory, 1)
+  t.equal(first.find(nameOf(5)), null)
+  const block = first.put(nameOf(5), [Uint8Array.of(1, 2), Uint8Array.of(), Uint8Array.of(3)])
+  t.strictSame([...(block?.bytes ?? [])], [1, 2, 3])
+  const found = second.find(nameOf(5))
+  t.strictSame([...(found?.bytes ?? [])], [1, 2, 3])
+  t.equal(found?.bytes.buffer, block?.bytes.buffer, 'in the same memory')
+  t.equal(second.find(nameOf(7)), null, 'a name that shares a head is another name')
+  t.strictSame([...(put(second, 5)?.bytes ?? [])], [1, 2, 3], 'putting it again finds it')
+  t.equal(first.usedBytes, UNIT)
+  t.equal(second.usedBytes, UNIT)
+})
+
+t.test('a block is valid from spell to spell as long as it is there', async (t) => {
+  const blocks = open(blockMemory(4 * UNIT, 1), 0)
+  const block = put(blocks, 1)
+  if (block === null) throw new Error('there is room')
+  t.ok(blocks.use(block))
+  blocks.end()
+  t.notOk(blocks.use(block), 'between spells nothing is')
+  blocks.begin()
+  t.ok(blocks.use(block))
+  blocks.begin()
+  for (let name = 2; name < 6; name++) t.ok(put(blocks, name))
+  t.notOk(blocks.use(block), 'the others took its place')
+  t.equal(blocks.find(nameOf(1)), null)
+})
+
+t.test('what was used longest ago makes room, and nothing that a spell has used', async (t) => {
+  const memory = blockMemory(4 * UNIT, 2)
+  const first = open(memory, 0)
+  for (let name = 1; name <= 4; name++) t.ok(put(first, name))
+  t.equal(put(first, 5), null, 'all are of this spell')
+  first.begin()
+  t.ok(first.find(nameOf(1)), 'the oldest is used again')
+  t.ok(put(first, 5))
+  t.equal(first.find(nameOf(2)), null, 'now the next one was the oldest')
+  first.end()
+  const second = open(memory, 1)
+  const held = second.find(nameOf(3))
+  if (held === null) throw new Error('it is still there')
+  first.begin()
+  const others = [put(first, 6), put(first, 7), put(first, 8)]
+  t.strictSame(
+    others.map((block) => block !== null),
+    [true, true, true],
+  )
+  t.equal(put(first, 9), null, 'the other thread still uses one')
+  t.ok(held.bytes.every((byte) => byte === 3))
+  t.ok(second.use(held))
+  second.end()
+  first.begin()
+  t.ok(put(first, 9), 'now it does not')
+})
+
+t.test('a long spell keeps what it has found, however many short ones go by', async (t) => {
+  const memory = blockMemory(4 * UNIT, 2)
+  const long = open(memory, 0)
+  const held = put(long, 1)
+  const short = new SharedBlocks(memory, 1)
+  for (let name = 2; name < 200; name++) {
+    short.begin()
+    t.ok(put(short, name) === null || name < 5, 'nothing that came later goes either')
+    short.end()
+  }
+  t.ok(held?.bytes.every((byte) => byte === 1))
+  long.end()
+  short.begin()
+  t.ok(put(short, 200))
+})
+
+t.test('blocks of any size find room, side by side, until there is none', async (t) => {
+  const memory = blockMemory(64 * UNIT, 1)
+  const blocks = new SharedBlocks(memory, 0)
+  let random = 1
+  for (let round = 0; round < 2000; round++) {
+    random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
+    const units = 1 + ((random >>> 8) % 12)
+    blocks.begin()
+    const block = put(blocks, round % 256, units * UNIT - (round % UNIT))
+    t.ok(block?.bytes.every((byte) => byte === round % 256))
+    t.ok(blocks.usedBytes <= 64 * UNIT)
+  }
+  t.equal(put(blocks, 300, 65 * UNIT), null, 'more than there is')
+  blocks.begin()
+  t.ok(put(blocks, 301, 64 * UNIT), 'all there is')
+  const none = open(blockMemory(100, 1), 0)
+  t.equal(put(none, 1), null)
+  t.equal(none.find(nameOf(1)), null)
+})
+
+t.test('numbers of spells begin anew, and nothing is taken for older than it is', async (t) => {
+  const memory = blockMemory(2 * UNIT, 2)
+  // The number of the newest spell, as it is after half a million questions a day for ten years.
+  memory.state[2] = 0x7fff_fffe
+  const first = open(memory, 0)
+  const held = put(first, 1)
+  const second = new SharedBlocks(memory, 1)
+  for (let name = 2; name < 20; name++) {
+    second.begin()
+    t.equal(put(second, name) !== null, name === 2)
+    second.end()
+  }
+  t.ok(held?.bytes.every((byte) => byte === 1))
+  memory.state[2] = -(2 ** 30)
+  second.begin()
+  t.equal(put(second, 30), null)
+  second.begin()
+  second.begin()
+  t.equal(put(second, 30), null, 'the first spell goes on through all of that')
+})
+
+t.test(
+  'a thread that ends in the midst of a change costs what was kept, and no more',
+  async (t) => {
+    const memory = blockMemory(8 * UNIT, 2)
+    const first = open(memory, 0)
+    const second = open(memory, 1)
+    const block = put(first, 1)
+    t.ok(block !== null)
+    second.end()
+    // Thread 1 has the lock, and is gone. Another one gets its number.
+    memory.state[0] = 2
+    const next = new SharedBlocks(memory, 1)
+    next.begin()
+    t.equal(put(next, 2), null, 'the first is in a spell, and may look at what is there')
+    t.equal(next.find(nameOf(1)), null)
+    t.ok(block?.bytes.every((byte) => byte === 1))
+    next.end()
+    first.begin()
+    t.notOk(block !== null && first.use(block), 'all begins anew')
+    t.equal(first.find(nameOf(1)), null)
+    t.ok(put(first, 3))
+    next.begin()
+    t.ok(next.find(nameOf(3)))
+    t.equal(first.usedBytes, UNIT)
+    for (let name = 10; name < 17; name++) t.ok(put(next, name), 'there is all the room')
+  },
+)
+
+t.test('nobody waits for ever for a change of somebody else', async (t) => {
+  const memory = blockMemory(8 * UNIT, 2)
+  const first = open(memory, 0)
+  t.ok(put(first, 1))
+  // As if a thread had stopped in the midst of a change.
+  memory.state[0] = 2
+  t.equal(first.find(nameOf(1)), null, 'it gives up')
+  t.equal(put(first, 2), null, 'and does not try again')
+  first.begin()
+  t.ok(put(first, 2), 'nobody is in a spell, so that it begins anew')
+})
+
+t.test('threads that push each other out of the memory never see a block change', async (t) => {
+  const memory = blockMemory(40 * UNIT, 3)
+  const threads = [0, 1, 2].map(
+    (index) =>
+      new Worker(WORKER, {
+        workerData: {
+          ...{ module: MODULE.href, memory, index, spells: 6000, names: 60 },
+          bytesMax: 2 * UNIT,
+        },
+      }),
+  )
+  const counts = await Promise.all(
+    threads.map(async (thread) => {
+      const [counted] = (await once(thread, 'message')) as [Record<string, number>]
+      return counted
+    }),
+  )
+  const sum = (kind: string): number =>
+    counts.reduce((total, counted) => total + (counted[kind] ?? 0), 0)
+  t.equal(sum('torn'), 0)
+  for (const kind of ['found', 'kept', 'used']) t.ok(sum(kind) > 300, kind)
+  await Promise.all(threads.map((thread) => thread.terminate()))
+})

@@ -1,0 +1,152 @@
+/** Columns of large segments, which lie where all threads of analytics find them. */
+import t, { type Test } from 'tap'
+import { blockShares } from '../../src/base/shared-blocks.ts'
+import {
+  type EventScanRequest,
+  OWNER_BITS,
+  type ValueRequest,
+} from '../../src/rules/analytics/event-columns.ts'
+import { SCAN_OPEN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
+import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import {
+  BASE,
+  compare,
+  NO_LIMITS,
+  REQUESTS,
+  randomEvents,
+} from '../fixtures/analytics/scan-comparison.ts'
+import { PersonLog } from '../fixtures/persons/person-log.ts'
+
+const ROWS = SCAN_OPEN_ROWS_MAX + 100
+const MIB = 1024 ** 2
+const VALUES: readonly ValueRequest[] = [
+  { kind: 'event_property', key: 'amount' },
+  { kind: 'event_property', key: '$current_url' },
+  { kind: 'event_property', key: 'list' },
+  { kind: 'event_name' },
+]
+
+/** Those that look at all columns. */
+const FEW = REQUESTS.filter(([name]) => ['everything', 'a tree', 'values'].includes(name))
+
+/** A store with some large segments. */
+function store(t: Test, segments: number): PersonLog {
+  const log = new PersonLog(t, t.testdir())
+  for (let commit = 0; commit < segments; commit++) {
+    log.send(1, randomEvents(ROWS, commit + 1))
+    log.process()
+  }
+  return log
+}
+
+/** Two readers that share memory for columns. */
+function openTwo(t: Test, { dataDir }: PersonLog, bytesMax: number) {
+  const readers = blockShares(bytesMax, 2).map(
+    (scanCache) => new EventReader({ dataDir, scanCache }),
+  )
+  t.teardown(async () => {
+    for (const reader of readers) await reader.close()
+  })
+  const [first, second] = readers
+  if (first === undefined || second === undefined) throw new Error('two readers')
+  return { first, second }
+}
+
+const bytesOf = ({ scans }: EventReader): number => scans?.cachedBytes ?? 0
+
+/** All that a scan of everything finds, as text. */
+function everything(reader: EventReader, request: Partial<EventScanRequest> = {}): string {
+  const found = reader.scanner(NO_LIMITS).scan({ ...BASE, values: VALUES, ...request })
+  const values = found.values.map(({ ids, values: texts }) => Array.from(ids, (id) => texts[id]))
+  return JSON.stringify([found.timesMs, found.persons, found.sequences, values], (_, value) =>
+    ArrayBuffer.isView(value) ? [...(value as Float64Array)] : (value as unknown),
+  )
+}
+
+t.test('who reads what another has read finds its columns, and the same events', async (t) => {
+  const log = store(t, 1)
+  const { first, second } = openTwo(t, log, 16 * MIB)
+  compare(t, first, new Map(), REQUESTS)
+  const read = bytesOf(first)
+  t.ok(read > ROWS * 20, 'there are columns')
+  compare(t, second, new Map(), REQUESTS)
+  const again = bytesOf(first)
+  t.ok(again - read < read / 10, 'which are there once')
+  const [gone] = log.reader
+    .persons()
+    .list({ projectId: 1, limit: 1, offset: 0, nowMs: BASE.nowMs * 2 }).results
+  log.run(1, { kind: 'delete_person', person: gone?.id ?? 0, deletesEvents: true })
+  log.process()
+  log.process()
+  const last = Math.max(...log.reader.scanner(NO_LIMITS).scan(BASE).sequences)
+  const deleted = new Map(gone?.distinct_ids.map((id) => [id, last]))
+  for (const reader of [second, first]) compare(t, reader, deleted, FEW)
+})
+
+t.test('distinct_ids are shown as they lie there, to whoever only looks at them', async (t) => {
+  const { first, second } = openTwo(t, store(t, 2), 16 * MIB)
+  for (const names of [null, ['buy', 'signup'], ['rare'], ['none']]) {
+    const request = { ...BASE, series: [{ names, filter: null, steps: [] }] }
+    const expected = [...first.scanner(NO_LIMITS).scan(request).persons].sort()
+    for (const reader of [first, second]) {
+      const scanner = reader.scanner(NO_LIMITS)
+      const { words } = scanner.owners(1)
+      const found: number[] = []
+      const asked = {
+        ...request,
+        order: 'any',
+        areIds: true,
+        looksAt: () => 'persons' as const,
+      } as const
+      scanner.scanPieces(asked, ({ count, persons }) => {
+        t.equal(count, persons.length)
+        for (const id of persons) found.push((words[id] ?? 0) & OWNER_BITS)
+      })
+      t.strictSame(found.sort(), expected)
+    }
+  }
+})
+
+t.test('readers that push each other out of the memory find what they would alone', async (t) => {
+  const log = store(t, 4)
+  const wide = new EventReader({ dataDir: log.dataDir, scanCache: 16 * MIB })
+  t.teardown(() => wide.close())
+  const all = everything(wide)
+  const columns = bytesOf(wide)
+  for (const share of [0.1, 0.4, 0.8]) {
+    const bytesMax = Math.floor(columns * share)
+    const { first, second } = openTwo(t, log, bytesMax)
+    for (let round = 0; round < 3; round++) {
+      for (const reader of [first, second]) {
+        t.equal(everything(reader), all)
+        reader.scans?.rest()
+        for (const filter of [
+          { key: 'lib', value: 'web' },
+          { key: 'amount', value: '3' },
+        ]) {
+          const request = { filter: { type: 'AND', values: [filter] } } as const
+          t.equal(everything(reader, request), everything(wide, request))
+        }
+      }
+      t.ok(bytesOf(first) <= bytesMax)
+    }
+  }
+})
+
+t.test('what a query looks at stays as it is while others fill the memory', async (t) => {
+  const log = store(t, 3)
+  const { first, second } = openTwo(t, log, 200_000)
+  const shown = { ...BASE, order: 'any', areIds: true, looksAt: () => 'persons' as const } as const
+  let pieces = 0
+  first.scanner(NO_LIMITS).scanPieces(shown, ({ persons }) => {
+    const before = [...persons]
+    for (const key of ['amount', 'lib', '$current_url', 'list']) {
+      everything(second, { values: [{ kind: 'event_property', key }] })
+      second.scans?.rest()
+    }
+    t.strictSame([...persons], before)
+    pieces++
+  })
+  t.ok(pieces > 2)
+  t.equal(everything(first), everything(second))
+})
