@@ -139,22 +139,24 @@ class WalkCollector {
 
   /** Walks with the events of everybody as they arrived, and again with those of whom they came in no order. */
   stream(personEnd: number): void {
-    const { range, filter, series, rules } = this.#plan
+    const { range, filter, series } = this.#plan
     const { context, scanner, part } = this.#shard
     const whole = { by: 'persons', index: 0, count: 1 } as const
     const own = part?.by === 'persons' ? part : whole
-    const stream = new FunnelStream(rules, personEnd, own)
+    const stream = new FunnelStream(this.#plan, personEnd, own)
     const { fromMs, toMs } = range
     scanShardPieces(this.#shard, { fromMs, toMs, filter, series, order: 'unsorted' }, (piece) =>
       stream.add(piece),
     )
     this.#texts.push([])
-    stream.forEach(new PacedLimits(scanner), (person, reached, timesMs, at) => {
+    stream.forEach(new PacedLimits(scanner), (person, reached, timesMs, at, baseMs) => {
       if (reached < this.#needed) return
       this.#labels.push(0)
       this.#reached.push(reached)
       this.#persons.push(person)
-      for (let step = 0; step < reached; step++) this.#timesMs.push(timesMs[at + step] ?? 0)
+      for (let step = 0; step < reached; step++) {
+        this.#timesMs.push((timesMs[at + step] ?? 0) + baseMs)
+      }
     })
     const among = stream.disordered()
     stream.giveBack()

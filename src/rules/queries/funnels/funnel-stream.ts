@@ -7,7 +7,7 @@
 import type { EventColumns } from '../../analytics/event-columns.ts'
 import { FUNNEL_SPARE_BYTES_MAX, FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
 import type { PacedLimits } from '../paced-limits.ts'
-import type { FunnelsPlan, StepRules } from './funnel-request.ts'
+import type { FunnelsPlan } from './funnel-request.ts'
 
 /** One of `count` parts of the persons: each so many, from `index` on. */
 export interface PersonPart {
@@ -15,37 +15,43 @@ export interface PersonPart {
   readonly count: number
 }
 
-/** Hears of each person that reached a step; `timesMs[at + step]` is when it did each. */
+/** Hears of each person that reached a step; `timesMs[at + step]`, plus `baseMs`, is when it did each. */
 export type StreamListener = (
   person: number,
   reached: number,
-  timesMs: Float64Array,
+  timesMs: Times,
   at: number,
+  baseMs: number,
 ) => void
 
-/** In the numbers of a person, behind the time of its last event, which is 0 before there is one: the steps reached. */
+/** Whole milliseconds since the range began, plus one: 0 is none. Half the memory where it is shorter than 49 days. */
+type Times = Uint32Array | Float64Array
+
+/** In the numbers of a person, behind the time of its last event: the steps reached. */
 const REACHED = 1
 /** When it did each of them; behind that, for each number of steps, the times of the latest chain of as many. */
 const FURTHEST = 2
 
 /** In the place of a step. */
 const SEVERAL_STEPS = 255
+/** Where the step is in the number of an event; its person is below. */
+const STEP_SHIFT = 24
+const SLOT_BITS = 0xff_ffff
 
 /** A time behind all others: that of a person whose events are in no order. */
+const SHORT_DISORDER = 2 ** 32 - 1
 const DISORDER = Number.POSITIVE_INFINITY
 
 /** Whether a funnel can be computed so; `personEnd`: behind the largest P. */
 export function isStreamed(
-  { visual, rules, breakdown, groupTypeIndex, range }: FunnelsPlan,
+  { visual, rules, breakdown, groupTypeIndex }: FunnelsPlan,
   personEnd: number,
 ): boolean {
   const { order, stepCount, exclusions } = rules
   const isUsual = visual !== 'trends' && order === 'ordered' && exclusions.length === 0
   if (!isUsual || breakdown !== null || groupTypeIndex !== null) return false
-  // A time of 0 means that there was none.
-  if (range.fromMs <= 0) return false
   const bytes = personEnd * widthOf(stepCount) * Float64Array.BYTES_PER_ELEMENT
-  return bytes <= FUNNEL_STREAM_BYTES_MAX
+  return bytes <= FUNNEL_STREAM_BYTES_MAX && personEnd <= SLOT_BITS
 }
 
 /** Events that are brought into the order of their persons at a time, and blocks of the persons that these come in. */
@@ -53,32 +59,34 @@ const CHUNK_EVENTS = 2 ** 17
 const BLOCK_BITS = 6
 const BLOCKS = 2 ** BLOCK_BITS
 
-/** Events of persons, in parallel lists. */
-class Events {
-  readonly slots = new Uint32Array(CHUNK_EVENTS)
-  readonly timesMs = new Float64Array(CHUNK_EVENTS)
-  readonly steps = new Uint8Array(CHUNK_EVENTS)
+/** Events of persons, in parallel lists: of whom and which step, and when. */
+interface Events {
+  readonly whats: Uint32Array
+  readonly timesMs: Times
 }
 
 /** What one funnel works with, and the next one again: megabytes that would wait for V8 to find out that nobody has them. */
 interface StreamMemory {
   readonly arrived: Events
   readonly ordered: Events
-  readonly numbers: Float64Array
+  readonly numbers: Times
 }
 
-/** Of the last funnel of this thread; null: somebody has it. */
+/** Of the last funnel of this thread over a short range; null: somebody has it. */
 let spare: StreamMemory | null = null
 
 /** `numbers` are zeros. */
-function takeMemory(length: number): StreamMemory {
-  const known = spare
-  spare = null
-  const { arrived = new Events(), ordered = new Events() } = known ?? {}
+function takeMemory(length: number, isShort: boolean): StreamMemory {
+  const known = isShort ? spare : null
+  if (isShort) spare = null
+  const create = (count: number): Times =>
+    isShort ? new Uint32Array(count) : new Float64Array(count)
+  const events = (): Events => {
+    return { whats: new Uint32Array(CHUNK_EVENTS), timesMs: create(CHUNK_EVENTS) }
+  }
+  const { arrived = events(), ordered = events() } = known ?? {}
   const isLargeEnough = known !== null && known.numbers.length >= length
-  const numbers = isLargeEnough
-    ? known.numbers.subarray(0, length).fill(0)
-    : new Float64Array(length)
+  const numbers = isLargeEnough ? known.numbers.subarray(0, length).fill(0) : create(length)
   return { arrived, ordered, numbers }
 }
 
@@ -88,20 +96,39 @@ export class FunnelStream {
   readonly #windowMs: number
   readonly #width: number
   readonly #part: PersonPart
-  readonly #numbers: Float64Array
+  /** One millisecond before the range. */
+  readonly #baseMs: number
+  readonly #disorder: number
+  readonly #numbers: Times
+  /** Bits of the number of a person in its part, without those of its block. */
+  readonly #slotBits: number
   readonly #arrived: Events
   readonly #ordered: Events
+  /** Events that arrived in each block, one place further. */
+  readonly #blocks = new Uint32Array(BLOCKS + 1)
   #count = 0
   readonly #order = new ArrivalOrder()
   #hasDisorder = false
 
   /** Takes memory for all persons of a part below `personEnd`. */
-  constructor({ stepCount, windowMs }: StepRules, personEnd: number, part: PersonPart) {
+  constructor(
+    {
+      rules: { stepCount, windowMs },
+      range: { fromMs, toMs },
+    }: Pick<FunnelsPlan, 'rules' | 'range'>,
+    personEnd: number,
+    part: PersonPart,
+  ) {
     this.#stepCount = stepCount
     this.#windowMs = windowMs
     this.#width = widthOf(stepCount)
     this.#part = part
-    const memory = takeMemory(Math.ceil(personEnd / part.count) * this.#width)
+    this.#baseMs = fromMs - 1
+    const isShort = toMs - this.#baseMs < SHORT_DISORDER
+    this.#disorder = isShort ? SHORT_DISORDER : DISORDER
+    const slots = Math.ceil(personEnd / part.count)
+    this.#slotBits = Math.max(0, 32 - Math.clz32(slots) - BLOCK_BITS)
+    const memory = takeMemory(slots * this.#width, isShort)
     this.#numbers = memory.numbers
     this.#arrived = memory.arrived
     this.#ordered = memory.ordered
@@ -109,24 +136,32 @@ export class FunnelStream {
 
   /** The funnel is done: the next one of this thread may have its memory, unless that is much. */
   giveBack(): void {
-    if (this.#numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
+    const numbers = this.#numbers
+    if (!(numbers instanceof Uint32Array) || numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
     const [arrived, ordered] = [this.#arrived, this.#ordered]
-    spare = { arrived, ordered, numbers: new Float64Array(this.#numbers.buffer) }
+    spare = { arrived, ordered, numbers: new Uint32Array(numbers.buffer) }
   }
 
   /** Goes on with a piece of a scan; pieces come in the order of arrival, the rows of each in any. */
   add({ count, persons, timesMs, seriesMasks, sequences }: EventColumns): void {
     const { index: firstPerson, count: parts } = this.#part
-    const { slots, timesMs: times, steps } = this.#arrived
+    const { whats, timesMs: times } = this.#arrived
+    const [blocks, slotBits, baseMs] = [this.#blocks, this.#slotBits, this.#baseMs]
     const rows = this.#order.of(sequences, count)
     for (let index = 0; index < count; index++) {
       const row = rows[index] ?? 0
       if (this.#count === CHUNK_EVENTS) this.#flush()
       const place = this.#count++
-      slots[place] = ((persons[row] ?? 0) - firstPerson) / parts
-      times[place] = timesMs[row] ?? 0
+      const slot = Math.floor(((persons[row] ?? 0) - firstPerson) / parts)
+      const timeMs = (timesMs[row] ?? 0) - baseMs
       const mask = seriesMasks[row] ?? 0
-      steps[place] = (mask & (mask - 1)) === 0 ? 31 - Math.clz32(mask) : SEVERAL_STEPS
+      // What lies between two milliseconds is not kept as it is.
+      const isOne = (mask & (mask - 1)) === 0 && Number.isInteger(timeMs)
+      const step = isOne ? 31 - Math.clz32(mask) : SEVERAL_STEPS
+      whats[place] = (step << STEP_SHIFT) | slot
+      times[place] = timeMs
+      const block = (slot >>> slotBits) + 1
+      blocks[block] = (blocks[block] ?? 0) + 1
     }
   }
 
@@ -139,7 +174,7 @@ export class FunnelStream {
     const slots = numbers.length / width
     const marks = new Uint8Array(slots * count + index)
     for (let slot = 0; slot < slots; slot++) {
-      if (numbers[slot * width] === DISORDER) marks[slot * count + index] = 1
+      if (numbers[slot * width] === this.#disorder) marks[slot * count + index] = 1
     }
     return marks
   }
@@ -152,8 +187,8 @@ export class FunnelStream {
     for (let at = 0, slot = 0; at < numbers.length; at += width, slot++) {
       limits.count(1)
       const reached = numbers[at + REACHED] ?? 0
-      if (reached === 0 || numbers[at] === DISORDER) continue
-      listener(slot * count + index, reached, numbers, at + FURTHEST)
+      if (reached === 0 || numbers[at] === this.#disorder) continue
+      listener(slot * count + index, reached, numbers, at + FURTHEST, this.#baseMs)
     }
   }
 
@@ -164,38 +199,34 @@ export class FunnelStream {
   #flush(): void {
     const count = this.#count
     this.#count = 0
-    const slotBits = Math.max(0, 32 - Math.clz32(this.#numbers.length / this.#width) - BLOCK_BITS)
-    const { slots, timesMs, steps } = this.#arrived
+    const [next, slotBits] = [this.#blocks, this.#slotBits]
+    const { whats, timesMs } = this.#arrived
     const ordered = this.#ordered
-    const next = new Uint32Array(BLOCKS + 1)
-    for (let place = 0; place < count; place++) {
-      const block = ((slots[place] ?? 0) >>> slotBits) + 1
-      next[block] = (next[block] ?? 0) + 1
-    }
     for (let block = 1; block < BLOCKS; block++)
       next[block] = (next[block] ?? 0) + (next[block - 1] ?? 0)
     for (let place = 0; place < count; place++) {
-      const slot = slots[place] ?? 0
-      const block = slot >>> slotBits
+      const what = whats[place] ?? 0
+      const block = (what & SLOT_BITS) >>> slotBits
       const to = next[block] ?? 0
       next[block] = to + 1
-      ordered.slots[to] = slot
+      ordered.whats[to] = what
       ordered.timesMs[to] = timesMs[place] ?? 0
-      ordered.steps[to] = steps[place] ?? 0
     }
+    next.fill(0)
     this.#takeAll(count)
   }
 
   #takeAll(count: number): void {
-    const { slots, timesMs, steps } = this.#ordered
+    const { whats, timesMs } = this.#ordered
     const [numbers, width] = [this.#numbers, this.#width]
     for (let place = 0; place < count; place++) {
-      const at = (slots[place] ?? 0) * width
+      const what = whats[place] ?? 0
+      const at = (what & SLOT_BITS) * width
       const timeMs = timesMs[place] ?? 0
-      const step = steps[place] ?? 0
+      const step = what >>> STEP_SHIFT
       // Of several events at one time, and of one that is several steps, the rules need all.
       if (timeMs <= (numbers[at] ?? 0) || step === SEVERAL_STEPS) {
-        numbers[at] = DISORDER
+        numbers[at] = this.#disorder
         this.#hasDisorder = true
         continue
       }

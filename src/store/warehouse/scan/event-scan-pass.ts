@@ -20,10 +20,10 @@ import { countPassing, type PassingValues, rowsOf, valueCounts } from './event-s
 import {
   filterOf,
   firstDistinctId,
-  idsOfFew,
   isInRange,
   isTouched,
   isWhollyIn,
+  wantedIds,
   wantedPersons,
   within,
 } from './event-scan-request.ts'
@@ -60,7 +60,7 @@ export class Scan {
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /** 1 for each P that is asked for; null: everybody. */
   readonly #wanted: Uint8Array | null
-  /** The bits of their D where they are few; null: they may be many. */
+  /** The bits of their D; null: no D tells. */
   readonly #wantedIds: Uint32Array | null
   /** When sessions that are asked for began; null: any. */
   readonly #stretches: ReadonlySet<number> | null
@@ -106,7 +106,7 @@ export class Scan {
     const isPickedInOrder = this.#isOrdered || request.order === 'arrival'
     this.#picker = new NamePicker(isPickedInOrder)
     this.#wanted = wantedPersons(request, owners)
-    this.#wantedIds = idsOfFew(request.part, owners.words, this.#wanted)
+    this.#wantedIds = wantedIds(owners.words, this.#wanted, this.#keepsOwnerless)
     this.#firstDistinctId = firstDistinctId(owners.words, this.#wanted)
     const { sessions } = request
     this.#stretches = sessions === undefined ? null : facts.sessions.stretchesOf(sessions)

@@ -91,19 +91,19 @@ export function filterOf(
 }
 
 /**
- * The bits of the D that belong to few persons: they lie closer together in memory than owners do. Null: there is no
- * such list.
+ * The bits of the D that belong to those who are asked for: they lie closer together in memory than owners do, so
+ * that who is not wanted costs hardly anything. Null: everybody is, or what belongs to nobody, which no D tells.
  */
-export function idsOfFew(
-  part: EventPart | undefined,
+export function wantedIds(
   owners: Uint32Array,
   wanted: Uint8Array | null,
+  keepsOwnerless: boolean,
 ): Uint32Array | null {
-  if (part?.among === undefined || wanted === null) return null
+  if (wanted === null || keepsOwnerless) return null
   const bits = new Uint32Array((owners.length >>> 5) + 1)
   for (let distinctId = 0; distinctId < owners.length; distinctId++) {
-    if (wanted[(owners[distinctId] ?? 0) & OWNER_BITS] !== 1) continue
-    bits[distinctId >>> 5] = (bits[distinctId >>> 5] ?? 0) | (1 << (distinctId & 31))
+    const isWanted = wanted[(owners[distinctId] ?? 0) & OWNER_BITS] ?? 0
+    bits[distinctId >>> 5] = (bits[distinctId >>> 5] ?? 0) | (isWanted << (distinctId & 31))
   }
   return bits
 }

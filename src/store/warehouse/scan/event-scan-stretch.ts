@@ -10,6 +10,10 @@ import type { SegmentTimes } from './event-scan-columns.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
+/** Places that a first pass has found for a second one. */
+const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
+const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
+
 /** Places of a segment and what decides about them. */
 export interface Stretch {
   /** D, and the row, of each place. */
@@ -27,7 +31,7 @@ export interface Stretch {
   readonly owners: OwnerTable
   /** 1 for each P that is asked for; null: everybody. */
   readonly wanted: Uint8Array | null
-  /** The bits of the D that these have; null: nobody has found out. */
+  /** The bits of the D that these have; null: no D tells. */
   readonly wantedIds: Uint32Array | null
   readonly hasSequences: boolean
   /** The D of a row stands in the place of its owner. */
@@ -53,11 +57,11 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
     addTimedIds(stretch, stretch.times, start, end, target)
     return
   }
-  if (stretch.wanted !== null && stretch.wantedIds === null && stretch.times !== null) {
-    addWanted(stretch, stretch.wanted, stretch.times, start, end, target)
+  if (stretch.wantedIds !== null) {
+    addWanted(stretch, wantedPlaces(stretch.distinctIds, stretch.wantedIds, start, end), target)
     return
   }
-  const { distinctIds, isWithin, fromMs, toMs, times, wanted, wantedIds, areIds } = stretch
+  const { distinctIds, isWithin, fromMs, toMs, times, wanted, areIds } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
   const base = times?.base ?? 0
@@ -65,7 +69,6 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
   let { count } = target
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
-    if (wantedIds !== null && !hasBit(wantedIds, distinctId)) continue
     let owner = words[distinctId] ?? 0
     if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
     if (wanted !== null && wanted[owner] !== 1) continue
@@ -89,30 +92,45 @@ export function hasBit(bits: Uint32Array, number: number): boolean {
   return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
 }
 
-/** The rows of those who are asked for, who are many. */
-function addWanted(
-  stretch: Stretch,
-  wanted: Uint8Array,
-  { base, offsets }: SegmentTimes,
+/** Notes where the D are that are wanted, and says how many. */
+function wantedPlaces(
+  distinctIds: Uint32Array,
+  bits: Uint32Array,
   start: number,
   end: number,
-  target: ScanRows,
-): void {
-  const { distinctIds, fromMs, toMs, areIds, hasSequences, firstSequence, rows } = stretch
+): number {
+  let found = 0
+  for (let place = start; place < end; place++) {
+    const distinctId = distinctIds[place] ?? 0
+    // Written in any case: nobody can foretell whose the next row is, and a wrong guess costs more.
+    PLACES[found] = place
+    found += ((bits[distinctId >>> 5] ?? 0) >>> (distinctId & 31)) & 1
+  }
+  return found
+}
+
+/** The first `found` rows of `PLACES`, whose D belong to those who are asked for. */
+function addWanted(stretch: Stretch, found: number, target: ScanRows): void {
+  const { distinctIds, isWithin, fromMs, toMs, areIds, hasSequences, rows } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
+  const { base, offsets } = stretch.times ?? NO_TIMES
+  const hasTimes = stretch.times !== null
   let { count } = target
-  for (let place = start; place < end; place++) {
+  for (let index = 0; index < found; index++) {
+    const place = PLACES[index] ?? 0
     const distinctId = distinctIds[place] ?? 0
     let owner = words[distinctId] ?? 0
     if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
-    const timeMs = base + (offsets[place] ?? 0)
-    // Written in any case: nobody can foretell whose the next row is, and a wrong guess costs more.
-    timesMs[count] = timeMs
+    if (hasTimes) {
+      const timeMs = base + (offsets[place] ?? 0)
+      timesMs[count] = timeMs
+      if (!isWithin && (timeMs < fromMs || timeMs > toMs)) continue
+    }
     persons[count] = areIds ? distinctId : owner
-    if (hasSequences) sequences[count] = firstSequence + (rows[place] ?? 0)
-    const isIn = owner !== 0 && timeMs >= fromMs && timeMs <= toMs
-    count += isIn ? (wanted[owner] ?? 0) : 0
+    if (hasSequences) sequences[count] = stretch.firstSequence + (rows[place] ?? 0)
+    // What an owner had before it was deleted belongs to nobody.
+    count += owner === 0 ? 0 : 1
   }
   target.count = count
 }
@@ -183,8 +201,6 @@ export function addPassing(
   }
   target.count = count
 }
-
-const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 
 /** Notes where the values that pass are, and says how many: in a pass of its own, since most rows mostly do not. */
 function placesOf(
