@@ -100,7 +100,7 @@ export function blockMemory(bytesMax: number, threads: number): BlockMemory {
     // Entries are counted from 1.
     entries: sharedWords((unitCount + 1) * ENTRY_WORDS),
   }
-  clear(memory)
+  memory.state[FRESH_ENTRY] = 1
   return memory
 }
 
@@ -357,12 +357,11 @@ function clear({ state, bits, heads, entries }: BlockMemory): void {
   heads.fill(0)
   for (const place of [NEXT_UNIT, USED_UNITS, FREE_ENTRY]) state[place] = 0
   // Of those that were used before what is known of them does not hold: they are free, one behind the other.
-  const fresh = Math.max(1, state[FRESH_ENTRY] ?? 0)
+  const fresh = state[FRESH_ENTRY] ?? 0
   for (let entry = 1; entry < fresh; entry++) {
     entries[entry * ENTRY_WORDS + NEXT] = entry + 1 < fresh ? entry + 1 : 0
   }
   state[FREE_ENTRY] = fresh > 1 ? 1 : 0
-  state[FRESH_ENTRY] = fresh
   Atomics.store(state, LOCK, 0)
   Atomics.store(state, IS_BROKEN, 0)
 }
