@@ -264,6 +264,7 @@ export class SharedBlocks {
   /** An entry with room that nobody can find yet; 0: there is no room. */
   #allocate(bytes: number): number {
     const units = Math.max(1, Math.ceil(bytes / UNIT_BYTES))
+    if (units > Math.min(this.#memory.unitCount, CHUNK_UNITS)) return 0
     let unit = this.#findRoom(units)
     while (unit < 0 && this.#giveUpOldest(units)) unit = this.#findRoom(units)
     if (unit < 0) return 0

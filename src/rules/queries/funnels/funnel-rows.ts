@@ -11,7 +11,7 @@ import {
 } from '../../analytics/actor-rows.ts'
 import type { EventColumns, ValueRequest } from '../../analytics/event-columns.ts'
 import { hopelessKeys } from '../../analytics/funnel/hopeless-keys.ts'
-import { NumberList } from '../../analytics/growing-arrays.ts'
+import { inOwnMemory, NumberList } from '../../analytics/growing-arrays.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import { groupIds, labelsOf, type ValueLabels } from '../../analytics/value-labels.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -21,7 +21,7 @@ import { breakdownText } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
 import { type QueryShard, type ScannedShard, scanShard, scanShardPieces } from '../query-kind.ts'
 import type { FunnelsPlan, StepRules } from './funnel-request.ts'
-import { FunnelStream, isStreamed } from './funnel-stream.ts'
+import { FunnelStream, isStreamed, type StreamFound } from './funnel-stream.ts'
 import { walkOf } from './funnel-walks.ts'
 import type { StepEvents } from './step-chains.ts'
 
@@ -116,6 +116,8 @@ class WalkCollector {
   readonly #persons = new NumberList(new Uint32Array(LIST_START))
   readonly #groupKeys: string[] = []
   #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
+  /** All walks, where there are no others. */
+  #streamed: StreamFound | null = null
 
   constructor(plan: FunnelsPlan, shard: QueryShard, needed: number) {
     this.#plan = plan
@@ -125,13 +127,19 @@ class WalkCollector {
   }
 
   result(): FoundWalks {
-    const rows = {
-      texts: this.#texts,
+    const walks = this.#streamed ?? {
       persons: this.#persons.toArray(),
-      labels: this.#labels.toArray(),
       reached: this.#reached.toArray(),
-      periods: this.#entrances.toArray(),
       timesMs: this.#timesMs.toArray(),
+    }
+    const rows = {
+      ...walks,
+      texts: this.#texts,
+      labels:
+        this.#streamed === null
+          ? this.#labels.toArray()
+          : inOwnMemory(new Uint32Array(walks.persons.length)),
+      periods: this.#entrances.toArray(),
       doubts: this.#doubts,
     }
     return { rows, groupKeys: this.#groupKeys }
@@ -149,19 +157,24 @@ class WalkCollector {
       stream.add(piece),
     )
     this.#texts.push([])
-    stream.forEach(new PacedLimits(scanner), (person, reached, timesMs, at, baseMs) => {
-      if (reached < this.#needed) return
-      this.#labels.push(0)
-      this.#reached.push(reached)
-      this.#persons.push(person)
-      for (let step = 0; step < reached; step++) {
-        this.#timesMs.push((timesMs[at + step] ?? 0) + baseMs)
-      }
-    })
+    const found = stream.found(this.#needed, new PacedLimits(scanner))
     const among = stream.disordered()
     stream.giveBack()
-    if (among === null) return
+    if (among === null) {
+      this.#streamed = found
+      return
+    }
+    this.#add(found)
     this.scan(null, null, { context, scanner, part: { ...own, among } })
+  }
+
+  #add({ persons, reached, timesMs }: StreamFound): void {
+    for (const [walk, person] of persons.entries()) {
+      this.#labels.push(0)
+      this.#persons.push(person)
+      this.#reached.push(reached[walk] ?? 0)
+    }
+    for (const timeMs of timesMs) this.#timesMs.push(timeMs)
   }
 
   /** Walks with the events of everybody, or those of a cohort. */

@@ -5,6 +5,7 @@
  * Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { EventColumns } from '../../analytics/event-columns.ts'
+import { inOwnMemory } from '../../analytics/growing-arrays.ts'
 import { FUNNEL_SPARE_BYTES_MAX, FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
 import type { PacedLimits } from '../paced-limits.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
@@ -15,14 +16,12 @@ export interface PersonPart {
   readonly count: number
 }
 
-/** Hears of each person that reached a step; `timesMs[at + step]`, plus `baseMs`, is when it did each. */
-export type StreamListener = (
-  person: number,
-  reached: number,
-  timesMs: Times,
-  at: number,
-  baseMs: number,
-) => void
+/** Who went how far, in parallel lists, by P; `timesMs` has those of the steps of each, one person behind the other. */
+export interface StreamFound {
+  readonly persons: Uint32Array
+  readonly reached: Uint8Array
+  readonly timesMs: Float64Array
+}
 
 /** Whole milliseconds since the range began, plus one: 0 is none. Half the memory where it is shorter than 49 days. */
 type Times = Uint32Array | Float64Array
@@ -179,17 +178,38 @@ export class FunnelStream {
     return marks
   }
 
-  /** Tells of each person, ascending, but for those whose events are in no order. Throws as `limits`. */
-  forEach(limits: PacedLimits, listener: StreamListener): void {
+  /** Everybody who reached so many steps, but for those whose events are in no order. Throws as `limits`. */
+  found(needed: number, limits: PacedLimits): StreamFound {
     this.#flush()
     const [numbers, width] = [this.#numbers, this.#width]
     const { index, count } = this.#part
-    for (let at = 0, slot = 0; at < numbers.length; at += width, slot++) {
-      limits.count(1)
-      const reached = numbers[at + REACHED] ?? 0
-      if (reached === 0 || numbers[at] === this.#disorder) continue
-      listener(slot * count + index, reached, numbers, at + FURTHEST, this.#baseMs)
+    let [walks, steps] = [0, 0]
+    for (let at = 0; at < numbers.length; at += width) {
+      const reached = this.#reached(at, needed)
+      walks += reached === 0 ? 0 : 1
+      steps += reached
     }
+    limits.count(numbers.length / width)
+    const persons = inOwnMemory(new Uint32Array(walks))
+    const allReached = inOwnMemory(new Uint8Array(walks))
+    const timesMs = inOwnMemory(new Float64Array(steps))
+    let [walk, time] = [0, 0]
+    for (let at = 0, slot = 0; at < numbers.length; at += width, slot++) {
+      const reached = this.#reached(at, needed)
+      if (reached === 0) continue
+      persons[walk] = slot * count + index
+      allReached[walk++] = reached
+      for (let step = 0; step < reached; step++) {
+        timesMs[time++] = this.#baseMs + (numbers[at + FURTHEST + step] ?? 0)
+      }
+    }
+    return { persons, reached: allReached, timesMs }
+  }
+
+  /** Steps that a person reached; 0 where these are too few, or its events are in no order. */
+  #reached(at: number, needed: number): number {
+    const reached = this.#numbers[at + REACHED] ?? 0
+    return reached < needed || this.#numbers[at] === this.#disorder ? 0 : reached
   }
 
   /**

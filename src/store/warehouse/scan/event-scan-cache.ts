@@ -3,6 +3,7 @@
  * bytes. What a running scan has used is not given up for what it uses next: a project that is larger than the
  * cache then finds part of itself there every time, and not nothing.
  */
+import type { BlockShare } from '../../../base/shared-blocks.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { placeBehind, type SegmentTables } from '../format/segment-tables.ts'
 import type { ColumnMemory } from './column-memory.ts'
@@ -12,18 +13,17 @@ import { ScanSegment } from './event-scan-segment.ts'
 export class ScanCache {
   readonly #tables: SegmentTables
   readonly #memory: ColumnMemory
-  readonly #bytesMax: number
+  readonly #share: BlockShare
   readonly #segments = new Map<string, ScanSegment>()
   /** Lists of summaries without a merge since the cache was compared with them; further segments may come. */
   readonly #checked = new WeakSet<readonly SegmentSummary[]>()
   #bytes = 0
   #scan = 0
 
-  /** `bytesMax`: of what is the thread's own. */
-  constructor(tables: SegmentTables, memory: ColumnMemory, bytesMax: number) {
+  constructor(tables: SegmentTables, memory: ColumnMemory, share: BlockShare) {
     this.#tables = tables
     this.#memory = memory
-    this.#bytesMax = bytesMax
+    this.#share = share
   }
 
   /** An estimate of the memory that all segments take, and the columns of all threads. */
@@ -38,10 +38,11 @@ export class ScanCache {
 
   /**
    * Call it before the first segment of each scan, with the summaries of all segments of the project. Gives
-   * up what merges have replaced: about 0.1 us a segment, once after each merge.
+   * up what merges have replaced: about 0.1 us a segment, once after each merge; and what is more than it may keep.
    */
   beginScan(projectId: number, summaries: readonly SegmentSummary[]): void {
     this.#scan++
+    this.#makeRoom(0)
     if (this.#checked.has(summaries)) return
     this.#checked.add(summaries)
     for (const [name, { summary, bytes }] of this.#segments) {
@@ -88,7 +89,10 @@ export class ScanCache {
 
   /** Gives up what earlier scans have used, the oldest first, until there is room. False: there is none. */
   #makeRoom(bytes: number): boolean {
-    const bytesMax = this.#bytesMax
+    const { bytesMax: allBytesMax, ownBytesMax, shared } = this.#share
+    // What columns leave is for texts.
+    const left = (allBytesMax - this.#memory.usedBytes) / shared.threads
+    const bytesMax = Math.max(ownBytesMax, left)
     for (const [oldName, old] of this.#segments) {
       if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break
       this.#segments.delete(oldName)

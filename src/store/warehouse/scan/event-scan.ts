@@ -64,7 +64,7 @@ export class ScanStore {
     this.tables = tables
     this.segments = segments
     this.#memory = new ColumnMemory(share)
-    this.cache = new ScanCache(segments, this.#memory, share.ownBytesMax)
+    this.cache = new ScanCache(segments, this.#memory, share)
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
     this.valueBytesMax = cacheBytesMax / VALUE_SHARE
