@@ -49,6 +49,10 @@ const UNITS = NAME_WORDS + 4
 const BYTES = NAME_WORDS + 5
 const ENTRY_WORDS = NAME_WORDS + 6
 
+/** Spells that lie between, as far as they count, and entries: together a whole number that a float64 holds. */
+const AGE_MAX = 2 ** 27 - 1
+const ENTRIES_MAX = 2 ** 25
+
 /** The memory as it is handed to threads: plain data, all of it shared. */
 export interface BlockMemory {
   readonly threads: number
@@ -301,19 +305,22 @@ export class SharedBlocks {
       const spell = Atomics.load(state, SPELLS + thread)
       if (spell !== 0 && isBefore(spell, oldest)) oldest = spell
     }
-    const unused: number[] = []
-    const used = (entry: number): number => Atomics.load(entries, entry * ENTRY_WORDS + USED_IN)
-    for (let entry = 1; entry < (state[FRESH_ENTRY] ?? 0); entry++) {
-      const isUsed = (entries[entry * ENTRY_WORDS + UNITS] ?? 0) > 0
-      if (isUsed && isBefore(used(entry), oldest)) unused.push(entry)
+    const fresh = state[FRESH_ENTRY] ?? 0
+    // How long ago each was used, and below that which it is: numbers sort themselves, and that is all that others wait for.
+    const unused = new Float64Array(fresh)
+    let count = 0
+    for (let entry = 1; entry < fresh; entry++) {
+      const at = entry * ENTRY_WORDS
+      const age = (oldest - Atomics.load(entries, at + USED_IN)) | 0
+      if ((entries[at + UNITS] ?? 0) === 0 || age <= 0) continue
+      unused[count++] = (AGE_MAX - Math.min(age, AGE_MAX)) * ENTRIES_MAX + entry
     }
-    const ages = new Map(unused.map((entry) => [entry, oldest - used(entry)]))
-    unused.sort((a, b) => (ages.get(b) ?? 0) - (ages.get(a) ?? 0))
+    const oldestFirst = unused.subarray(0, count).sort()
     const wanted = Math.max(units, Math.floor(unitCount / FREED_SHARE))
     let freed = 0
-    for (const entry of unused) {
+    for (const number of oldestFirst) {
       if (freed >= wanted) break
-      freed += this.#giveUp(entry, oldest)
+      freed += this.#giveUp(number % ENTRIES_MAX, oldest)
     }
     return freed > 0
   }
