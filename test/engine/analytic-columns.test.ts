@@ -1,0 +1,49 @@
+/** The memory for decoded columns that threads for analytics share: a thread that has answered keeps nobody from it. */
+import t from 'tap'
+import { blockShares, SharedBlocks } from '../../src/base/shared-blocks.ts'
+import { LongReads } from '../../src/engine/threads/long-reads.ts'
+import { SCAN_OPEN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
+import { randomEvents, START_MS } from '../fixtures/analytics/scan-comparison.ts'
+import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+
+const VISITORS = {
+  kind: 'TrendsQuery',
+  series: [{ kind: 'EventsNode', event: 'buy', math: 'dau' }],
+  dateRange: { date_from: '2024-01-10', date_to: '2024-01-20' },
+}
+
+t.test('what a query has looked at may go once it is answered, or refused', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, randomEvents(SCAN_OPEN_ROWS_MAX + 100, 1))
+  log.process()
+  const [of, other] = blockShares(2_000_000, 2)
+  if (of === undefined || other === undefined) throw new Error('two shares')
+  const threads = new LongReads({
+    ...{ kind: 'analytics', threads: threadSettings(log.dataDir), threadCount: 1 },
+    analytics: [{ queryMsMax: 30_000, cache: of }],
+    onDeath: () => undefined,
+  })
+  t.teardown(() => threads.close())
+  const ask = (query: object): Promise<unknown> => {
+    const rest = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [], format: 'json' }
+    const values = [{ projectId: 1, query, ...rest }, false]
+    return threads.run({ call: 'query', values }, 0, () => undefined)
+  }
+  const others = new SharedBlocks(other.shared, 1)
+  let name = 0
+  for (const [query, isRefused] of [
+    [VISITORS, false],
+    [{ ...VISITORS, interval: 'never' }, true],
+  ] as const) {
+    t.match(await ask(VISITORS), { kind: 'answer' })
+    t.ok(others.usedBytes > 0, 'its columns lie there')
+    if (isRefused) await t.rejects(ask(query))
+    else t.match(await ask(query), { kind: 'answer' })
+    others.begin()
+    for (let unit = 0; unit < other.shared.unitCount; unit++) {
+      const put = others.put(Uint32Array.of(++name, 0, 0, 0), [new Uint8Array(1)])
+      if (put === null) t.fail(`no room for block ${unit}`)
+    }
+    others.end()
+  }
+})
