@@ -1,6 +1,7 @@
 /** What is asked again and again is brought up to date as events are stored, and gives way to whoever asks. */
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import type { Clock } from '../../src/base/clock.ts'
 import { QUERY_REFRESH_MS_MAX } from '../../src/engine/threads/limits.ts'
 import {
   QueryRefresher,
@@ -16,8 +17,11 @@ interface Begun {
   end(isRemembered: boolean): void
 }
 
-/** A refresher, and what it has begun. `savedMsMax`: time that it may take at once. */
-function begin(savedMsMax = 0) {
+/**
+ * A refresher, and what it has begun. `savedMsMax`: time that it may take at once. `clock`: by which it measures;
+ * default that of the machine.
+ */
+function begin(savedMsMax = 0, clock?: Pick<Clock, 'monotonic'>) {
   const begun: Begun[] = []
   const refresh: Refresh<string> = ({ task, thread }, onLeave) =>
     new Promise((resolve, reject) => {
@@ -28,7 +32,7 @@ function begin(savedMsMax = 0) {
         reject(new Error('given up'))
       })
     })
-  const refresher = new QueryRefresher(refresh, savedMsMax)
+  const refresher = new QueryRefresher(refresh, savedMsMax, clock)
   const keep = (task: string, thread: number, askedAtMs = performance.now()): void => {
     const query: RefreshedQuery<string> = { task, thread, askedAtMs }
     refresher.keep(task, query)
@@ -128,34 +132,46 @@ t.test('a round is followed by a rest', async (t) => {
   begun[1]?.end(true)
 })
 
+/** A clock that stands still unless it is put forward. */
+class StandingClock {
+  ms = 1000
+
+  monotonic(): number {
+    return this.ms
+  }
+}
+
 t.test('time that was not used is there later', async (t) => {
-  const { refresher, keep, untilBegun } = begin(60)
-  keep('a', 0)
+  const clock = new StandingClock()
+  const { refresher, keep, untilBegun } = begin(60, clock)
+  keep('a', 0, clock.ms)
   /** How long the round behind one of so many milliseconds waits. */
   const restMsBehind = async (round: number, roundMs: number): Promise<number> => {
     const begun = await untilBegun(round)
     refresher.storeChanged()
-    await wait(roundMs)
-    begun.end(true)
+    clock.ms += roundMs
     const endedAtMs = performance.now()
+    begun.end(true)
     await untilBegun(round + 1)
     return performance.now() - endedAtMs
   }
   refresher.storeChanged()
   const first = await restMsBehind(1, 20)
-  t.ok(first < 50, `${first} ms: nothing was used before`)
-  const second = await restMsBehind(2, 80)
-  t.ok(second >= 80, `${second} ms: more than that was used`)
+  const second = await restMsBehind(2, 400)
+  // Of 20 ms 60 are left; 400 are 270 more than there were, and come in the time of five such rounds.
+  t.ok(second >= 1000, `${second} ms: more than that was used`)
+  t.ok(first < second / 2, `${first} ms: nothing was used before`)
 })
 
 t.test('what took longest is the last', async (t) => {
-  const { begun, refresher, keep, untilBegun } = begin(10_000)
-  for (const name of ['slow', 'middle', 'quick']) keep(name, 0)
+  const clock = new StandingClock()
+  const { begun, refresher, keep, untilBegun } = begin(10_000, clock)
+  for (const name of ['slow', 'middle', 'quick']) keep(name, 0, clock.ms)
   refresher.storeChanged()
   const tookMs = { slow: 60, middle: 30, quick: 0 }
   for (let count = 1; count <= 6; count++) {
     const one = await untilBegun(count)
-    await wait(tookMs[one.task as keyof typeof tookMs])
+    clock.ms += tookMs[one.task as keyof typeof tookMs]
     one.end(true)
     if (count === 3) {
       await nextTurn()

@@ -3,6 +3,7 @@
  * that the next asking finds its answer made. That is work which nobody waits for: it is given up for whoever asks
  * for anything else, and takes no more than a share of the time. Source: docs/ARCHITECTURE.md, "Queries".
  */
+import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
 import {
@@ -42,6 +43,7 @@ type Outcome = 'done' | 'forgotten' | 'given up'
 /** The queries of all threads. */
 export class QueryRefresher<Task> {
   readonly #refresh: Refresh<Task>
+  readonly #clock: Pick<Clock, 'monotonic'>
   readonly #savedMsMax: number
   readonly #queries = new Map<string, RefreshedQuery<Task>>()
   /** By thread. */
@@ -50,7 +52,7 @@ export class QueryRefresher<Task> {
   #isAtWork = false
   /** Time that this work may take now; below 0: it has taken more. As of `#countedAtMs`. */
   #savedMs: number
-  #countedAtMs = performance.now()
+  #countedAtMs: number
   /** How long each took last, by its name; milliseconds. */
   readonly #tookMs = new Map<string, number>()
   /** Questions that somebody waits for. */
@@ -58,8 +60,14 @@ export class QueryRefresher<Task> {
   #quietAtMs = 0
 
   /** `savedMsMax`: as `QUERY_REFRESH_SAVED_MS_MAX`. */
-  constructor(refresh: Refresh<Task>, savedMsMax: number = QUERY_REFRESH_SAVED_MS_MAX) {
+  constructor(
+    refresh: Refresh<Task>,
+    savedMsMax: number = QUERY_REFRESH_SAVED_MS_MAX,
+    clock: Pick<Clock, 'monotonic'> = SYSTEM_CLOCK,
+  ) {
     this.#refresh = refresh
+    this.#clock = clock
+    this.#countedAtMs = clock.monotonic()
     this.#savedMsMax = savedMsMax
     this.#savedMs = savedMsMax
   }
@@ -75,7 +83,7 @@ export class QueryRefresher<Task> {
     for (const running of this.#running.values()) if (running.name !== name) running.giveUp()
     return () => {
       this.#asked--
-      this.#quietAtMs = performance.now() + QUIET_MS
+      this.#quietAtMs = this.#clock.monotonic() + QUIET_MS
     }
   }
 
@@ -91,17 +99,17 @@ export class QueryRefresher<Task> {
     while (this.#isDue && this.#queries.size > 0) {
       await pause(this.#restMs())
       this.#isDue = false
-      const startedAtMs = performance.now()
+      const startedAtMs = this.#clock.monotonic()
       const threads = new Set([...this.#queries.values()].map(({ thread }) => thread))
       await Promise.all([...threads].map((thread) => this.#workOn(thread)))
-      this.#savedMs -= performance.now() - startedAtMs
+      this.#savedMs -= this.#clock.monotonic() - startedAtMs
     }
     this.#isAtWork = false
   }
 
   /** How long there is no time for this work. */
   #restMs(): number {
-    const nowMs = performance.now()
+    const nowMs = this.#clock.monotonic()
     const comeMs = (nowMs - this.#countedAtMs) * SHARE
     this.#savedMs = Math.min(this.#savedMsMax, this.#savedMs + comeMs)
     this.#countedAtMs = nowMs
@@ -115,8 +123,8 @@ export class QueryRefresher<Task> {
       .sort(([one], [other]) => this.#costMs(one) - this.#costMs(other))
     for (let one = left.shift(); one !== undefined; one = left.shift()) {
       const [name, query] = one
-      while (this.#asked > 0 || performance.now() < this.#quietAtMs) await pause(QUIET_MS)
-      const isOld = performance.now() - query.askedAtMs > QUERY_REFRESH_MS_MAX
+      while (this.#asked > 0 || this.#clock.monotonic() < this.#quietAtMs) await pause(QUIET_MS)
+      const isOld = this.#clock.monotonic() - query.askedAtMs > QUERY_REFRESH_MS_MAX
       const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
       // Whoever asks meanwhile is heard.
       if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
@@ -131,7 +139,7 @@ export class QueryRefresher<Task> {
 
   async #outcomeOf(name: string, query: RefreshedQuery<Task>): Promise<Outcome> {
     const { thread } = query
-    const startedAtMs = performance.now()
+    const startedAtMs = this.#clock.monotonic()
     let isGivenUp = false
     try {
       const isRemembered = await this.#refresh(query, (giveUp) =>
@@ -149,7 +157,7 @@ export class QueryRefresher<Task> {
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)
-      keepNewest(this.#tookMs, name, performance.now() - startedAtMs, REFRESHED_QUERIES_MAX)
+      keepNewest(this.#tookMs, name, this.#clock.monotonic() - startedAtMs, REFRESHED_QUERIES_MAX)
     }
   }
 }
