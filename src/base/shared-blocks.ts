@@ -50,8 +50,8 @@ const BYTES = NAME_WORDS + 5
 const ENTRY_WORDS = NAME_WORDS + 6
 
 /** Spells that lie between, as far as they count, and entries: together a whole number that a float64 holds. */
-const AGE_MAX = 2 ** 27 - 1
-const ENTRIES_MAX = 2 ** 25
+const OLDEST_AGE = 2 ** 27 - 1
+const ENTRY_NUMBERS = 2 ** 25
 
 /** The memory as it is handed to threads: plain data, all of it shared. */
 export interface BlockMemory {
@@ -313,14 +313,14 @@ export class SharedBlocks {
       const at = entry * ENTRY_WORDS
       const age = (oldest - Atomics.load(entries, at + USED_IN)) | 0
       if ((entries[at + UNITS] ?? 0) === 0 || age <= 0) continue
-      unused[count++] = (AGE_MAX - Math.min(age, AGE_MAX)) * ENTRIES_MAX + entry
+      unused[count++] = (OLDEST_AGE - Math.min(age, OLDEST_AGE)) * ENTRY_NUMBERS + entry
     }
     const oldestFirst = unused.subarray(0, count).sort()
     const wanted = Math.max(units, Math.floor(unitCount / FREED_SHARE))
     let freed = 0
     for (const number of oldestFirst) {
       if (freed >= wanted) break
-      freed += this.#giveUp(number % ENTRIES_MAX, oldest)
+      freed += this.#giveUp(number % ENTRY_NUMBERS, oldest)
     }
     return freed > 0
   }
