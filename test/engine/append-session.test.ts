@@ -53,8 +53,9 @@ class World {
     return this.sessions.append(task(text, memory))
   }
 
-  /** Appends until one has opened a session. */
+  /** Appends until one has opened a session. One that is open already ends first: appends would keep it open. */
   async open(memory?: SharedArrayBuffer): Promise<void> {
+    await setTimeout(3 * APPEND_SESSION_IDLE_MS_MAX)
     const { serve } = this.counts
     while (this.counts.serve === serve) await this.append('open', memory)
   }
