@@ -14,6 +14,8 @@ import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
 
 const EVENTS = 1200
+/** The line that is longer than an event may be. */
+const TOO_LONG = 270
 
 t.teardown(closeConnections)
 t.setTimeout(300_000)
@@ -93,6 +95,46 @@ t.test('an export imported elsewhere gives the same export, also when repeated',
   t.same(comparable(linesOf(back.out)), comparable(lines))
   await from.stop()
   await to.stop()
+})
+
+/** A line as the export writes it; its text makes it as long as is wanted. */
+function exportedLine(index: number, text: string, odd: string): string {
+  const uuid = `01963a2b-7c00-7000-8000-${String(index).padStart(12, '0')}`
+  const time = new Date(Date.UTC(2025, 3, 1) + index * 1000).toISOString()
+  const chain = index % 3 === 0 ? ',"elements_chain":"a:nth-child=\\"1\\""' : ''
+  return (
+    `{"id":${index + 1},"uuid":"${uuid}","event":"e","distinct_id":"d${index % 5}","timestamp":"${time}",` +
+    `"created_at":"${time}","person_mode":"full"${chain},"properties":{"index":${index},"$ip":"127.0.0.1","text":"${text}","odd":${odd}}}`
+  )
+}
+
+t.test('lines of any length, wherever a file is cut into pieces', async (t) => {
+  const root = t.testdir({ data: {} })
+  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
+  // A piece has a MiB: some lines have several, many lie across two, and what only parsing takes is among them.
+  const escaped = String.raw`{"caf\u00e9":1e120}`
+  const [long, tooLong] = ['é'.repeat(300_000), 'abc'.repeat(900_000)]
+  const lines = Array.from({ length: 400 }, (_, index) => {
+    const text =
+      index % 100 === 50 ? long : index === TOO_LONG ? tooLong : `text ${index} `.repeat(index * 3)
+    return exportedLine(index, text, index % 40 === 7 ? escaped : 'null')
+  })
+  const file = join(root, 'long.ndjson')
+  writeFileSync(file, lines.join('\n'))
+  const imported = await run('import', file, ...target)
+  t.match(imported.err, /long\.ndjson: 400 events sent\n/)
+  t.equal(imported.exitCode, 0)
+  await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 399)
+  writeFileSync(`${file}.gz`, gzipSync(`${lines.join('\r\n')}\r\n`))
+  t.match((await run('import', `${file}.gz`, ...target)).err, /gz: 400 events sent\n/)
+  const exported = linesOf((await run('export', '--data-dir', join(root, 'data'))).out)
+  t.equal(exported.length, 399, 'each is stored once, but for the event that is too large')
+  t.same(
+    comparable(exported),
+    comparable(linesOf(lines.filter((_, index) => index !== TOO_LONG).join('\n'))),
+  )
+  await daemon.stop()
 })
 
 t.test('an export can be narrowed, and resumed behind the last whole line', async (t) => {

@@ -17,13 +17,29 @@ const TAIL = Buffer.from(']}')
 const CHAIN = Buffer.from('"$elements_chain":')
 const CLOSING_BRACES = 2
 
-/** An event of a body, and what it was made from. */
-interface BatchItem {
-  start: number
-  end: number
-  /** The line, if it was copied and not parsed. */
-  readonly line: Buffer | null
-  readonly lineNumber: number
+/** The events of a body, as lists: an object for each would be most of what an import leaves to collect. */
+class BatchItems {
+  /** Where they lie in the body. */
+  readonly starts: number[] = []
+  readonly ends: number[] = []
+  readonly lineNumbers: number[] = []
+  /** Whether the line was copied and not parsed. */
+  readonly areCopies: boolean[] = []
+
+  get count(): number {
+    return this.starts.length
+  }
+
+  add(start: number, end: number, lineNumber: number, isCopy: boolean): void {
+    this.starts.push(start)
+    this.ends.push(end)
+    this.lineNumbers.push(lineNumber)
+    this.areCopies.push(isCopy)
+  }
+
+  clear(): void {
+    for (const list of [this.starts, this.ends, this.lineNumbers, this.areCopies]) list.length = 0
+  }
 }
 
 /** Told of what is left out. */
@@ -36,7 +52,7 @@ export class ImportBatch {
   readonly #head: string
   readonly #onFault: FaultListener
   #json = new JsonBytes()
-  #items: BatchItem[] = []
+  #items = new BatchItems()
   readonly #found: OwnLine = { headStart: 0, headEnd: 0, chainStart: 0, chainEnd: 0, tailStart: 0 }
 
   /** `head`: what stands in front of the events. */
@@ -48,30 +64,25 @@ export class ImportBatch {
 
   /** Events in it. */
   get count(): number {
-    return this.#items.length
+    return this.#items.count
   }
 
   get isFull(): boolean {
-    return (
-      this.#items.length >= IMPORT_BATCH_EVENTS_MAX || this.#json.length >= IMPORT_BATCH_BYTES_MAX
-    )
+    return this.count >= IMPORT_BATCH_EVENTS_MAX || this.#json.length >= IMPORT_BATCH_BYTES_MAX
   }
 
   /** Forgets the events; the memory stays. */
   clear(): void {
-    this.#items = []
+    this.#items.clear()
     this.#json.length = 0
     this.#json.writeText(this.#head)
   }
 
-  /**
-   * Takes the events of a line (without its newline). Bytes of `block` must stay as they are until the
-   * body was proved.
-   */
+  /** Takes the events of a line (without its newline); `block` may be filled anew afterwards. */
   takeLine(block: Buffer, start: number, lineEnd: number, lineNumber: number): void {
     const end = block[lineEnd - 1] === CARRIAGE_RETURN ? lineEnd - 1 : lineEnd
     if (findOwnLine(block, start, end, this.#found)) {
-      this.#copyLine(block, start, end, lineNumber)
+      this.#copyLine(block, end, lineNumber)
     } else if (end > start) {
       this.#parseLine(block.toString('utf8', start, end), lineNumber)
     }
@@ -84,12 +95,11 @@ export class ImportBatch {
   prove(scanner: Scanner): Buffer {
     this.#json.writeBytes(TAIL, 0, TAIL.length)
     const body = this.#json.bytes.subarray(0, this.#json.length)
-    if (this.#items.every(({ line }) => line === null) || this.#isRegular(body, scanner))
-      return body
+    if (!this.#items.areCopies.includes(true) || this.#isRegular(body, scanner)) return body
     return this.#withoutIrregular(scanner)
   }
 
-  #copyLine(block: Buffer, start: number, end: number, lineNumber: number): void {
+  #copyLine(block: Buffer, end: number, lineNumber: number): void {
     const json = this.#json
     const { headStart, headEnd, chainStart, chainEnd, tailStart } = this.#found
     const itemStart = this.#beginItem()
@@ -103,8 +113,7 @@ export class ImportBatch {
       json.writeBytes(block, chainStart, chainEnd)
       json.writeBytes(block, end - CLOSING_BRACES, end)
     }
-    const line = block.subarray(start, end)
-    this.#items.push({ start: itemStart, end: json.length, line, lineNumber })
+    this.#items.add(itemStart, json.length, lineNumber, true)
   }
 
   #parseLine(text: string, lineNumber: number): void {
@@ -113,49 +122,59 @@ export class ImportBatch {
     for (const event of events) {
       const start = this.#beginItem()
       this.#json.writeText(JSON.stringify(event))
-      this.#items.push({ start, end: this.#json.length, line: null, lineNumber })
+      this.#items.add(start, this.#json.length, lineNumber, false)
     }
   }
 
   #beginItem(): number {
-    if (this.#items.length > 0) this.#json.writeByte(COMMA)
+    if (this.count > 0) this.#json.writeByte(COMMA)
     return this.#json.length
   }
 
   #isRegular(body: Buffer, scanner: Scanner): boolean {
-    const items = this.#items
-    if (!isUtf8(body) || !scanner.scan(body) || scanner.eventCount !== items.length) return false
-    const table = Buffer.allocUnsafe(items.length * TABLE_ENTRY_BYTES)
+    const { count, starts, ends } = this.#items
+    if (!isUtf8(body) || !scanner.scan(body) || scanner.eventCount !== count) return false
+    const table = Buffer.allocUnsafe(count * TABLE_ENTRY_BYTES)
     scanner.copyTable(table, 0)
-    return items.every(({ start, end }, index) => {
+    return starts.every((start, index) => {
       const entry = index * TABLE_ENTRY_BYTES
       const length = table.readUInt32LE(entry + 4) & LENGTH_MASK
-      return table.readUInt32LE(entry) === start && length === end - start
+      return table.readUInt32LE(entry) === start && length === (ends[index] ?? 0) - start
     })
   }
 
   /** The body made anew: what is irregular on its own is parsed. */
   #withoutIrregular(scanner: Scanner): Buffer {
     const old = this.#json
-    const items = this.#items
+    const { starts, ends, lineNumbers, areCopies } = this.#items
     const single = new ImportBatch(this.#head, this.#onFault)
     this.#json = new JsonBytes(old.bytes.length)
+    this.#items = new BatchItems()
     this.clear()
-    for (const { start, end, line, lineNumber } of items) {
-      if (line !== null) {
-        single.clear()
-        single.takeLine(line, 0, line.length, lineNumber)
-        single.#json.writeBytes(TAIL, 0, TAIL.length)
-        if (!single.#isRegular(single.#json.bytes.subarray(0, single.#json.length), scanner)) {
-          this.#parseLine(line.toString('utf8'), lineNumber)
-          continue
-        }
+    for (const [index, start] of starts.entries()) {
+      const end = ends[index] ?? start
+      const lineNumber = lineNumbers[index] ?? 0
+      const isCopy = areCopies[index] === true
+      if (isCopy && !single.#isRegularAlone(old.bytes, start, end, scanner)) {
+        this.#parseLine(old.bytes.toString('utf8', start, end), lineNumber)
+        continue
       }
-      const itemStart = this.#beginItem()
-      this.#json.writeBytes(old.bytes, start, end)
-      this.#items.push({ start: itemStart, end: this.#json.length, line, lineNumber })
+      this.#copyItem(old.bytes, start, end, lineNumber, isCopy)
     }
     this.#json.writeBytes(TAIL, 0, TAIL.length)
     return this.#json.bytes.subarray(0, this.#json.length)
+  }
+
+  #isRegularAlone(bytes: Buffer, start: number, end: number, scanner: Scanner): boolean {
+    this.clear()
+    this.#copyItem(bytes, start, end, 0, true)
+    this.#json.writeBytes(TAIL, 0, TAIL.length)
+    return this.#isRegular(this.#json.bytes.subarray(0, this.#json.length), scanner)
+  }
+
+  #copyItem(bytes: Buffer, start: number, end: number, lineNumber: number, isCopy: boolean): void {
+    const itemStart = this.#beginItem()
+    this.#json.writeBytes(bytes, start, end)
+    this.#items.add(itemStart, this.#json.length, lineNumber, isCopy)
   }
 }

@@ -4,6 +4,7 @@
  * other programs become lines first.
  */
 import { createReadStream, existsSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { createGunzip } from 'node:zlib'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
@@ -207,37 +208,62 @@ class Importer {
 }
 
 /**
- * A file of lines in blocks that end with a newline, the last one perhaps without. Unpacks what is called
- * `.gz`, and says of everything that is read how many bytes it had. Rejects with `OperatorError` for a line that is
- * too long, and with what reading and unpacking say.
+ * A file of lines in blocks that end with a newline, the last one perhaps without; each is filled anew when the next
+ * one is asked for. Unpacks what is called `.gz`, and says of everything that is read how many bytes it had. Rejects
+ * with `OperatorError` for a line that is too long, and with what reading and unpacking say.
  */
 async function* lineBlocks(
   path: string,
   onBytes: (count: number) => void = () => undefined,
 ): AsyncGenerator<Buffer> {
-  const file = createReadStream(path, { highWaterMark: READ_BYTES })
-  const isPacked = path.endsWith('.gz')
-  const gunzip = createGunzip({ chunkSize: READ_BYTES })
-  if (isPacked) file.on('error', (error) => gunzip.destroy(error))
-  let pieces: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of isPacked ? file.pipe(gunzip) : file) {
-    if (!Buffer.isBuffer(chunk)) continue
-    const end = chunk.lastIndexOf(NEWLINE) + 1
+  /** A line whose end has not come yet, in pieces. */
+  let begun: Buffer[] = []
+  let begunBytes = 0
+  for await (const chunk of path.endsWith('.gz') ? unpacked(path) : chunksOf(path)) {
     onBytes(chunk.length)
-    if (end > 0) {
-      pieces.push(chunk.subarray(0, end))
-      yield pieces.length === 1 ? chunk.subarray(0, end) : Buffer.concat(pieces)
-      pieces = []
-      bytes = 0
+    const end = chunk.lastIndexOf(NEWLINE) + 1
+    let start = 0
+    if (end > 0 && begunBytes > 0) {
+      start = chunk.indexOf(NEWLINE) + 1
+      yield Buffer.concat([...begun, chunk.subarray(0, start)])
+      begun = []
+      begunBytes = 0
     }
-    if (end < chunk.length) pieces.push(chunk.subarray(end))
-    bytes += chunk.length - end
-    if (bytes > LINE_BYTES_MAX) {
+    if (end > start) yield chunk.subarray(start, end)
+    if (end < chunk.length) begun.push(Buffer.from(chunk.subarray(end)))
+    begunBytes += chunk.length - end
+    if (begunBytes > LINE_BYTES_MAX) {
       throw new OperatorError(`${path} has a line of more than ${LINE_BYTES_MAX} bytes: split it`)
     }
   }
-  if (pieces.length > 0) yield Buffer.concat(pieces)
+  if (begunBytes > 0) yield Buffer.concat(begun)
+}
+
+/** Two pieces of memory in turns, one of which is read into meanwhile: new ones would be most of what is collected. */
+async function* chunksOf(path: string): AsyncGenerator<Buffer> {
+  const file = await open(path)
+  try {
+    let [next, other] = [Buffer.allocUnsafeSlow(READ_BYTES), Buffer.allocUnsafeSlow(READ_BYTES)]
+    let reading = file.read(next, 0, READ_BYTES, null)
+    for (;;) {
+      const { bytesRead, buffer } = await reading
+      if (bytesRead === 0) return
+      ;[next, other] = [other, next]
+      reading = file.read(next, 0, READ_BYTES, null)
+      // Whoever asks for the next chunk is told.
+      reading.catch(() => undefined)
+      yield buffer.subarray(0, bytesRead)
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+async function* unpacked(path: string): AsyncGenerator<Buffer> {
+  const file = createReadStream(path, { highWaterMark: READ_BYTES })
+  const gunzip = createGunzip({ chunkSize: READ_BYTES })
+  file.on('error', (error) => gunzip.destroy(error))
+  for await (const chunk of file.pipe(gunzip)) if (Buffer.isBuffer(chunk)) yield chunk
 }
 
 function linesDone(path: string): number {
