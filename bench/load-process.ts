@@ -44,6 +44,7 @@ export function serveLoad(): void {
 export class Generator {
   readonly #options: LoadOptions
   readonly #connections: Connection[] = []
+  readonly #templates: Templates
   /** Open loop: those that may take a request, longest idle first. Each stands here once. */
   readonly #idle = new Set<Connection>()
   readonly #latencies = new Samples()
@@ -75,12 +76,11 @@ export class Generator {
     const request = options.request
     this.#stream = request.kind === 'events' ? request.stream : 0
     const url = new URL(options.url)
-    const templates = templatesOf(url.host, request, options.connections)
+    this.#templates = new Templates(templatesOf(url.host, request, options.connections))
     const layout = new AnswerLayout()
     const buffer = Buffer.allocUnsafe(READ_BYTES)
     for (let index = 0; index < options.connections; index++) {
-      const own = templates.filter((_, position) => position % options.connections === index)
-      this.#connections.push(new Connection(this, url, own, layout, buffer))
+      this.#connections.push(new Connection(this, url, layout, buffer))
     }
   }
 
@@ -128,6 +128,7 @@ export class Generator {
     this.#statuses.set(answer.status, (this.#statuses.get(answer.status) ?? 0) + 1)
     const isOk = answer.status === 200
     const template = connection.template
+    this.#templates.giveBack(template)
     const events = template.uuidOffsets.length
     if (isOk) {
       this.#eventsAcknowledged += events
@@ -152,7 +153,8 @@ export class Generator {
   }
 
   /** Called by a connection that was cut off in the middle of a request. */
-  lost(): void {
+  lost({ template }: Connection): void {
+    this.#templates.giveBack(template)
     this.#inFlight--
     this.#lost++
     this.#finishIfDone()
@@ -188,11 +190,11 @@ export class Generator {
   }
 
   #send(connection: Connection, intendedAtMs: number): void {
-    const template = connection.nextTemplate()
+    const template = this.#templates.take()
     stampUuids(template, this.#stream, this.#ordinal)
     this.#ordinal += template.uuidOffsets.length
     this.#inFlight++
-    connection.send(intendedAtMs)
+    connection.send(template, intendedAtMs)
   }
 
   /** Open loop: sends what is due. */
@@ -259,7 +261,29 @@ export class Generator {
   }
 }
 
-/** At least `count` requests, so that no two connections share one. */
+/** The requests, in turn: none is sent again before all others were, and none is on its way twice. */
+class Templates {
+  readonly #queue: RequestTemplate[]
+  #taken = 0
+  #given: number
+
+  constructor(templates: readonly RequestTemplate[]) {
+    this.#queue = [...templates]
+    this.#given = templates.length
+  }
+
+  take(): RequestTemplate {
+    const template = this.#queue[this.#taken++ % this.#queue.length]
+    if (template === undefined) throw new Error('there are no requests')
+    return template
+  }
+
+  giveBack(template: RequestTemplate): void {
+    this.#queue[this.#given++ % this.#queue.length] = template
+  }
+}
+
+/** At least `count` requests, one for each connection. */
 function templatesOf(
   host: string,
   request: LoadOptions['request'],
@@ -275,32 +299,24 @@ function templatesOf(
   }
 }
 
-/** One keep-alive connection with its own share of the requests. */
+/** One keep-alive connection. */
 class Connection {
   readonly #generator: Generator
   readonly #url: URL
-  readonly #templates: readonly RequestTemplate[]
   readonly #layout: AnswerLayout
   readonly #buffer: Buffer
   #reader: AnswerReader
   #socket: Socket | null = null
   /** An answer that came before its request was written; the server gave up reading. */
   #early: Answer | null = null
-  #templateIndex = -1
+  #template: RequestTemplate | null = null
   #isOpen = false
   #isBusy = false
   intendedAtMs = 0
 
-  constructor(
-    generator: Generator,
-    url: URL,
-    templates: readonly RequestTemplate[],
-    layout: AnswerLayout,
-    buffer: Buffer,
-  ) {
+  constructor(generator: Generator, url: URL, layout: AnswerLayout, buffer: Buffer) {
     this.#generator = generator
     this.#url = url
-    this.#templates = templates
     this.#layout = layout
     this.#reader = new AnswerReader(layout)
     this.#buffer = buffer
@@ -308,19 +324,13 @@ class Connection {
 
   /** The request that was sent last. */
   get template(): RequestTemplate {
-    const template = this.#templates[this.#templateIndex]
-    if (template === undefined) throw new Error('a connection has no requests')
-    return template
+    if (this.#template === null) throw new Error('the connection has sent nothing')
+    return this.#template
   }
 
   /** It is open and no request is in flight on it. */
   get isFree(): boolean {
     return this.#isOpen && !this.#isBusy
-  }
-
-  nextTemplate(): RequestTemplate {
-    this.#templateIndex = (this.#templateIndex + 1) % this.#templates.length
-    return this.template
   }
 
   open(onOpen: () => void): void {
@@ -351,10 +361,11 @@ class Connection {
     this.open(() => this.#generator.reopened(this))
   }
 
-  send(intendedAtMs: number): void {
+  send(template: RequestTemplate, intendedAtMs: number): void {
+    this.#template = template
     this.intendedAtMs = intendedAtMs
     this.#isBusy = true
-    this.#socket?.write(this.template.bytes)
+    this.#socket?.write(template.bytes)
   }
 
   #take(size: number): boolean {
@@ -386,7 +397,7 @@ class Connection {
     }
     const wasBusy = this.#isBusy
     this.#isBusy = false
-    if (wasBusy) this.#generator.lost()
+    if (wasBusy) this.#generator.lost(this)
     else this.#generator.closed(this)
     if (this.#generator.isStopped) return
     setTimeout(() => this.open(() => this.#generator.reopened(this)), RECONNECT_MS)

@@ -64,3 +64,41 @@ t.test('a connection that was closed while it rested takes one request at a time
   t.equal(report.requestsLost, 0)
   t.equal(seen.atOnce, 1)
 })
+
+t.test(
+  'a slow connection keeps no request for itself: each is sent once before any twice',
+  async (t) => {
+    const marks: string[] = []
+    const sockets: Socket[] = []
+    const server = createServer((socket) => {
+      sockets.push(socket)
+      const answerMs = sockets.length === 1 ? 30 : 1
+      socket.on('error', () => {})
+      socket.on('data', (bytes) => {
+        marks.push(/"mark (\d+)"/.exec(bytes.toString('latin1'))?.[1] ?? 'none')
+        setTimeout(() => socket.write(ANSWER), answerMs)
+      })
+    })
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    })
+    const address = server.address()
+    if (address === null || typeof address === 'string') throw new Error('the server has no port')
+    const bodies = Array.from({ length: REQUESTS }, (_, index) => `"mark ${index}"`)
+    const generator = new Generator(
+      closedLoop({
+        url: `http://127.0.0.1:${address.port}`,
+        request: { kind: 'post', path: '/', headers: {}, bodies },
+        connections: CONNECTIONS,
+        requestsMax: REQUESTS,
+        seconds: 20,
+      }),
+    )
+    await new Promise<void>((resolve) => generator.connect(resolve))
+    const report = await new Promise<LoadReport>((resolve) => generator.start(resolve))
+    t.equal(report.statuses['200'], REQUESTS)
+    t.equal(new Set(marks).size, REQUESTS)
+  },
+)
