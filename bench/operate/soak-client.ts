@@ -5,9 +5,10 @@
  */
 import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
 import { sleep } from '../harness.ts'
-import { addressOf, routesNotAsked, SOAK_READS } from './soak-routes.ts'
+import { addressOf, routesNotAsked, SOAK_READS, type SoakRead } from './soak-routes.ts'
 
 const PAUSE_MS = 50
+const JSON_TYPE = 'application/json'
 /** How long ago the charts begin. */
 const ASKED_MS = 300_000
 /** An erasure writes anew what holds its events: less often than the rest. */
@@ -28,6 +29,11 @@ const REMOTE_FLAG = {
 }
 const ACTION = { name: 'soak', steps: [{ event: '$pageview' }] }
 const PLAN = { key: 'plan', value: 'pro', type: 'person' }
+const INSIGHT = {
+  name: 'soak',
+  query: { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: '$pageview' }] },
+}
+const ANNOTATION = { content: 'soak', date_marker: '2026-01-01T00:00:00Z' }
 const TREE = { type: 'AND', values: [{ type: 'AND', values: [PLAN] }] }
 const COHORT = { name: 'soak', is_static: false, filters: { properties: TREE } }
 
@@ -74,6 +80,12 @@ export class SoakClient {
     await made('action', `${PROJECT}/actions/`, ACTION)
     await made('cohort', `${PROJECT}/cohorts/`, COHORT)
     await made('flag', `${PROJECT}/feature_flags/`, REMOTE_FLAG)
+    await made('insight', `${PROJECT}/insights/`, INSIGHT)
+    await made('dashboard', `${PROJECT}/dashboards/`, { name: 'soak' })
+    await made('annotation', `${PROJECT}/annotations/`, ANNOTATION)
+    const sharing = this.#path('dashboards/{dashboard}/sharing/')
+    const shared = await this.#ask('PATCH', sharing, { enabled: true })
+    this.#names.set('share', String(shared['access_token']))
     await made('role', `${ORGANIZATION}/roles/`, { name: 'soak' })
     const access = { resource: 'feature flags', access_level: 21 }
     await made('resourceAccess', `${ORGANIZATION}/resource_access/`, access)
@@ -85,6 +97,8 @@ export class SoakClient {
     this.#names.set('user', String((await this.#ask('GET', '/api/users/@me/'))['uuid']))
     const person = first(await this.#ask('GET', `${PROJECT}/persons/?distinct_id=${WHO}`))
     const event = first(await this.#ask('GET', `${PROJECT}/events/?limit=1&distinct_id=${WHO}`))
+    const definition = first(await this.#ask('GET', `${PROJECT}/event_definitions/`))
+    this.#names.set('eventDefinition', String(definition['id']))
     this.#names.set('person', String(person['uuid']))
     this.#names.set('event', String(event['uuid']))
     return 2
@@ -107,8 +121,7 @@ export class SoakClient {
       this.#names.set('since', new Date(Date.now() - ASKED_MS).toISOString())
       for (const read of SOAK_READS) {
         if (this.#isStopped) return
-        const key = read.isWithProjectKey === true ? PROJECT_KEY : PERSONAL_KEY
-        await this.#ask('GET', addressOf(read, this.#names), undefined, key)
+        await this.#read(read)
         await sleep(PAUSE_MS)
       }
       const turn = this.#turn++
@@ -116,6 +129,18 @@ export class SoakClient {
       await this.#changePersons(turn)
       await this.#changeOrganization(turn)
     }
+  }
+
+  async #read(read: SoakRead): Promise<void> {
+    const path = addressOf(read, this.#names)
+    const key = read.isWithProjectKey === true ? PROJECT_KEY : PERSONAL_KEY
+    if (read.isEndless !== true) {
+      await this.#ask('GET', path, undefined, key)
+      return
+    }
+    const response = await this.#fetch('GET', path, undefined, key)
+    this.#count('GET', path, response, '')
+    await response.body?.cancel()
   }
 
   async #changeFlags(turn: number): Promise<void> {
@@ -168,18 +193,28 @@ export class SoakClient {
     body?: object,
     key = PERSONAL_KEY,
   ): Promise<Record<string, unknown>> {
-    const response = await fetch(`${this.#daemon.url}${path}`, {
+    const response = await this.#fetch(method, path, body, key)
+    const text = await response.text()
+    this.#count(method, path, response, text)
+    // Read by key, with a test of what is found.
+    const isObject = response.headers.get('content-type')?.startsWith(JSON_TYPE) === true
+    if (!response.ok || !isObject || !text.startsWith('{')) return {}
+    return JSON.parse(text) as Record<string, unknown>
+  }
+
+  #fetch(method: string, path: string, body: object | undefined, key: string): Promise<Response> {
+    return fetch(`${this.#daemon.url}${path}`, {
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    const text = await response.text()
+  }
+
+  #count(method: string, path: string, { ok, status }: Response, text: string): void {
     const route = `${method} ${path.replace(/\?.*/, '').replaceAll(/\/[0-9a-f-]+\//g, '/:id/')}`
-    const outcome = response.ok ? '2xx' : `${response.status} ${text.slice(0, 200)}`
+    const outcome = ok ? '2xx' : `${status} ${text.slice(0, 200)}`
     const counted = `${route} ${outcome}`
     this.answers.set(counted, (this.answers.get(counted) ?? 0) + 1)
-    // Read by key, with a test of what is found.
-    return response.ok && text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {}
   }
 }
 

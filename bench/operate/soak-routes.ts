@@ -13,10 +13,14 @@ export interface SoakRead {
   readonly path: string
   /** Asked with the key of the project in place of the personal key. */
   readonly isWithProjectKey?: boolean
+  /** Its answer goes on for ever: it is left as soon as it has begun. */
+  readonly isEndless?: boolean
 }
 
 /** Routes that take events by GET, too. */
 const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s']
+/** For whoever is logged in to the console; the client has keys. */
+const OF_LOGIN = ['/api/console/session/']
 
 /** Of the SDK's files. */
 const SCRIPT = 'array.js'
@@ -36,6 +40,13 @@ const CORRELATED = `funnel_correlation_type=events&funnel_correlation_person_ent
 
 const OF_PROJECT = [
   ...['events/?limit=100', 'events/?limit=20&event=%24pageview', 'events/{event}/'],
+  ...['events/{event}/fate/', 'ingestion_fates/', 'events/values/?key=%24browser'],
+  ...['events/export/?format=ndjson&distinct_id=soak-client', 'sessions/property_definitions/'],
+  ...['event_definitions/', 'event_definitions/{eventDefinition}/', 'property_definitions/'],
+  ...['sessions/values/?key=%24channel_type', 'insights/', 'insights/{insight}/', 'dashboards/'],
+  ...['insights/{insight}/sharing/', 'dashboards/{dashboard}/', 'dashboards/{dashboard}/sharing/'],
+  ...['annotations/', 'annotations/{annotation}/', 'feature_flags/{flag}/usage/'],
+  'feature_flags/{flag}/explain/?distinct_id=somebody',
   ...['dropped_events/', 'dropped_events/counts/'],
   ...['ingestion_warnings/', 'erasures/', 'retention/', 'actions/', 'actions/{action}/'],
   ...['persons/?limit=100', 'persons/?search=user1', 'persons/values/?key=plan'],
@@ -58,6 +69,7 @@ const OF_PROJECT = [
 const OF_ORGANIZATION = [
   ...['', 'members/', 'members/{user}/', 'roles/', 'roles/{role}/', 'audit_log/'],
   ...['roles/{role}/role_memberships/', 'resource_access/', 'resource_access/{resourceAccess}/'],
+  ...['invites/', 'status/', 'dead_letters/'],
 ]
 
 /** All questions, in the order in which they are asked. */
@@ -74,9 +86,10 @@ export const SOAK_READS: readonly SoakRead[] = [
     ...[`/api/surveys/?${TOKEN}`, `/api/early_access_features/?${TOKEN}`],
     ...[`/api/web_experiments/?${TOKEN}`, `/api/product_tours/?${TOKEN}`],
     ...['/_livez/', '/_readyz/', '/_health/', '/metrics/', '/api/schema/', '/api/docs/'],
-    '/openapi.json/',
+    ...['/openapi.json/', '/shared/{share}/', '/embedded/{share}/', '/api/console/sessions/'],
   ].map((path) => ({ path })),
   { path: '/ofrep/v1/configuration', isWithProjectKey: true },
+  { path: `${PROJECT}/events/stream/`, isEndless: true },
 ]
 
 /** The address of a question. Throws when a name is not known. */
@@ -92,7 +105,7 @@ export function addressOf({ path }: SoakRead, names: SoakNames): string {
 export function routesNotAsked(document: unknown): readonly string[] {
   const paths = SOAK_READS.map(({ path }) => withoutEnd(path))
   return getRoutes(document).filter((route) => {
-    if (CAPTURE.includes(route)) return false
+    if (CAPTURE.includes(route) || OF_LOGIN.includes(route)) return false
     const words = withoutEnd(route).split('/')
     return !paths.some((path) => isSame(words, path.split('/')))
   })
