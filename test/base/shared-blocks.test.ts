@@ -184,12 +184,14 @@ t.test('nobody waits for ever for a change of somebody else', async (t) => {
 
 t.test('threads that push each other out of the memory never see a block change', async (t) => {
   const memory = blockMemory(40 * UNIT, 3)
+  const words = new Int32Array(new SharedArrayBuffer(16))
+  const meeting = { words, threads: 3, countMin: 300 }
   const threads = [0, 1, 2].map(
     (index) =>
       new Worker(WORKER, {
         workerData: {
           ...{ module: MODULE.href, memory, index, spells: 6000, names: 60 },
-          bytesMax: 2 * UNIT,
+          ...{ bytesMax: 2 * UNIT, meeting },
         },
       }),
   )
