@@ -28,12 +28,12 @@ const REMOTE_FLAG = {
   },
 }
 const ACTION = { name: 'soak', steps: [{ event: '$pageview' }] }
-const PLAN = { key: 'plan', value: 'pro', type: 'person' }
 const INSIGHT = {
   name: 'soak',
   query: { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: '$pageview' }] },
 }
 const ANNOTATION = { content: 'soak', date_marker: '2026-01-01T00:00:00Z' }
+const PLAN = { key: 'plan', value: 'pro', type: 'person' }
 const TREE = { type: 'AND', values: [{ type: 'AND', values: [PLAN] }] }
 const COHORT = { name: 'soak', is_static: false, filters: { properties: TREE } }
 
@@ -197,8 +197,8 @@ export class SoakClient {
     const text = await response.text()
     this.#count(method, path, response, text)
     // Read by key, with a test of what is found.
-    const isObject = response.headers.get('content-type')?.startsWith(JSON_TYPE) === true
-    if (!response.ok || !isObject || !text.startsWith('{')) return {}
+    const isJson = response.headers.get('content-type')?.startsWith(JSON_TYPE) === true
+    if (!response.ok || !isJson || !text.startsWith('{')) return {}
     return JSON.parse(text) as Record<string, unknown>
   }
 
