@@ -51,6 +51,10 @@ export const FRONT_SLOW_BYTES_MAX = 32 * 1024
 export const SLAB_BYTES_MAX = 24 * 1024 * 1024
 /** Slabs in use at a time; fewer where the budget for bodies has no room for them. Further bodies: as above. */
 export const SLABS_MAX = 8
+/** Bytes of a body up to which it lies in a small slab, which has a quarter more for what its block adds. */
+export const SMALL_SLAB_BODY_BYTES_MAX = 1024 * 1024
+/** Small slabs in use at a time, within a sixth of the budget for bodies. Further bodies: memory of their own. */
+export const SMALL_SLABS_MAX = 32
 /** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /** Bytes of the body of a flag request whose decision is remembered. Larger ones are decided each time. */

@@ -1,25 +1,40 @@
 /**
  * Memory for large bodies that all threads share and that is used again: a body is collected in a slab and
  * checked there, its block is written over it, and the log is written from that. So nothing of the size of
- * a body is allocated for it, and no thread's garbage collector counts it.
+ * a body is allocated for it, and no thread's garbage collector counts it. Memory that nobody has touched yet
+ * is dear: the kernel clears each page of it when it is first written, which on a virtual machine costs more than
+ * all that is done with a body of a thousand events otherwise. There are two sizes, as most bodies are far
+ * smaller than the largest.
  *
  * A slab belongs to one request at a time. Whoever has it hands it on or gives it back, and only when no
  * thread works with its memory any more.
  */
-import { SLAB_BYTES_MAX, SLABS_MAX } from './limits.ts'
+import { SLAB_BYTES_MAX, SLABS_MAX, SMALL_SLAB_BODY_BYTES_MAX, SMALL_SLABS_MAX } from './limits.ts'
+
+const SMALL_SLAB_BYTES = SMALL_SLAB_BODY_BYTES_MAX * 1.25
+/** Of the budget, for small ones beside those that fill it. */
+const SMALL_PART = 1 / 6
 
 /** The right to one slab, from `Slabs.take` until it is given back; the next taker has another one. */
 export class Slab {
   readonly #giveBack: (memory: SharedArrayBuffer | null) => void
   #memory: SharedArrayBuffer | null
 
+  /** Bytes of the largest body that it is for: its block has room there, too, unless its events are tiny. */
+  readonly bodyBytesMax: number
+
   /** For `Slabs` only. `giveBack` gets the memory, or null when it must not be used again. */
-  constructor(memory: SharedArrayBuffer, giveBack: (memory: SharedArrayBuffer | null) => void) {
+  constructor(
+    memory: SharedArrayBuffer,
+    bodyBytesMax: number,
+    giveBack: (memory: SharedArrayBuffer | null) => void,
+  ) {
+    this.bodyBytesMax = bodyBytesMax
     this.#memory = memory
     this.#giveBack = giveBack
   }
 
-  /** SLAB_BYTES_MAX bytes, with whatever was in them before. Throws RangeError when they were given back. */
+  /** With whatever was in it before. Throws RangeError when it was given back. */
   get memory(): SharedArrayBuffer {
     if (this.#memory === null) throw new RangeError('the slab was given back')
     return this.#memory
@@ -38,27 +53,51 @@ export class Slab {
 
 /** The slabs of a process. One is made when all others are in use: who gets no large body pays nothing. */
 export class Slabs {
-  readonly #countMax: number
-  readonly #free: SharedArrayBuffer[] = []
-  #inUse = 0
+  /** Smallest first. */
+  readonly #sizes: readonly SlabSize[]
 
-  /** @param bytesMax bytes of all slabs together; SLABS_MAX of them at most. */
+  /** @param bytesMax bytes of all large slabs together, SLABS_MAX of them at most; small ones have a sixth more. */
   constructor(bytesMax: number) {
-    this.#countMax = Math.min(SLABS_MAX, Math.floor(bytesMax / SLAB_BYTES_MAX))
+    const small = Math.floor((bytesMax * SMALL_PART) / SMALL_SLAB_BYTES)
+    const large = Math.floor(bytesMax / SLAB_BYTES_MAX)
+    this.#sizes = [
+      new SlabSize(SMALL_SLAB_BODY_BYTES_MAX, SMALL_SLAB_BYTES, Math.min(SMALL_SLABS_MAX, small)),
+      new SlabSize(SLAB_BYTES_MAX, SLAB_BYTES_MAX, Math.min(SLABS_MAX, large)),
+    ]
   }
 
   /** Slabs that were taken and not given back. */
   get inUse(): number {
-    return this.#inUse
+    return this.#sizes.reduce((sum, size) => sum + size.inUse, 0)
   }
 
-  /** A slab for that many bytes; null when they are too many, or none is free. */
+  /** A slab for a body of that many bytes; null when they are too many, or none of its size is free. */
   take(bytes: number): Slab | null {
-    if (bytes > SLAB_BYTES_MAX || this.#inUse >= this.#countMax) return null
-    this.#inUse++
-    return new Slab(this.#free.pop() ?? new SharedArrayBuffer(SLAB_BYTES_MAX), (memory) => {
-      this.#inUse--
-      if (memory !== null) this.#free.push(memory)
+    return this.#sizes.find(({ bodyBytesMax }) => bytes <= bodyBytesMax)?.take() ?? null
+  }
+}
+
+/** Slabs of one size. */
+class SlabSize {
+  readonly bodyBytesMax: number
+  readonly #bytes: number
+  readonly #countMax: number
+  readonly #free: SharedArrayBuffer[] = []
+  inUse = 0
+
+  constructor(bodyBytesMax: number, bytes: number, countMax: number) {
+    this.bodyBytesMax = bodyBytesMax
+    this.#bytes = bytes
+    this.#countMax = countMax
+  }
+
+  take(): Slab | null {
+    if (this.inUse >= this.#countMax) return null
+    this.inUse++
+    const memory = this.#free.pop() ?? new SharedArrayBuffer(this.#bytes)
+    return new Slab(memory, this.bodyBytesMax, (returned) => {
+      this.inUse--
+      if (returned !== null) this.#free.push(returned)
     })
   }
 }

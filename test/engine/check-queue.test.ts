@@ -54,6 +54,13 @@ class Bench {
     resolve()
   }
 
+  /** Takes all large slabs that are free; how many. */
+  holdAll(): number {
+    let held = 0
+    while (this.slabs.take(SLAB_BYTES_MAX) !== null) held++
+    return held
+  }
+
   /** With `isInSlab` the body lies in a slab. What a verdict's block lies in is given back. */
   send(name: string, given: Uint8Array, isInSlab = false): void {
     const slab = isInSlab ? this.slabs.take(given.length) : null
@@ -66,7 +73,7 @@ class Bench {
       isWanted: () => this.isWanted,
       hasRoom: () => this.hasRoom,
       slab,
-      takeSlab: () => this.slabs.take(SLAB_BYTES_MAX),
+      takeSlab: (bytes: number) => this.slabs.take(bytes),
       admit: () => {
         if (!this.isAdmitted) throw new ServiceError('throttled', 'too many requests')
       },
@@ -240,13 +247,15 @@ t.test('a body that goes from lane to lane keeps its slab, and takes no other', 
   t.equal(bench.slabs.inUse, 0)
 })
 
-t.test('a small body that may become a large block has a slab while it is checked', async (t) => {
+t.test('a body in memory of its own has a slab of its lane while it is checked', async (t) => {
   const bench = new Bench()
   bench.send('small', new Uint8Array(1000))
-  t.equal(bench.find('small')?.task.slab, null, 'not in the first lane')
-  t.equal(bench.slabs.inUse, 0)
+  const bytes = (): number | undefined => bench.find('small')?.task.slab?.byteLength
+  t.equal(bytes(), 1.25 * MEBIBYTE)
+  t.equal(bench.slabs.inUse, 1)
   await bench.end('small', true)
   t.same(bench.threads, ['bulk small'])
+  t.equal(bytes(), SLAB_BYTES_MAX, 'it may become a large block')
   t.equal(bench.slabs.inUse, 1)
   await bench.end('small', true)
   t.same(bench.threads, ['slow small'])
@@ -256,9 +265,45 @@ t.test('a small body that may become a large block has a slab while it is checke
   t.equal(bench.slabs.inUse, 0)
 })
 
+t.test(
+  'a body in a small slab keeps it, with a large one for its block behind the first lane',
+  async (t) => {
+    const bench = new Bench()
+    bench.send('small', new Uint8Array(MEBIBYTE), true)
+    const memory = bench.find('small')?.task.slab
+    t.equal(memory, bench.find('small')?.task.request.body.buffer, 'the block is written over it')
+    await bench.end('small', true)
+    t.same(bench.threads, ['bulk small'])
+    t.equal(bench.find('small')?.task.request.body.buffer, memory)
+    t.equal(bench.find('small')?.task.slab?.byteLength, SLAB_BYTES_MAX)
+    t.equal(bench.slabs.inUse, 2)
+    const held = bench.holdAll()
+    await bench.end('small', true)
+    t.same(bench.threads, ['slow small'])
+    t.equal(bench.slabs.inUse, held + 2)
+    const check = bench.find('small')
+    if (check !== undefined) await bench.endWith('small', inSlab(check))
+    t.equal(bench.slabs.inUse, held)
+  },
+)
+
+t.test('without a free large slab its block is written where the body lies', async (t) => {
+  const bench = new Bench()
+  const held = bench.holdAll()
+  bench.send('small', new Uint8Array(1000), true)
+  await bench.end('small', true)
+  t.same(bench.threads, ['bulk small'])
+  const { task } = bench.find('small') ?? {}
+  t.equal(task?.slab, task?.request.body.buffer)
+  const check = bench.find('small')
+  if (check !== undefined) await bench.endWith('small', inSlab(check))
+  t.same(bench.answers, ['small accepted'])
+  t.equal(bench.slabs.inUse, held)
+})
+
 t.test('without a free slab blocks get memory of their own', async (t) => {
   const bench = new Bench()
-  const held = Array.from({ length: 8 }, () => bench.slabs.take(1))
+  const held = Array.from({ length: 8 }, () => bench.slabs.take(SLAB_BYTES_MAX))
   t.ok(held.every((slab) => slab !== null))
   bench.send('body', LARGE)
   t.equal(bench.find('body')?.task.slab, null)

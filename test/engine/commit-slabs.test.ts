@@ -16,9 +16,9 @@ t.test('a block in a slab is read from the log after the slab was used again', a
   const slabs = new Slabs(2 * SLAB_BYTES_MAX)
   const names = ['a', 'b', 'c', 'd', 'e', 'f']
   for (const [index, name] of names.entries()) {
-    addBlock(name, slabs.take(1))
+    addBlock(name, slabs.take(SLAB_BYTES_MAX))
     if (index % 2 === 0) continue
-    t.equal(slabs.take(1), null, 'both are in use until the commit')
+    t.equal(slabs.take(SLAB_BYTES_MAX), null, 'both are in use until the commit')
     await commits.drained()
     t.equal(slabs.inUse, 0)
   }
@@ -30,9 +30,9 @@ t.test('a slab is not given back before its block is durable', async (t) => {
   const log = stalledLog()
   const { commits, answers, addBlock } = setUp(log.append)
   const slabs = new Slabs(Number.POSITIVE_INFINITY)
-  addBlock('a', slabs.take(1))
+  addBlock('a', slabs.take(SLAB_BYTES_MAX))
   await nextTurn()
-  addBlock('b', slabs.take(1))
+  addBlock('b', slabs.take(SLAB_BYTES_MAX))
   t.equal(slabs.inUse, 2)
   await log.succeed()
   t.equal(slabs.inUse, 1)
@@ -47,7 +47,7 @@ t.test('slabs come back from commits that fail', async (t) => {
   const { commits, answers, addBlock } = setUp(log.append)
   const slabs = new Slabs(Number.POSITIVE_INFINITY)
   const take = (): Slab => {
-    const slab = slabs.take(1)
+    const slab = slabs.take(SLAB_BYTES_MAX)
     if (slab === null) throw new TypeError('no slab is free')
     return slab
   }
@@ -89,9 +89,9 @@ t.test(
     const log = stalledLog()
     const { commits, answers, addBlock } = setUp(log.append)
     const slabs = new Slabs(Number.POSITIVE_INFINITY)
-    addBlock('a', slabs.take(1))
+    addBlock('a', slabs.take(SLAB_BYTES_MAX))
     await nextTurn()
-    addBlock('b', slabs.take(1))
+    addBlock('b', slabs.take(SLAB_BYTES_MAX))
     mock.timers.tick(DEADLINE_MS)
     t.strictSame([...answers.names].sort(), ['a', 'b'])
     t.equal(slabs.inUse, 2, 'the disk may still read it')

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import t from 'tap'
-import { SLABS_MAX } from '../../src/base/limits.ts'
+import { SLAB_BYTES_MAX, SLABS_MAX } from '../../src/base/limits.ts'
 import type { Slab } from '../../src/base/slabs.ts'
 import { type BodyBudget, collectBody } from '../../src/http/server/body.ts'
 import { sendAccepted } from '../../src/http/server/respond.ts'
@@ -330,6 +330,52 @@ t.test(
     t.same(errors, [])
   },
 )
+
+t.test('bodies that the front does not read lie in slabs of their size', async (t) => {
+  const { bodies, setUp, answerAll } = slabRecorder(8 * MIB)
+  const { port, budget, errors } = await startServer(t, setUp, { budgetBytesMax: 400 * MIB })
+  const front = 128 * 1024
+  for (const [bytes, slabBytes] of [
+    [front, null],
+    [front + 1, 1.25 * MIB],
+    [MIB, 1.25 * MIB],
+    [MIB + 1, SLAB_BYTES_MAX],
+  ] as const) {
+    const sent = bytesOf(bytes)
+    for (const isChunked of [false, true]) {
+      const cuts = [0, 1000, 70_000, 127_000, bytes - 1, bytes]
+      const pieces = cuts.slice(1).map((end, index) => sent.subarray(cuts[index], end))
+      const parts = isChunked
+        ? [CHUNKED, ...pieces.map((piece) => chunk(piece)), '0\r\n\r\n']
+        : [post(bytes), ...pieces]
+      const client = talk(port, parts, { answers: 1, waitMs: 10_000 })
+      const name = `${bytes} bytes${isChunked ? ' in chunks' : ''}`
+      t.ok(await until(() => bodies.length === 1), name)
+      t.equal(bodies[0]?.slab?.memory.byteLength ?? null, slabBytes, name)
+      t.equal(checksumOf(bodies[0]?.body ?? bytesOf(0)), checksumOf(sent), name)
+      t.equal(budget.slabs.inUse, slabBytes === null ? 0 : 1, `${name}: one slab at a time`)
+      answerAll()
+      t.same((await client).statuses, [200])
+    }
+  }
+  t.equal(budget.slabs.inUse, 0)
+  t.equal(budget.bytesInFlight, 0)
+  t.same(errors, [])
+})
+
+t.test('who sent less than a front would read holds no slab', async (t) => {
+  const { setUp } = slabRecorder(8 * MIB)
+  const { port, budget } = await startServer(t, setUp)
+  const client = connect(port, '127.0.0.1')
+  client.write(Buffer.concat([Buffer.from(post(MIB)), bytesOf(60_000)]))
+  t.ok(await until(() => budget.bytesInFlight === MIB))
+  await pause(50)
+  t.equal(budget.slabs.inUse, 0)
+  client.write(bytesOf(100_000))
+  t.ok(await until(() => budget.slabs.inUse === 1))
+  client.resetAndDestroy()
+  t.ok(await until(() => budget.slabs.inUse === 0 && budget.bytesInFlight === 0))
+})
 
 t.test('without a free slab a large body gets memory of its own', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(30 * MIB)

@@ -10,6 +10,7 @@
  *   slow     known keys only, with few exceptions: large bodies that are parsed event by event
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import { SLAB_BYTES_MAX } from '../../base/limits.ts'
 import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import { type Slab, transferable } from '../../base/slabs.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
@@ -53,8 +54,8 @@ export interface CheckWaiter {
   hasRoom(): boolean
   /** What the body lies in, which the queue has from now on; null: memory of its own. */
   readonly slab: Slab | null
-  /** One for the block of a body that may become a large one; null: none is free. */
-  takeSlab(): Slab | null
+  /** One for the block of a body of up to so many bytes when it is decoded; null: none is free. */
+  takeSlab(decodedBytes: number): Slab | null
   /** Throws the refusal of a body that was accepted, if there is one. */
   admit?(projectId: number): void
 }
@@ -157,14 +158,17 @@ export class CheckQueue {
 
   async #run(lane: CheckLane, waiting: Waiting): Promise<void> {
     const { request, waiter } = waiting
-    const slab = waiter.slab ?? (lane === 'express' ? null : waiter.takeSlab())
-    let isInUse = false
+    const body = waiter.slab
+    const blockBytes = Math.min(LANE_LIMITS[lane].decodedBytesMax, SLAB_BYTES_MAX)
+    const hasRoom = body !== null && body.bodyBytesMax >= blockBytes
+    const slab = hasRoom ? body : (waiter.takeSlab(blockBytes) ?? body)
+    let inUse: Slab | null = null
     this.#running[lane]++
     try {
       const task = { lane, request, slab: slab?.memory ?? null }
       const result = await this.#options.run(task, transferable([request.body.buffer]))
       if (result.kind === 'deferred') {
-        isInUse = waiter.slab !== null
+        inUse = body
         const deferred = { ...waiting, request: { ...request, body: result.body } }
         this.#enqueue(lane === 'express' ? 'bulk' : 'slow', deferred)
       } else if (result.kind === 'refused') {
@@ -172,14 +176,15 @@ export class CheckQueue {
       } else {
         waiter.admit?.(result.projectId)
         // A block without events goes no further.
-        isInUse = result.eventCount > 0 && result.block.buffer instanceof SharedArrayBuffer
-        waiting.resolve({ ...result, block: { ...result.block, slab: isInUse ? slab : null } })
+        const isInSlab = result.block.buffer instanceof SharedArrayBuffer
+        inUse = result.eventCount > 0 && isInSlab ? slab : null
+        waiting.resolve({ ...result, block: { ...result.block, slab: inUse } })
       }
     } catch (error) {
       waiting.reject(error)
     } finally {
       // A check is one call: when its thread has ended, it does not work with the memory any more.
-      if (!isInUse) slab?.give()
+      for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
       this.#running[lane]--
       // Not before whoever waited has handed the events on: `hasRoom` must count them.
       setImmediate(() => this.#startNext())

@@ -6,7 +6,7 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
-import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX, SLAB_BYTES_MAX } from '../../../base/limits.ts'
+import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits.ts'
 import { refusal } from '../../../base/refusals.ts'
 import type { Slab } from '../../../base/slabs.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
@@ -177,7 +177,7 @@ class CaptureHandler {
       isWanted: () => exchange.isOpen,
       hasRoom: () => groupCommit.pendingBytes < CAPTURE_WAITING_BYTES_MAX,
       slab: isLent ? null : memory,
-      takeSlab: () => budget.slabs.take(SLAB_BYTES_MAX),
+      takeSlab: (bytes: number) => budget.slabs.take(bytes),
       ...(admit === undefined ? {} : { admit }),
     }
     pool
