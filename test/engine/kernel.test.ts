@@ -33,6 +33,12 @@ const scanner = new Scanner()
 class Blocks implements LogReader {
   readonly #blocks: Buffer[] = []
   #requests = 0
+  /** The newest block that a reader finds. */
+  last = Number.POSITIVE_INFINITY
+
+  get count(): number {
+    return this.#blocks.length
+  }
 
   /** False when the request is refused. */
   add(body: string | Uint8Array, more: Partial<CaptureRequest> = {}): boolean {
@@ -69,7 +75,7 @@ class Blocks implements LogReader {
   refresh(): void {}
 
   extent() {
-    return { first: 1, last: this.#blocks.length }
+    return { first: 1, last: Math.min(this.last, this.#blocks.length) }
   }
 
   block(sequence: number): Buffer | undefined {
@@ -96,12 +102,19 @@ function canonical(value: unknown): string {
   )
 }
 
+/** Processes all of the log; what follows `from` blocks when a store has processed these without the kernel. */
 async function process(
   dataDir: string,
   log: Blocks,
   isKernelUsed: boolean,
   commitEvents: number,
+  from = 0,
 ): Promise<Processed> {
+  if (from > 0) {
+    log.last = from
+    await process(dataDir, log, false, commitEvents)
+    log.last = Number.POSITIVE_INFINITY
+  }
   const outbox = new BoundedOutbox()
   const listener = outbox.subscribe(1_000_000)
   const told: string[] = []
@@ -144,10 +157,10 @@ async function process(
 }
 
 /** The share of events that the kernel recognised. */
-async function checkSame(t: Test, log: Blocks, commitEvents: number): Promise<number> {
+async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): Promise<number> {
   const folder = t.testdir({ with: {}, without: {} })
-  const left = await process(`${folder}/with`, log, true, commitEvents)
-  const right = await process(`${folder}/without`, log, false, commitEvents)
+  const left = await process(`${folder}/with`, log, true, commitEvents, from)
+  const right = await process(`${folder}/without`, log, false, commitEvents, from)
   t.equal(left.events, right.events)
   t.equal(right.recognised, 0)
   const differs = right.told.findIndex((row, index) => row !== left.told[index])
@@ -391,6 +404,25 @@ for (const commitEvents of [1, 30, 5000]) {
     t.ok(share > 0.25, `${share} recognised`)
   })
 }
+
+t.test('a store that was made without the kernel goes on with it', async (t) => {
+  const log = new Blocks()
+  const events = fc.sample(telling, { seed: 7, numRuns: 3000 })
+  for (let start = 0; start < events.length; start += 5) {
+    log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
+    if (start % 50 === 0) {
+      log.add(
+        JSON.stringify({
+          api_key: 'phc_1',
+          batch: SDK_EVENTS,
+          sent_at: '2024-01-15T12:00:00.000Z',
+        }),
+      )
+    }
+  }
+  const share = await checkSame(t, log, 300, Math.floor(log.count / 2))
+  t.ok(share > 0.25, `${share} recognised`)
+})
 
 t.test('events of SDKs are recognised', async (t) => {
   const log = new Blocks()
