@@ -16,6 +16,7 @@ import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { randomBody, tellingEvent } from '../fixtures/random-events.ts'
 import { PYTHON_EVENTS, SDK_EVENTS } from '../fixtures/sdk-events.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
@@ -174,176 +175,6 @@ async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): 
   return left.recognised / left.events
 }
 
-const TEXTS = [
-  ...['""', '"a"', '"b c"', '"größe 💻"', '"\\u00e4\\n\\"x\\""'],
-  ...['"anon"', '"someone"', '"1"', '"true"'],
-  ...['"someone"', '"https://example.com/?a=1&b=%20"', '"Chrome"', '"Mac OS X"', '"phx_secret"'],
-  ...[
-    `"${'x'.repeat(300)}"`,
-    `"${'y'.repeat(1500)}"`,
-    '"  "',
-    '"0190a6a1-2b3c-7d4e-8f50-0123456789ab"',
-  ],
-  ...[
-    '"2024-01-15T11:59:00.000Z"',
-    '"2024-02-30T00:00:00.000Z"',
-    '"2024-01-15 11:00"',
-    '"2031-01-01"',
-  ],
-]
-const OTHERS = [
-  ...[
-    '0',
-    '-0',
-    '1',
-    '1.0',
-    '1.5',
-    '-17',
-    '0.1',
-    '1e3',
-    '1E-7',
-    '123456789012345',
-    '0.30000000000000004',
-  ],
-  ...['1705319940', '12.340', '100', 'true', 'false', 'null', '[]', '{}', '[1,"a",null,{"b":1}]'],
-  ...[
-    '{"company":"acme"}',
-    '{"company":"acme","team":7,"":1}',
-    '{"2":1,"1":2,"a":{"b":[]}}',
-    '[{"tag_name":"a","$el_text":"Go","nth_child":1}]',
-  ],
-  ...['{"a": 1 , "b":[ 1, 2 ]}', '{"x":"\\u0041"}', '[[[[1]]]]'],
-]
-const PROPERTY_KEYS = [
-  ...[
-    'a',
-    'b',
-    'plan',
-    '$os',
-    '$os_name',
-    '$browser',
-    '$current_url',
-    '$is_server',
-    '$groups',
-    '$set',
-  ],
-  ...[
-    '$set_once',
-    '$unset',
-    'distinct_id',
-    '$elements',
-    '$elements_chain',
-    '$ip',
-    '$sent_at',
-    'token',
-  ],
-  ...[
-    '$process_person_profile',
-    '$cookieless_mode',
-    '$ignore_sent_at',
-    '$group_0',
-    '$heatmap_data',
-    '0',
-  ],
-  ...[
-    '17',
-    '',
-    'größe',
-    '$user_id',
-    '$screen_height',
-    'utm_source',
-    '$anon_distinct_id',
-    'alias',
-    '-1',
-  ],
-  ...[
-    '$referrer',
-    '$insert_id',
-    '$time',
-    'constructor',
-    'a\\u0062',
-    'toString',
-    '$initial_os',
-    '1x',
-  ],
-]
-const ROOT_KEYS = [
-  ...[
-    'event',
-    'event',
-    'distinct_id',
-    'distinct_id',
-    '$distinct_id',
-    'timestamp',
-    'timestamp',
-    'offset',
-  ],
-  ...['sent_at', '$set', '$set_once', '$unset', 'type', 'uuid', 'context', 'library', 'messageId'],
-]
-const NAMES = [
-  ...[
-    '"$pageview"',
-    '"$pageleave"',
-    '"$autocapture"',
-    '"bought"',
-    '"$exception"',
-    '"$identify"',
-    '""',
-  ],
-  ...[
-    '"$create_alias"',
-    '"$groupidentify"',
-    '"$snapshot"',
-    '"$$heatmap"',
-    '7',
-    'null',
-    '"gr\\u00f6\\u00dfe"',
-  ],
-  `"${'n'.repeat(250)}"`,
-]
-const value = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom(...TEXTS) },
-  { weight: 3, arbitrary: fc.constantFrom(...OTHERS) },
-  { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 3 }).map((any) => JSON.stringify(any)) },
-  { weight: 1, arbitrary: fc.double().map((number) => JSON.stringify(number)) },
-)
-const space = fc.constantFrom('', '', '', ' ', '\n', '\t ')
-const member = (keys: readonly string[]) =>
-  fc
-    .tuple(space, fc.constantFrom(...keys), space, value, space)
-    .map(([a, key, b, text, c]) => `${a}"${key}"${b}:${c}${text}${a}`)
-const properties = fc
-  .array(member(PROPERTY_KEYS), { maxLength: 9 })
-  .map((members) => `"properties": {${members.join(',')}}`)
-const name = fc.constantFrom(...NAMES).map((text) => `"event":${text}`)
-const event = fc
-  .tuple(
-    fc.oneof({ weight: 9, arbitrary: name }, { weight: 1, arbitrary: member(ROOT_KEYS) }),
-    fc.oneof(
-      { weight: 9, arbitrary: fc.constant('"distinct_id":"someone"') },
-      { weight: 4, arbitrary: member(ROOT_KEYS) },
-    ),
-    properties,
-    fc.array(member(ROOT_KEYS), { maxLength: 2 }),
-  )
-  .map(([first, second, third, more]) => `{${[first, second, third, ...more].join(', ')}}`)
-/** Events as clients send them, with one value replaced. */
-const usual = fc
-  .tuple(fc.constantFrom(...SDK_EVENTS), fc.nat(), value, fc.nat({ max: 3 }))
-  .map(([sent, at, text, dice]) => {
-    if (dice > 0) return JSON.stringify(sent)
-    const keys = Object.keys(sent.properties)
-    const key = keys[at % keys.length] ?? 'a'
-    return JSON.stringify({ ...sent, properties: { ...sent.properties, [key]: JSON.parse(text) } })
-  })
-const body = fc
-  .tuple(
-    fc.constantFrom('phc_1', 'phc_1', 'phc_2', 'phc_3'),
-    fc.array(fc.oneof(event, usual), { minLength: 1, maxLength: 12 }),
-    fc.constantFrom('', '', ',"sent_at":"2024-01-15T11:59:59.000Z"', ',"sent_at":"soon"'),
-  )
-  .map(([key, events, sentAt]) => `{"api_key":"${key}","batch":[${events.join(',')}]${sentAt}}`)
-
 for (const [seed, commitEvents] of [
   [1, 40],
   [2, 2000],
@@ -351,7 +182,7 @@ for (const [seed, commitEvents] of [
 ] as const) {
   t.test(`random events are stored alike, ${commitEvents} a commit`, async (t) => {
     const log = new Blocks()
-    const bodies = fc.sample(body, { seed, numRuns: 700 })
+    const bodies = fc.sample(randomBody, { seed, numRuns: 700 })
     const accepted = bodies.filter((text) => log.add(text)).length
     t.ok(accepted > 500, `${accepted} requests`)
     const share = await checkSame(t, log, commitEvents)
@@ -359,44 +190,10 @@ for (const [seed, commitEvents] of [
   })
 }
 
-const id = fc.constantFrom('ann', 'ben', 'cleo', 'dan', 'eve', '018f-anonymous', 'größe')
-const updates = fc.dictionary(
-  fc.constantFrom('email', '$os', '$initial_os', '$browser', '$initial_browser', 'plan', 'size'),
-  fc.oneof(fc.constantFrom(null, 'a@b.c', 'Linux', 'Chrome', { deep: [1] }), fc.nat(3)),
-  { maxKeys: 3 },
-)
-const optional = <T>(arbitrary: fc.Arbitrary<T>) =>
-  fc.option(arbitrary, { nil: undefined, freq: 1 })
-/** Events that say more about persons and groups than others, of few ids. */
-const telling = fc
-  .record({
-    event: fc.constantFrom(
-      ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify', '$pageview'],
-      ...['$set', 'bought', 'bought', 'bought'],
-    ),
-    distinct_id: id,
-    properties: fc.record({
-      $os: optional(fc.constantFrom('Linux', 'Windows')),
-      $browser: optional(fc.constantFrom('Chrome', 'Safari')),
-      $anon_distinct_id: optional(id),
-      alias: optional(id),
-      $set: optional(updates),
-      $set_once: optional(updates),
-      $groups: optional(fc.constant({ company: 'c1' })),
-      $group_type: optional(fc.constantFrom('company', 'team')),
-      $group_key: optional(fc.constantFrom('c1', 'c2', 7)),
-      $group_set: optional(updates),
-      $process_person_profile: fc.constantFrom(undefined, undefined, undefined, true, false),
-    }),
-    $set: optional(updates),
-    $set_once: optional(updates),
-  })
-  .map((sent) => JSON.stringify(sent))
-
 for (const commitEvents of [1, 30, 5000]) {
   t.test(`what tells of persons and groups, ${commitEvents} a commit`, async (t) => {
     const log = new Blocks()
-    const events = fc.sample(telling, { seed: commitEvents, numRuns: 3000 })
+    const events = fc.sample(tellingEvent, { seed: commitEvents, numRuns: 3000 })
     for (let start = 0; start < events.length; start += 5) {
       log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
     }
@@ -407,7 +204,7 @@ for (const commitEvents of [1, 30, 5000]) {
 
 t.test('a store that was made without the kernel goes on with it', async (t) => {
   const log = new Blocks()
-  const events = fc.sample(telling, { seed: 7, numRuns: 3000 })
+  const events = fc.sample(tellingEvent, { seed: 7, numRuns: 3000 })
   for (let start = 0; start < events.length; start += 5) {
     log.add(`{"api_key":"phc_1","batch":[${events.slice(start, start + 5).join(',')}]}`)
     if (start % 50 === 0) {

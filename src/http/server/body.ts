@@ -299,7 +299,9 @@ class BodyUpload implements Upload {
     if (this.#declaredBytes !== null && neededBytes >= DECLARED_BUFFER_FROM_BYTES) return most
     const factor = this.#declaredBytes === null ? 2 : 4
     const grown = Math.max(FIRST_BUFFER_BYTES, neededBytes, this.#buffer.length * factor)
-    return Math.max(neededBytes, Math.min(grown, most))
+    // What fits into a small slab needs no large one.
+    const bound = neededBytes <= SMALL_SLAB_BODY_BYTES_MAX ? SMALL_SLAB_BODY_BYTES_MAX : most
+    return Math.max(neededBytes, Math.min(grown, most, bound))
   }
 
   /** Raises the reservation to `bytes`; false when the budget has no room, after answering 503. */
