@@ -3,33 +3,30 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { SLAB_BYTES_MAX, SLABS_MAX } from '../../src/base/limits.ts'
 import type { Slab } from '../../src/base/slabs.ts'
-import { type BodyBudget, collectBody } from '../../src/http/server/body.ts'
 import { sendAccepted } from '../../src/http/server/respond.ts'
-import type { HttpServer } from '../../src/http/server/server.ts'
-import { bytesOf, CHUNKED, checksumOf, chunk, MIB, post } from '../fixtures/http-bodies.ts'
+import {
+  bodiesAt,
+  bytesOf,
+  CHUNKED,
+  checksumOf,
+  chunk,
+  MIB,
+  post,
+} from '../fixtures/http-bodies.ts'
 import { pause, startServer, talk, until } from '../fixtures/http-client.ts'
 
 /** A server whose `/e` collects in slabs and keeps what it gets until `answerAll`; bodies of 3 MB fail. */
 function slabRecorder(bodyBytesMax: number) {
   const bodies: { readonly body: Uint8Array; readonly slab: Slab | null }[] = []
   const waiting: (() => void)[] = []
-  const setUp = (server: HttpServer, budget: BodyBudget): void => {
-    server.raw('/e', (exchange, head) => {
-      collectBody(exchange, head.contentLength, {
-        bytesMax: bodyBytesMax,
-        budget,
-        usesSlabs: true,
-        onBody: (body, _isTransient, slab) => {
-          if (body.length === 3_000_000) throw new TypeError('a handler failed')
-          bodies.push({ body, slab })
-          waiting.push(() => {
-            slab?.give()
-            sendAccepted(exchange)
-          })
-        },
-      })
+  const setUp = bodiesAt(bodyBytesMax, true, (exchange, body, _isTransient, slab) => {
+    if (body.length === 3_000_000) throw new TypeError('a handler failed')
+    bodies.push({ body, slab })
+    waiting.push(() => {
+      slab?.give()
+      sendAccepted(exchange)
     })
-  }
+  })
   const answerAll = (): void => {
     bodies.length = 0
     for (const answer of waiting.splice(0)) answer()

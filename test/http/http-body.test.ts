@@ -1,10 +1,16 @@
 /** Bodies: limits, memory, slow and vanishing clients. */
 import { connect } from 'node:net'
 import t from 'tap'
-import { type BodyBudget, collectBody } from '../../src/http/server/body.ts'
 import { sendAccepted } from '../../src/http/server/respond.ts'
-import type { HttpServer } from '../../src/http/server/server.ts'
-import { bytesOf, CHUNKED, checksumOf, chunk, MIB, post } from '../fixtures/http-bodies.ts'
+import {
+  bodiesAt,
+  bytesOf,
+  CHUNKED,
+  checksumOf,
+  chunk,
+  MIB,
+  post,
+} from '../fixtures/http-bodies.ts'
 import { jsonOf, pause, startServer, talk, until } from '../fixtures/http-client.ts'
 
 interface Seen {
@@ -18,22 +24,14 @@ interface Seen {
 function recorder(bodyBytesMax: number, isHeld = false) {
   const seen: Seen[] = []
   const waiting: (() => void)[] = []
-  const setUp = (server: HttpServer, budget: BodyBudget): void => {
-    server.raw('/e', (exchange, head) => {
-      collectBody(exchange, head.contentLength, {
-        bytesMax: bodyBytesMax,
-        budget,
-        onBody: (body, isTransient) => {
-          if (body.length === 3) throw new TypeError('a handler failed')
-          const checksum = checksumOf(body)
-          const bufferBytes = body.buffer.byteLength
-          seen.push({ bytes: body.length, isTransient, bufferBytes, checksum })
-          if (isHeld) waiting.push(() => sendAccepted(exchange))
-          else sendAccepted(exchange)
-        },
-      })
-    })
-  }
+  const setUp = bodiesAt(bodyBytesMax, false, (exchange, body, isTransient) => {
+    if (body.length === 3) throw new TypeError('a handler failed')
+    const checksum = checksumOf(body)
+    const bufferBytes = body.buffer.byteLength
+    seen.push({ bytes: body.length, isTransient, bufferBytes, checksum })
+    if (isHeld) waiting.push(() => sendAccepted(exchange))
+    else sendAccepted(exchange)
+  })
   const answerAll = (): void => {
     for (const answer of waiting.splice(0)) answer()
   }
