@@ -19,18 +19,28 @@ export function cpuSeconds(pid: number): number {
   return parseCpuSeconds(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 }
 
-/**
- * The same of the threads that are there now and not less important than others: without what is done when nobody
- * needs the cores.
- */
-export function urgentCpuSeconds(pid: number): number {
-  let seconds = 0
+/** The same by thread, of those that are now not less important than others. */
+export function urgentThreads(pid: number): ReadonlyMap<string, number> {
+  const threads = new Map<string, number>()
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
     const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
     // Field 19 of proc(5).
     const niceness = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16])
-    if (niceness === 0) seconds += parseCpuSeconds(stat)
+    if (niceness === 0) threads.set(thread, parseCpuSeconds(stat))
   }
+  return threads
+}
+
+/**
+ * CPU time between two looks at the threads of a process, seconds. Who was less important at one of them does not
+ * count: processing is as long as it is not late.
+ */
+export function urgentCpuSeconds(
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+): number {
+  let seconds = 0
+  for (const [thread, then] of before) seconds += (after.get(thread) ?? then) - then
   return seconds
 }
 

@@ -16,7 +16,7 @@ import {
   sleep,
 } from '../harness.ts'
 import { closedLoop, type LoadReport, prepareLoad } from '../load.ts'
-import { cpuSeconds, urgentCpuSeconds } from '../proc.ts'
+import { cpuSeconds, urgentCpuSeconds, urgentThreads } from '../proc.ts'
 import { median } from '../samples.ts'
 import { type ClusterNode, isInstalled, Machines } from './machines.ts'
 
@@ -148,7 +148,7 @@ class Sides {
     expectOnlyOk(report)
     return {
       ...report,
-      acceptingSeconds: after.accepting - before.accepting,
+      acceptingSeconds: urgentCpuSeconds(before.accepting, after.accepting),
       brokerSeconds: after.brokers - before.brokers,
     }
   }
@@ -156,7 +156,7 @@ class Sides {
   #cpu(pid: number) {
     const brokers = this.#machines.brokers.map((broker) => cpuSeconds(broker.pid))
     return {
-      accepting: urgentCpuSeconds(pid),
+      accepting: urgentThreads(pid),
       brokers: brokers.reduce((sum, seconds) => sum + seconds, 0),
     }
   }

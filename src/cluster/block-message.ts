@@ -11,12 +11,10 @@
  * that was on its way to the brokers when its edge was killed may be in the stream and not in the outbox, whose
  * next block then gets the same number: runs tell the two apart, each life of the outbox is one.
  */
-import { promisify } from 'node:util'
-import { brotliCompress, brotliDecompressSync, constants } from 'node:zlib'
+import { brotliDecompressSync, constants, createBrotliCompress } from 'node:zlib'
 import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
 import { MESSAGE_KEPT_BYTES_MAX } from './limits.ts'
 
-const brotli = promisify(brotliCompress)
 const MAGIC = 0x314d4e54
 const COMPRESSED = 1
 const HEAD_BYTES = 32
@@ -24,10 +22,11 @@ const ENTRY_BYTES = 20
 const RUN = 2 ** 40
 /** Less is not worth it: a client of a quiet machine would wait for a thread, and brokers pay for messages then. */
 const COMPRESSED_BYTES_MIN = 4096
-const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
-/** Each time that the memory for an answer is full, it is asked again for the rest. */
+/** A window of 256 KiB: bodies get 3 % larger than with one of 4 MiB, and an edge uses a seventh less of the processor. */
+const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 }
+/** Memory for what becomes of a body, as part of it: mostly enough, and otherwise there is more of it. */
+const CHUNK_PART = 0.2
 const CHUNK_BYTES_MIN = 16 * 1024
-const CHUNK_PART = 4
 
 /** The place of a block, by the run of its outbox and its number there. */
 export function placeOf(run: number, number: number): number {
@@ -98,7 +97,7 @@ export class MessageEncoder {
       bodies.set(block.subarray(headBytes), end)
       end += block.length - headBytes
     }
-    return Buffer.concat([head, isCompressed ? await compress(bodies) : bodies])
+    return Buffer.concat([head, ...(isCompressed ? await compress(bodies) : [bodies])])
   }
 
   #memoryOf(bytes: number): Buffer {
@@ -145,7 +144,10 @@ export function readBlocks(message: Buffer): readonly Buffer[] {
   })
 }
 
-async function compress(bytes: Buffer): Promise<Buffer> {
-  const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length / CHUNK_PART))
-  return await brotli(bytes, { params: PARAMS, chunkSize })
+async function compress(bytes: Buffer): Promise<readonly Buffer[]> {
+  const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length * CHUNK_PART))
+  const stream = createBrotliCompress({ params: PARAMS, chunkSize })
+  stream.end(bytes)
+  // Its answer are chunks, in order.
+  return (await stream.toArray()) as readonly Buffer[]
 }

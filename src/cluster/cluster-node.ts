@@ -221,12 +221,8 @@ export class ClusterNode {
     const feed = this.#feed
     const { copy, directory } = this.#options
     this.#brokers.announce({
-      ...{
-        replica: this.commits.name,
-        partition: this.#held,
-        partitions: directory.partitions(),
-      },
-      ...{ host: hostname(), places: feed?.places ?? {} },
+      ...{ replica: this.commits.name, host: hostname(), partition: this.#held },
+      ...{ partitions: directory.partitions(), places: feed?.places ?? {} },
       position: feed?.position ?? { incarnation: '', sequence: 0 },
       ...{ waiting: feed?.waitingCount ?? 0, unsent: this.commits.unsent },
       ...{ control: this.changes.place?.number ?? -1, warehouse: directory.warehouse() },

@@ -155,19 +155,15 @@ export class HolderService {
       if (answer.length > DISTANT_ANSWER_BYTES_MAX) throw refusal('holder_message_large')
       this.answered++
       const messageBytes = (messages.messageBytesMax ?? 0) - MESSAGE_HEAD_BYTES
-      for (const frame of framesOf(
-        answer,
-        Math.max(1, Math.min(ANSWER_PART_BYTES_MAX, messageBytes)),
-      )) {
+      const partBytes = Math.max(1, Math.min(ANSWER_PART_BYTES_MAX, messageBytes))
+      for (const frame of framesOf(answer, partBytes)) {
         if (!messages.send(place, frame)) break
       }
     } catch (cause) {
       const error = cause instanceof ServiceError ? cause : refusal('thread_ended', { cause })
       const { retryAfterSeconds } = error
-      messages.send(
-        place,
-        encodeFrame({ kind: 'refused', body: error.toBody(), retryAfterSeconds }),
-      )
+      const frame = { kind: 'refused', body: error.toBody(), retryAfterSeconds } as const
+      messages.send(place, encodeFrame(frame))
     } finally {
       this.#work.delete(place)
     }

@@ -6,7 +6,7 @@
 
 import type { SegmentTexts, StoredSegments } from '../store/warehouse/read/segment-texts.ts'
 import type { ClickHouse } from './clickhouse.ts'
-import { BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
+import { BATCH_BYTES_MAX, BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
 import { RowEncoder } from './row-encoder.ts'
 import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './schema.ts'
 
@@ -118,12 +118,18 @@ export class EventSink {
     // Whoever goes on after a cut insert sends as many S again as this may span.
     const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
     let through = confirmed
-    while (through < end && !this.#encoder.isFull) {
+    let bytes = 0
+    // A segment that would not fit is left for the next insert: a part of it costs as much to prepare as the whole.
+    const isRoom = (): boolean =>
+      !this.#encoder.isFull && this.#encoder.bytes + bytes < BATCH_BYTES_MAX
+    while (through < end && isRoom()) {
+      const before = this.#encoder.bytes
       const segment = this.#options.store.segmentOf(projectId, through + 1)
       const { isAway, firstSequence, rows } = segment.view.summary
       // What was given away is there, compared.
       if (isAway) through = Math.min(end, firstSequence + rows - 1)
       else through = this.#encoder.add(segment, through, end)
+      bytes = Math.max(bytes, this.#encoder.bytes - before)
     }
     return through
   }

@@ -3,6 +3,7 @@
  * their lengths. Columns stand in the order of schema.ts.
  */
 import { JsonBytes } from '../base/json-bytes.ts'
+import { getOrAdd } from '../base/maps.ts'
 import type { SegmentTexts, TextRows } from '../store/warehouse/read/segment-texts.ts'
 import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
 import { monthOf } from './schema.ts'
@@ -12,6 +13,8 @@ const EMPTY = 0
 /** The rows of an insert. */
 export class RowEncoder {
   readonly #target = new JsonBytes()
+  /** Texts of the segment that is added, used again for the next. */
+  readonly #arena = new JsonBytes()
   readonly #uuid = new Uint8Array(16)
   /** Rows so far. */
   rows = 0
@@ -46,7 +49,11 @@ export class RowEncoder {
     const { view } = segment
     const { firstSequence, rows, projectId } = view.summary
     const { distinctIds, timestamps, arrivals, names } = view
-    const arena = new JsonBytes()
+    const arena = this.#arena
+    arena.length = 0
+    const distinct = new Map<number, number>()
+    const distinctPiece = (id: number): number =>
+      getOrAdd(distinct, id, () => segment.distinctPiece(arena, id))
     const namePieces = segment.namePieces(arena)
     const elements = segment.elementPieces(arena)
     const properties = segment.properties(arena)
@@ -62,7 +69,7 @@ export class RowEncoder {
       this.#writeLong(firstSequence + row)
       this.#writeNumber(monthOf(timeMs, arrivedMs))
       this.#writeNumber(distinctId)
-      this.#target.copyPiece(arena, segment.distinctPiece(arena, distinctId))
+      this.#target.copyPiece(arena, distinctPiece(distinctId))
       this.#writeLong(timeMs)
       this.#writeLong(arrivedMs)
       this.#target.writeByte(view.modeOf(row))

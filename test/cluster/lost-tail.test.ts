@@ -2,174 +2,19 @@
  * Brokers that lose what they had acknowledged, and remember its ids: the edge sends it again, and a copy that lacks
  * it takes it then; what cannot be sent again stops the copy.
  */
-import t, { type Test } from 'tap'
-import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
-import { createLogger } from '../../src/base/log.ts'
-import { EdgeOutbox } from '../../src/cluster/edge-outbox.ts'
+import t from 'tap'
 import { HandedLog } from '../../src/cluster/handed-log.ts'
-import { OutboxIdentity } from '../../src/cluster/outbox-identity.ts'
 import { ReplicaFeed } from '../../src/cluster/replica-feed.ts'
-import type {
-  Announcements,
-  NodeReport,
-  SharedStream,
-  StreamListener,
-  StreamState,
-} from '../../src/cluster/shared-log.ts'
-import { sealedBlock } from '../../src/rules/capture/log-block.ts'
-import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
+import {
+  LosingStream,
+  logger,
+  openEdge,
+  openFeed,
+  reportOf,
+} from '../fixtures/cluster/losing-stream.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
-
-const logger = createLogger({ level: 'silent', format: 'json' })
-
-/** One stream of one incarnation, and what machines say of themselves. */
-class LosingStream implements SharedStream, Announcements {
-  readonly incarnation = 'one'
-  readonly messages: Buffer[] = []
-  readonly #ids = new Map<string, number>()
-  readonly #listeners: { readonly listener: StreamListener; read: number }[] = []
-  readonly #reporters: ((report: NodeReport) => void)[] = []
-
-  async publish(data: Uint8Array, id: string): Promise<number> {
-    const known = this.#ids.get(id)
-    if (known !== undefined) return known
-    this.messages.push(Buffer.from(data))
-    this.#ids.set(id, this.messages.length)
-    await this.deliver()
-    return this.messages.length
-  }
-
-  follow(listener: StreamListener): void {
-    this.#listeners.push({ listener, read: listener.position().sequence })
-  }
-
-  get seen(): number {
-    return this.messages.length
-  }
-
-  get followers(): number {
-    return this.#listeners.length
-  }
-
-  listenerOf(index: number): StreamListener | undefined {
-    return this.#listeners[index]?.listener
-  }
-
-  onIncarnation(): void {
-    // There is one.
-  }
-
-  async state(): Promise<StreamState> {
-    throw new Error('nobody asks')
-  }
-
-  async cut(): Promise<void> {
-    throw new Error('nobody cuts')
-  }
-
-  announce(report: NodeReport): void {
-    for (const hear of this.#reporters) hear(report)
-  }
-
-  onReport(listener: (report: NodeReport) => void): void {
-    this.#reporters.push(listener)
-  }
-
-  loseNewest(count: number): void {
-    this.messages.length -= count
-    // As nats.ts: whoever was beyond the end begins from the start.
-    for (const end of this.#listeners) if (end.read > this.messages.length) end.read = 0
-  }
-
-  async deliver(): Promise<void> {
-    for (const end of this.#listeners) {
-      while (end.read < this.messages.length) {
-        const data = this.messages[end.read] ?? Buffer.alloc(0)
-        end.read++
-        await end.listener.take({ sequence: end.read, data }, this.incarnation)
-      }
-    }
-  }
-}
-
-/** A copy that stores at once what it is handed. */
-function openFeed(t: Test, stream: LosingStream) {
-  const stored: number[] = []
-  const feed: ReplicaFeed = new ReplicaFeed({
-    ...{ shared: stream, channel: `feed ${Math.random()}`, logger, origin: null, position: 0 },
-    onBlock: (number) => {
-      stored.push(number)
-      setImmediate(() => feed.processed(number))
-    },
-  })
-  t.teardown(() => feed.close())
-  const listener = stream.listenerOf(stream.followers - 1)
-  const take = async (sequence: number, data: Buffer): Promise<void> => {
-    await listener?.take({ sequence, data }, stream.incarnation)
-  }
-  return { feed, stored, take }
-}
-
-function reportOf(name: string, feed: ReplicaFeed): NodeReport {
-  return {
-    ...{
-      partition: 0,
-      partitions: [0],
-      replica: name,
-      host: name,
-      position: feed.position,
-      waiting: feed.waitingCount,
-    },
-    ...{ unsent: 0, control: 0, troubles: [], places: feed.places },
-    ...{ warehouse: null, isCopying: false },
-  }
-}
-
-interface Edge {
-  readonly outbox: EdgeOutbox
-  readonly identity: OutboxIdentity
-  readonly trimmed: () => number
-  send(): Promise<void>
-}
-
-function openEdge(t: Test, folder: string, stream: LosingStream): Edge {
-  const appender = new LogAppender({ dataDir: folder, processed: 0 })
-  const log = new LogReader({ dataDir: folder })
-  const identity = new OutboxIdentity(folder)
-  let trimmed = 0
-  const outbox = new EdgeOutbox({
-    append: async ({ blocks }) => ({
-      commitMs: 0,
-      last: appender.append(
-        blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes)),
-        0,
-      ),
-    }),
-    ...{ log, shared: stream, others: stream, identity, clock: SYSTEM_CLOCK, logger },
-    ...{ isMajorityNeeded: false, copies: 2 },
-    onStored: (through) => {
-      trimmed = through
-    },
-  })
-  outbox.start(0)
-  t.teardown(async () => {
-    outbox.close()
-    await appender.close()
-    await log.close()
-  })
-  const send = async (): Promise<void> => {
-    const block = sealedBlock(Buffer.alloc(0), 0, 0)
-    const buffer = new Uint8Array(block).buffer
-    const { replicated } = await outbox.append({
-      blocks: [{ buffer, bytes: block.length }],
-      trimThrough: 0,
-    })
-    await replicated
-  }
-  return { outbox, identity, trimmed: () => trimmed, send }
-}
 
 t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
   const stream = new LosingStream()

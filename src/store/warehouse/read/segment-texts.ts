@@ -68,23 +68,15 @@ export interface TextRows {
 export class SegmentTexts {
   readonly view: SegmentView
   readonly #textOf: (distinctId: number) => string
-  readonly #distinct = new Map<number, number>()
 
   constructor(view: SegmentView, textOf: (distinctId: number) => string) {
     this.view = view
     this.#textOf = textOf
   }
 
-  /** Where the piece of a distinct_id begins in `arena`: its text, with its length. */
+  /** Where a new piece begins in `arena`: the text of a distinct_id, with its length. */
   distinctPiece(arena: JsonBytes, distinctId: number): number {
-    let piece = this.#distinct.get(distinctId)
-    if (piece === undefined) {
-      piece = arena.beginPiece()
-      writeSized(arena, this.#textOf(distinctId))
-      arena.endPiece(piece)
-      this.#distinct.set(distinctId, piece)
-    }
-    return piece
+    return sizedPiece(arena, this.#textOf(distinctId))
   }
 
   /** The names of events as pieces, by the number in `view.names.ids`. */
