@@ -129,8 +129,12 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     const { pool, control, held, partitionOf } = this.#options
     const partition = STORE_CALLS.has(name) ? partitionOf(projectOf(name, values)) : held
     if (partition === held || partition === null) return await pool.run(name, values, options)
-    const { onLeave, ...given } = options
+    const { format, weight, onLeave } = options
     const isChange = name === 'changeFlag'
+    const given = {
+      ...(format === undefined ? {} : { format }),
+      ...(weight === undefined ? {} : { weight }),
+    }
     const asked = { ask: 'call', name, values, options: given } as const
     const answer = await this.link.ask(
       partition,

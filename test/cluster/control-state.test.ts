@@ -126,8 +126,9 @@ class MemoryStream implements SharedStream {
         const position = listener.position()
         next = position.incarnation === incarnation ? position.sequence + 1 : 1
       }
-      next = Math.max(next, brokers.before + 1)
       while (next <= brokers.last && incarnation === this.incarnation && !this.isOff) {
+        // What is cut off while somebody takes a message does not come.
+        next = Math.max(next, brokers.before + 1)
         const data = brokers.messages[next - 1 - brokers.before]?.data ?? Buffer.alloc(0)
         await listener.take({ sequence: next, data }, incarnation)
         next++
@@ -143,19 +144,17 @@ class MemoryStream implements SharedStream {
 const NO_FIGURES = { bytes: 0, oldestMs: null, brokers: [] }
 
 /** Counters, and how often each name was added to. */
-class MemoryCopy implements CatalogueCopy {
+class MemoryCopy {
   values: Readonly<Record<string, number>> = {}
   place: ChangePlace | null = null
 
-  async apply({ place, changes }: PlacedChanges): Promise<void> {
-    await tick()
+  apply({ place, changes }: PlacedChanges): void {
     if (place.number !== (this.place?.number ?? 0) + 1) throw new RangeError('a gap')
     this.values = { ...this.values, ...read(changes) }
     this.place = place
   }
 
-  async replace({ place, parts }: WholeCopy): Promise<void> {
-    await tick()
+  replace({ place, parts }: WholeCopy): void {
     this.values = Object.fromEntries(parts.flatMap((part) => Object.entries(read(part))))
     this.place = place
   }
@@ -216,8 +215,20 @@ class Member {
 
   #open(): ControlState {
     const { copy } = this
+    const stream = this.#stream
+    const later = async (action: () => void): Promise<void> => {
+      await tick()
+      // Like a process that was killed: the next one begins with what there was.
+      if (stream.isOff) throw new RangeError('it has ended')
+      action()
+    }
+    const writing: CatalogueCopy = {
+      apply: (changes) => later(() => copy.apply(changes)),
+      replace: (whole) => later(() => copy.replace(whole)),
+      whole: () => copy.whole(),
+    }
     return new ControlState({
-      ...{ stream: this.#stream, copy, place: copy.place, logger },
+      ...{ stream, copy: writing, place: copy.place, logger },
       onChange: () => {},
     })
   }
