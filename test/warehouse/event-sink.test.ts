@@ -138,6 +138,26 @@ t.test('ClickHouse', { skip: isClickHouseMissing }, async (t) => {
     await server.ask('DROP TABLE events.tenrec_events')
   })
 
+  t.test('a segment of which one insert takes a part is sent again', async (t) => {
+    const folder = t.testdir({})
+    const large = Array.from({ length: 24 }, (_, index) => ({
+      ...sketchOf(index),
+      distinctId: `user-${index % 3}`,
+      properties: { index, body: String(index).repeat(500_000) },
+    }))
+    store(t, folder, large)
+    const copying = openSink(t, folder, server)
+    await sendAll(copying)
+    const before = copying.sink.state().inserts
+    await server.ask('TRUNCATE TABLE events.tenrec_events')
+    const segment = copying.segments.segmentOf(1, 1)
+    t.equal(segment.view.summary.rows, large.length)
+    await copying.sink.resend(segment)
+    t.equal(copying.sink.state().inserts - before, 2)
+    t.strictSame((await rowsOf(server)).map(seen), expected(t, folder))
+    await server.ask('DROP TABLE events.tenrec_events')
+  })
+
   t.test('it is away, comes back, and refuses', async (t) => {
     const folder = t.testdir({})
     store(
