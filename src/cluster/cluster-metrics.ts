@@ -28,16 +28,34 @@ export interface ClusterFigures {
 const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) => number]>> = {
   cluster_alone: ['Whether no majority of brokers answers.', (now) => Number(now.isAlone)],
   cluster_outbox_blocks: ['Accepted blocks that the brokers do not have.', (now) => now.unsent],
-  cluster_messages_waiting: ['Messages taken and not processed yet.', (now) => now.waiting],
+  cluster_messages_waiting: [
+    'Messages of the shared log that wait to be processed.',
+    (now) => now.waiting,
+  ],
   cluster_alone_commits_total: ['Commits answered from this disk alone.', (now) => now.alone],
   cluster_messages_total: ['Messages that the brokers have taken.', (now) => now.messages],
-  cluster_message_bytes_total: ['Their bytes, compressed.', (now) => now.messageBytes],
-  cluster_control_changes_total: ['Catalogue changes made here.', ({ control }) => control.made],
-  cluster_control_conflicts_total: ['Those decided again.', ({ control }) => control.again],
-  cluster_control_refused_total: ['Those no majority took.', ({ control }) => control.refused],
-  cluster_control_number: ['The newest catalogue change of all.', (now) => now.controlNumber],
+  cluster_message_bytes_total: ['Bytes of these messages, compressed.', (now) => now.messageBytes],
+  cluster_control_changes_total: [
+    'Changes of the catalogue made here.',
+    ({ control }) => control.made,
+  ],
+  cluster_control_conflicts_total: [
+    'Changes decided again, because others were first.',
+    ({ control }) => control.again,
+  ],
+  cluster_control_refused_total: [
+    'Changes that no majority has taken.',
+    ({ control }) => control.refused,
+  ],
+  cluster_control_number: [
+    'The newest change of the catalogue, by whomever.',
+    (now) => now.controlNumber,
+  ],
   cluster_questions_total: ['Questions to machines that hold events.', (now) => now.asked],
-  cluster_questions_unanswered_total: ['Those without an answer.', (now) => now.unanswered],
+  cluster_questions_unanswered_total: [
+    'Questions to them that were refused or got no answer.',
+    (now) => now.unanswered,
+  ],
   cluster_answers_total: ['Questions of other machines answered here.', (now) => now.answered],
 }
 const OF_PARTITION = 'cluster_partition_outbox_blocks'
