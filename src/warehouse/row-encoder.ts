@@ -14,7 +14,7 @@ const EMPTY = 0
 export class RowEncoder {
   readonly #target = new JsonBytes()
   /** Texts of the segment that is added, used again for the next. */
-  readonly #arena = new JsonBytes()
+  #arena = new JsonBytes()
   readonly #uuid = new Uint8Array(16)
   /** Rows so far. */
   rows = 0
@@ -49,6 +49,8 @@ export class RowEncoder {
     const { view } = segment
     const { firstSequence, rows, projectId } = view.summary
     const { distinctIds, timestamps, arrivals, names } = view
+    // A rare large one is not kept.
+    if (this.#arena.bytes.length > BATCH_BYTES_MAX) this.#arena = new JsonBytes()
     const arena = this.#arena
     arena.length = 0
     const distinct = new Map<number, number>()
