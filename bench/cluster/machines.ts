@@ -186,11 +186,19 @@ export class Machines {
     return this.brokers.findIndex((broker) => broker.name === name)
   }
 
-  /** Whether every broker has all of the streams. */
+  /**
+   * Whether every broker has all that any had when this was asked, by what each tells of itself: who leads takes one
+   * that was just killed for one that has everything.
+   */
   async areBrokersCurrent(): Promise<boolean> {
-    const state = await this.#client.look(eventStream(0)).catch(() => null)
-    const current = state?.brokers.filter(({ isCurrent }) => isCurrent) ?? []
-    return current.length === Math.min(3, this.brokers.length)
+    const before = await Promise.all(this.brokers.map((broker) => broker.streams()))
+    const now = await Promise.all(this.brokers.map((broker) => broker.streams()))
+    return [eventStream(0), CONTROL_STREAM, SALT_STREAM].every(({ name }) => {
+      const last = Math.max(...before.map((streams) => streams?.get(name)?.last ?? 0))
+      const kept = now.map((streams) => streams?.get(name))
+      const isSame = new Set(kept.map((stream) => stream?.created)).size === 1
+      return isSame && kept.every((stream) => stream !== undefined && stream.last >= last)
+    })
   }
 
   /** Lets the brokers forget all streams, without being stopped. */

@@ -18,11 +18,14 @@ export interface Place {
   readonly clientHost: string
   readonly brokerPort: number
   readonly routePort: number
+  /** Where a broker tells how it is. */
+  readonly monitorPort: number
   readonly nodePort: number
 }
 
 const BROKER_PORT = 4222
 const ROUTE_PORT = 6222
+const MONITOR_PORT = 8222
 const NODE_PORT = 8080
 /** A network that is for measuring other networks (RFC 2544), so that it is nobody's. */
 const NET = '198.18'
@@ -97,7 +100,8 @@ function placeApart(name: string, index: number): Place {
     innerHost: `${NET}.0.${index + 1}`,
     outerHost: `${NET}.${index + 1}.2`,
     clientHost: `${NET}.${index + 1}.1`,
-    ...{ brokerPort: BROKER_PORT, routePort: ROUTE_PORT, nodePort: NODE_PORT },
+    ...{ brokerPort: BROKER_PORT, routePort: ROUTE_PORT },
+    ...{ monitorPort: MONITOR_PORT, nodePort: NODE_PORT },
   }
 }
 
@@ -107,6 +111,7 @@ async function placeHere(): Promise<Place> {
     ...{ launcher: [], innerHost: host, outerHost: host, clientHost: host },
     brokerPort: await freePort(),
     routePort: await freePort(),
+    monitorPort: await freePort(),
     nodePort: await freePort(),
   }
 }

@@ -47,15 +47,35 @@ class Server {
   }
 }
 
+const MONITOR_MS_MAX = 2000
+
+/** A stream as one broker has it. */
+export interface KeptStream {
+  readonly created: string
+  /** The newest sequence; 0: none. */
+  readonly last: number
+}
+
+interface ServerReport {
+  readonly account_details?: readonly {
+    readonly stream_detail?: readonly {
+      readonly name: string
+      readonly created: string
+      readonly state: { readonly last_seq: number }
+    }[]
+  }[]
+}
+
 /** The NATS server of one of several machines. */
 export class Broker extends Server {
   readonly name: string
   readonly #store: string
+  readonly #monitor: string
 
   constructor(folder: string, places: readonly Place[], index: number) {
     const place = places[index]
     if (place === undefined) throw new RangeError('no such machine')
-    const { launcher, innerHost: host, brokerPort, routePort } = place
+    const { launcher, innerHost: host, brokerPort, routePort, monitorPort } = place
     const store = join(folder, `broker-${index}`)
     const routes = places.map((other) => `nats://${other.innerHost}:${other.routePort}`).join(', ')
     const path = join(folder, `broker-${index}.conf`)
@@ -63,6 +83,7 @@ export class Broker extends Server {
     const configuration = `
       server_name: ${name}
       listen: ${host}:${brokerPort}
+      http: ${host}:${monitorPort}
       max_payload: 33554432
       jetstream { store_dir: "${store}" }
       cluster { name: bench, listen: ${host}:${routePort}, routes: [${routes}] }`
@@ -70,7 +91,26 @@ export class Broker extends Server {
     super([...launcher, ...WITH_THIS, 'nats-server', '-c', path])
     this.name = name
     this.#store = store
+    this.#monitor = `http://${host}:${monitorPort}`
     mkdirSync(store, { recursive: true })
+  }
+
+  /** What it has itself, by the name of the stream; null while it does not answer, or knows that it lacks something. */
+  async streams(): Promise<ReadonlyMap<string, KeptStream> | null> {
+    const signal = AbortSignal.timeout(MONITOR_MS_MAX)
+    try {
+      const health = await fetch(`${this.#monitor}/healthz`, { signal })
+      if (!health.ok) return null
+      const answer = await fetch(`${this.#monitor}/jsz?streams=1`, { signal })
+      // The form of the server's own report.
+      const { account_details = [] } = (await answer.json()) as ServerReport
+      const streams = account_details.flatMap(({ stream_detail = [] }) => stream_detail)
+      return new Map(
+        streams.map(({ name, created, state }) => [name, { created, last: state.last_seq }]),
+      )
+    } catch {
+      return null
+    }
   }
 
   /** Removes all that it has; it must not run. */

@@ -366,8 +366,7 @@ export class ControlState implements ChangeLog {
       while (this.#read.incarnation === incarnation && isBehind()) await sleep(AGAIN_MS)
       // Somebody else was first.
       if (this.isSettled || this.#isClosed || this.#read.incarnation !== incarnation) return
-      const whole = { kind: 'whole', id, number: place.number, parts: parts.length } as const
-      const data = encodeControl(whole)
+      const data = encodeControl({ kind: 'whole', id, number: place.number, parts: parts.length })
       const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, newest)
       await this.#takeOwn({ sequence, data }, incarnation)
     } catch (cause) {

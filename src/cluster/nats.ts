@@ -60,6 +60,11 @@ const COPIES = 3
 const AGAIN_MS = 250
 /** How often it is looked whether the stream is still the same one. */
 const LOOK_MS = 1000
+/**
+ * A stream is made when there was none for that long, and up to as long again by chance: a new leader of the brokers
+ * may not know yet what the last one began to make, and they would keep two of one name that never agree.
+ */
+const MISSING_MS = 1000
 /** How long the end of a connection may take. */
 const CLOSE_MS = 1000
 /** When the stream has more than was taken for that long, following begins anew. */
@@ -252,6 +257,8 @@ class NatsStream implements SharedStream {
   /** What was taken last, and since when nothing; while something is taken nothing is late. */
   #taken = { sequence: 0, atMs: 0, isBusy: false }
   readonly #incarnationListeners: (() => void)[] = []
+  /** When it is made unless it is there before; null: it was not missing when it was looked for last. */
+  #makingMs: number | null = null
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: StreamOptions, copies: number, linkOf: () => Link | null, log: Logger) {
@@ -336,8 +343,8 @@ class NatsStream implements SharedStream {
       const { created, state } = await this.#info()
       this.#seen = state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
-      const isLate = !isBusy && performance.now() - atMs > STALLED_MS
-      const isStalled = sequence < state.last_seq && isLate
+      const isStalled =
+        sequence < state.last_seq && !isBusy && performance.now() - atMs > STALLED_MS
       if (created !== this.#incarnation || isStalled) this.#breakOff?.()
       if (created !== this.#incarnation) {
         this.#incarnation = created
@@ -355,9 +362,14 @@ class NatsStream implements SharedStream {
     if (link === null) throw new Error('no broker is connected')
     const { name, subject, what, ageMsMax } = this.#options
     try {
-      return await link.manager.streams.info(name)
+      const info = await link.manager.streams.info(name)
+      this.#makingMs = null
+      return info
     } catch (cause) {
-      if (!/not found/i.test(String(cause))) throw cause
+      if (!/not found/i.test(String(cause))) this.#makingMs = null
+      else this.#makingMs ??= performance.now() + MISSING_MS * (1 + Math.random())
+      if (this.#makingMs === null || performance.now() < this.#makingMs) throw cause
+      this.#makingMs = null
       this.#log.warn(`the brokers have no stream of ${what}: it is made`)
       return await link.manager.streams.add({
         ...{ name, subjects: [subject], num_replicas: this.#copies },

@@ -131,8 +131,7 @@ export class ReplicaFeed {
     const [first] = fresh
     if (first !== undefined && numberOf(first.place) > numberOf(after) + 1) {
       this.#lack(edge, numberOf(after), numberOf(first.place))
-      const isSame = this.#read.incarnation === incarnation
-      const isLost = isSame && sequence <= this.#read.sequence + 1
+      const isLost = this.#read.incarnation === incarnation && sequence <= this.#read.sequence + 1
       // Nobody sends again what the stream was to forget, nor what was before this copy.
       if (!isLost || after === 0) this.#trouble = this.trouble
       else this.#read = { incarnation, sequence }
