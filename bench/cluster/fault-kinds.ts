@@ -41,6 +41,7 @@ const HELD_MS_MAX = 1500
 const ALL_BROKERS = ['broker 0', 'broker 1', 'broker 2']
 const ALL_NODES = ['node 0', 'node 1', 'node 2']
 const CURRENT_MS_MAX = 60_000
+const NOTED_MS = 6000
 
 function held(random: () => number, factor = 1): Promise<void> {
   return sleep(HELD_MS_MIN + random() * (HELD_MS_MAX - HELD_MS_MIN) * factor)
@@ -204,6 +205,9 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       await machines.forgetStreams()
       world.isWhole = false
       await load.hold(false)
+      // Brokers that are killed before they have noted what was made anew empty it: docs/CLUSTER.md, "Set up".
+      await current(world)
+      await sleep(NOTED_MS)
     },
   },
 ]

@@ -7,12 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type ConsumerMessages,
   DeliverPolicy,
-  DiscardPolicy,
   type JetStreamClient,
   type JetStreamManager,
   jetstream,
   jetstreamManager,
-  RetentionPolicy,
   StorageType,
   type StreamInfo,
 } from '@nats-io/jetstream'
@@ -60,11 +58,10 @@ const COPIES = 3
 const AGAIN_MS = 250
 /** How often it is looked whether the stream is still the same one. */
 const LOOK_MS = 1000
-/**
- * A stream is made when there was none for that long, and up to as long again by chance: a new leader of the brokers
- * may not know yet what the last one began to make, and they would keep two of one name that never agree.
- */
+/** A stream is made when there was none for that long, and up to as long again by chance: README.md. */
 const MISSING_MS = 1000
+/** How often brokers are made to write down which streams there are: they do it every two seconds at most. */
+const NOTED_TIMES = 3
 /** How long the end of a connection may take. */
 const CLOSE_MS = 1000
 /** When the stream has more than was taken for that long, following begins anew. */
@@ -105,6 +102,11 @@ export class NatsBrokers implements Announcements, Messages {
   constructor(servers: readonly string[], log: Logger) {
     this.#servers = servers
     this.#log = log
+    this.listen(REPORTS, (data) => {
+      // Written by `announce`.
+      const report = JSON.parse(String(data)) as NodeReport
+      for (const hear of this.#reportListeners) hear(report)
+    })
     void this.#connect()
   }
 
@@ -180,7 +182,6 @@ export class NatsBrokers implements Announcements, Messages {
         if (this.#isClosed) return await connection.close()
         // The manager's first question may find no majority: none is asked here.
         const manager = await jetstreamManager(connection, { checkAPI: false })
-        this.#hearReports(connection)
         for (const listener of this.#listeners) subscribe(connection, listener)
         void this.#watch(connection)
         this.#link = { connection, manager, streams: jetstream(connection) }
@@ -199,17 +200,6 @@ export class NatsBrokers implements Announcements, Messages {
       if (type === 'reconnect') this.#isConnected = !this.#isClosed
       if (type === 'disconnect' || type === 'close') this.#isConnected = false
     }
-  }
-
-  #hearReports(connection: NatsConnection): void {
-    connection.subscribe(REPORTS, {
-      callback: (error, message) => {
-        if (error !== null) return
-        // Written by `announce`.
-        const report = message.json<NodeReport>()
-        for (const listener of this.#reportListeners) listener(report)
-      },
-    })
   }
 }
 
@@ -259,6 +249,8 @@ class NatsStream implements SharedStream {
   readonly #incarnationListeners: (() => void)[] = []
   /** When it is made unless it is there before; null: it was not missing when it was looked for last. */
   #makingMs: number | null = null
+  /** How often the brokers are still to write down that there is this incarnation. */
+  #unnoted = 0
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: StreamOptions, copies: number, linkOf: () => Link | null, log: Logger) {
@@ -348,8 +340,10 @@ class NatsStream implements SharedStream {
       if (created !== this.#incarnation || isStalled) this.#breakOff?.()
       if (created !== this.#incarnation) {
         this.#incarnation = created
+        this.#unnoted = NOTED_TIMES
         for (const listener of this.#incarnationListeners) listener()
       }
+      if (this.#unnoted > 0) await this.#note()
     } catch {
       delayMs = AGAIN_MS
     }
@@ -372,14 +366,20 @@ class NatsStream implements SharedStream {
       this.#makingMs = null
       this.#log.warn(`the brokers have no stream of ${what}: it is made`)
       return await link.manager.streams.add({
-        ...{ name, subjects: [subject], num_replicas: this.#copies },
-        storage: StorageType.File,
-        retention: RetentionPolicy.Limits,
-        discard: DiscardPolicy.Old,
+        ...{ name, subjects: [subject], num_replicas: this.#copies, storage: StorageType.File },
         max_age: ageMsMax * NANOSECONDS,
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })
     }
+  }
+
+  /** Removes a stream, upon which all brokers write down which there are: killed before, they may forget new ones. */
+  async #note(): Promise<void> {
+    const streams = this.#linkOf()?.manager.streams
+    const name = `${this.#options.name}_MADE`
+    await streams?.add({ name, subjects: [name], storage: StorageType.Memory })
+    await streams?.delete(name)
+    this.#unnoted--
   }
 
   async #followOn(listener: StreamListener): Promise<void> {

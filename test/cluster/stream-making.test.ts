@@ -3,39 +3,59 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { createLogger } from '../../src/base/log.ts'
 import { eventStream, NatsBrokers } from '../../src/cluster/nats.ts'
-import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
+import { Brokers, areBrokersMissing as skip } from '../fixtures/cluster/brokers.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(120_000)
+// Each test has brokers of its own, and waits most of its time.
+t.jobs = 2
 
-t.test(
-  'a stream is made when it was missing for a while, once',
-  {
-    skip: areBrokersMissing,
-  },
-  async (t) => {
-    const brokers = await Brokers.start(t, t.testdir({}))
-    const logger = createLogger({ level: 'silent', format: 'json' })
-    const clients = [0, 1, 2].map(() => new NatsBrokers(brokers.addresses.split(','), logger))
-    t.teardown(() => Promise.all(clients.map((client) => client.close())))
-    const isMissing = async (): Promise<boolean> => {
-      const answers = clients.map((client) =>
-        client.look(eventStream(0)).catch((cause: unknown) => String(cause)),
-      )
-      return (await Promise.all(answers)).every((answer) => /not found/.test(String(answer)))
-    }
-    t.ok(await eventually(isMissing), 'the brokers answer')
-    const atMs = performance.now()
-    const streams = clients.map((client) => client.stream(eventStream(0)))
-    t.ok(await eventually(async () => streams.every(({ incarnation }) => incarnation !== '')))
-    t.ok(performance.now() - atMs > 1000, 'a new leader of the brokers has had time')
-    const first = streams.map(({ incarnation }) => incarnation)
-    t.equal(new Set(first).size, 1, 'all have the same')
-    await sleep(1500)
-    t.same(
-      streams.map(({ incarnation }) => incarnation),
-      first,
-      'and it stays',
+const logger = createLogger({ level: 'silent', format: 'json' })
+const MESSAGES = 20
+/** Longer than the brokers need to write down which streams there are. */
+const NOTED_MS = 6000
+
+t.test('a stream is made when it was missing for a while, once', { skip }, async (t) => {
+  const brokers = await Brokers.start(t, t.testdir({}))
+  const clients = [0, 1, 2].map(() => new NatsBrokers(brokers.addresses.split(','), logger))
+  t.teardown(() => Promise.all(clients.map((client) => client.close())))
+  const isMissing = async (): Promise<boolean> => {
+    const answers = clients.map((client) =>
+      client.look(eventStream(0)).catch((cause: unknown) => String(cause)),
     )
-  },
-)
+    return (await Promise.all(answers)).every((answer) => /not found/.test(String(answer)))
+  }
+  t.ok(await eventually(isMissing), 'the brokers answer')
+  const atMs = performance.now()
+  const streams = clients.map((client) => client.stream(eventStream(0)))
+  t.ok(await eventually(async () => streams.every(({ incarnation }) => incarnation !== '')))
+  t.ok(performance.now() - atMs > 1000, 'a new leader of the brokers has had time')
+  const first = streams.map(({ incarnation }) => incarnation)
+  t.equal(new Set(first).size, 1, 'all have the same')
+  await sleep(1500)
+  t.same(
+    streams.map(({ incarnation }) => incarnation),
+    first,
+    'and it stays',
+  )
+})
+
+t.test('brokers that are killed keep a stream that was made anew', { skip }, async (t) => {
+  const brokers = await Brokers.start(t, t.testdir({}))
+  const client = new NatsBrokers(brokers.addresses.split(','), logger)
+  t.teardown(() => client.close())
+  const stream = client.stream(eventStream(0))
+  t.ok(await eventually(async () => stream.incarnation !== ''))
+  const first = stream.incarnation
+  await brokers.remove(eventStream(0).name)
+  t.ok(await eventually(async () => stream.incarnation !== first))
+  for (let count = 1; count <= MESSAGES; count++) {
+    await stream.publish(Buffer.from(String(count)), String(count), 5000)
+  }
+  await sleep(NOTED_MS)
+  await brokers.killAll()
+  brokers.beginAll()
+  const messages = async () => (await client.look(eventStream(0)).catch(() => null))?.last
+  t.ok(await eventually(async () => (await messages()) !== undefined), 'they answer again')
+  t.equal(await messages(), MESSAGES, 'nothing is removed a second time')
+})
