@@ -86,7 +86,7 @@ async function breakThings(
     const line = { name: kind.name, machine, fromMs: Date.now(), toMs: 0 }
     world.story.push(line)
     const fault = kind.run(world, machine).catch((error: unknown) => {
-      failures.push(new Error(`${kind.name} ${machine}`, { cause: error }))
+      failures.push(new Error(`${kind.name} ${machine}: ${String(error)}`, { cause: error }))
     })
     const ended = fault.then(() => {
       line.toMs = Date.now()

@@ -50,8 +50,10 @@ function held(random: () => number, factor = 1): Promise<void> {
 /** Waits until all brokers have all, so that the next one may lose its own. */
 async function current({ machines }: FaultWorld): Promise<void> {
   const deadline = performance.now() + CURRENT_MS_MAX
-  while (!(await machines.areBrokersCurrent())) {
-    if (performance.now() > deadline) throw new Error('the brokers do not become equal')
+  for (;;) {
+    const unequal = await machines.unequal()
+    if (unequal === null) return
+    if (performance.now() > deadline) throw new Error(`brokers stay unequal: ${unequal}`)
     await sleep(100)
   }
 }

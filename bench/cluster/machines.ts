@@ -12,7 +12,7 @@ import { type BenchContext, sleep } from '../harness.ts'
 import { parseMetrics, readMetric, sumMetric } from '../metrics.ts'
 import { runTenrec } from '../program.ts'
 import { freePort, Network } from './network.ts'
-import { Broker, ClickHouse } from './servers.ts'
+import { Broker, ClickHouse, type KeptStream } from './servers.ts'
 
 const LINES_KEPT = 60
 const LOOK_MS = 100
@@ -187,18 +187,25 @@ export class Machines {
   }
 
   /**
-   * Whether every broker has all that any had when this was asked, by what each tells of itself: who leads takes one
-   * that was just killed for one that has everything.
+   * What keeps the brokers from being equal: each has to have all that any had when this was asked, by what it tells
+   * of itself, as who leads takes one that was just killed for one that has everything. Null: they are.
    */
-  async areBrokersCurrent(): Promise<boolean> {
-    const before = await Promise.all(this.brokers.map((broker) => broker.streams()))
-    const now = await Promise.all(this.brokers.map((broker) => broker.streams()))
-    return [eventStream(0), CONTROL_STREAM, SALT_STREAM].every(({ name }) => {
-      const last = Math.max(...before.map((streams) => streams?.get(name)?.last ?? 0))
-      const kept = now.map((streams) => streams?.get(name))
+  async unequal(): Promise<string | null> {
+    const look = () => Promise.all(this.brokers.map((broker) => broker.streams()))
+    const before = await look()
+    const now = await look()
+    const of = (all: typeof now, name: string): readonly (KeptStream | undefined)[] =>
+      all.map((streams) => (typeof streams === 'string' ? undefined : streams.get(name)))
+    const isEqual = [eventStream(0), CONTROL_STREAM, SALT_STREAM].every(({ name }) => {
+      const last = Math.max(...of(before, name).map((stream) => stream?.last ?? 0))
+      const kept = of(now, name)
       const isSame = new Set(kept.map((stream) => stream?.created)).size === 1
       return isSame && kept.every((stream) => stream !== undefined && stream.last >= last)
     })
+    if (isEqual) return null
+    return now
+      .map((told) => (typeof told === 'string' ? told : JSON.stringify([...told])))
+      .join('; ')
   }
 
   /** Lets the brokers forget all streams, without being stopped. */

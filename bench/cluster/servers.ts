@@ -95,12 +95,12 @@ export class Broker extends Server {
     mkdirSync(store, { recursive: true })
   }
 
-  /** What it has itself, by the name of the stream; null while it does not answer, or knows that it lacks something. */
-  async streams(): Promise<ReadonlyMap<string, KeptStream> | null> {
+  /** What it has itself, by the name of the stream; without an answer, or when it knows that it lacks something, why. */
+  async streams(): Promise<ReadonlyMap<string, KeptStream> | string> {
     const signal = AbortSignal.timeout(MONITOR_MS_MAX)
     try {
       const health = await fetch(`${this.#monitor}/healthz`, { signal })
-      if (!health.ok) return null
+      if (!health.ok) return await health.text()
       const answer = await fetch(`${this.#monitor}/jsz?streams=1`, { signal })
       // The form of the server's own report.
       const { account_details = [] } = (await answer.json()) as ServerReport
@@ -108,8 +108,8 @@ export class Broker extends Server {
       return new Map(
         streams.map(({ name, created, state }) => [name, { created, last: state.last_seq }]),
       )
-    } catch {
-      return null
+    } catch (cause) {
+      return String(cause)
     }
   }
 

@@ -39,29 +39,27 @@ t.test('analytics', { skip }, async (t) => {
   })
 })
 
-for (const file of ['question-cases.json', 'web-cases.json']) {
-  t.test(file, { skip }, async (t) => {
-    const cases = casesOf(file)
-    const shifted: { nowMs: number | null } = { nowMs: null }
-    const options = {
-      ...OF_DECISIONS,
-      prepare: (dataDir: string) => createProjects(dataDir, cases.length + 1),
-      clock: { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() },
+t.test('questions, and those of the web', { skip }, async (t) => {
+  const cases = ['question-cases.json', 'web-cases.json'].flatMap((file) => casesOf(file))
+  const shifted: { nowMs: number | null } = { nowMs: null }
+  const options = {
+    ...OF_DECISIONS,
+    prepare: (dataDir: string) => createProjects(dataDir, cases.length + 1),
+    clock: { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() },
+  }
+  await onThree(t, options, async (three) => {
+    const asked = new QueryCases(new DecisionClient(three.nextUrl), shifted)
+    await asked.send(cases)
+    await three.settled()
+    const names: ReadonlyMap<string, unknown>[] = []
+    for (const [index, one] of cases.entries()) names.push(await asked.prepare(index, one))
+    await three.settled()
+    for (const [index, one] of cases.entries()) {
+      if (LEFT_OUT.includes(one.id)) continue
+      const known = names[index] ?? new Map()
+      const answer = await asked.askPrepared(index, one, known, ...requestOf(one))
+      t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
     }
-    await onThree(t, options, async (three) => {
-      const asked = new QueryCases(new DecisionClient(three.nextUrl), shifted)
-      await asked.send(cases)
-      await three.settled()
-      const names: ReadonlyMap<string, unknown>[] = []
-      for (const [index, one] of cases.entries()) names.push(await asked.prepare(index, one))
-      await three.settled()
-      for (const [index, one] of cases.entries()) {
-        if (LEFT_OUT.includes(one.id)) continue
-        const known = names[index] ?? new Map()
-        const answer = await asked.askPrepared(index, one, known, ...requestOf(one))
-        t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
-      }
-      await checkCopies(t, three)
-    })
+    await checkCopies(t, three)
   })
-}
+})
