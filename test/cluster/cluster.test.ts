@@ -7,7 +7,7 @@ import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { boxOf } from '../fixtures/cluster/stream-box.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 const SETTLED_MS = 60_000
 

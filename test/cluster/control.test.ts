@@ -12,7 +12,7 @@ import { catalogueLines } from '../fixtures/catalogue-lines.ts'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node } from '../fixtures/cluster/nodes.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
 

@@ -8,7 +8,7 @@ import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { type Answered, ask, Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
 // Each test has brokers and machines of its own, and waits most of its time.

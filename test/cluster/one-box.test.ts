@@ -12,7 +12,7 @@ import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { spawnAndKill } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
 

@@ -7,7 +7,7 @@ import { boxOf } from '../fixtures/cluster/stream-box.ts'
 import { type Outcome, run } from '../fixtures/cluster/tenrec-command.ts'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 t.setTimeout(300_000)
 

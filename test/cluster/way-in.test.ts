@@ -15,7 +15,7 @@ import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
 import { Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { takeIn } from '../fixtures/cluster/way-in.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
 const WAY_IN = 'test/fixtures/faults/way-in.mjs'

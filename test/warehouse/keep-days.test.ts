@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { COPY_SETTLED_MS } from '../../src/warehouse/limits.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 import { ClickHouseServer, isClickHouseMissing } from '../fixtures/warehouse/clickhouse-server.ts'
 
 const EVENTS = 7000
