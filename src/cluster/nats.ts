@@ -1,7 +1,6 @@
 /**
- * Shared streams on NATS JetStream: the only file that knows the client. Of each stream there are as many copies as
- * there are brokers, three at most. It connects in the background and again and again: nobody waits for a broker to
- * start.
+ * Shared streams on NATS JetStream: the only file that knows the client. A stream has three copies, or one with less
+ * than three brokers. It connects in the background, again and again: nobody waits for a broker to start.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -249,7 +248,6 @@ class NatsStream implements SharedStream {
   readonly #incarnationListeners: (() => void)[] = []
   /** When it is made unless it is there before; null: it was not missing when it was looked for last. */
   #makingMs: number | null = null
-  /** How often the brokers are still to write down that there is this incarnation. */
   #unnoted = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -365,11 +363,13 @@ class NatsStream implements SharedStream {
       if (this.#makingMs === null || performance.now() < this.#makingMs) throw cause
       this.#makingMs = null
       this.#log.warn(`the brokers have no stream of ${what}: it is made`)
-      return await link.manager.streams.add({
+      await link.manager.streams.add({
         ...{ name, subjects: [subject], num_replicas: this.#copies, storage: StorageType.File },
         max_age: ageMsMax * NANOSECONDS,
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })
+      // Who makes it at the same moment may be told of another one: what there is is asked for again.
+      throw cause
     }
   }
 

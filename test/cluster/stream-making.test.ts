@@ -28,10 +28,13 @@ t.test('a stream is made when it was missing for a while, once', { skip }, async
   t.ok(await eventually(isMissing), 'the brokers answer')
   const atMs = performance.now()
   const streams = clients.map((client) => client.stream(eventStream(0)))
-  t.ok(await eventually(async () => streams.every(({ incarnation }) => incarnation !== '')))
+  const isOne = async () =>
+    streams.every(
+      ({ incarnation }) => incarnation !== '' && incarnation === streams[0]?.incarnation,
+    )
+  t.ok(await eventually(isOne), 'all have the same')
   t.ok(performance.now() - atMs > 1000, 'a new leader of the brokers has had time')
   const first = streams.map(({ incarnation }) => incarnation)
-  t.equal(new Set(first).size, 1, 'all have the same')
   await sleep(1500)
   t.same(
     streams.map(({ incarnation }) => incarnation),
