@@ -13,7 +13,7 @@ import { tableDigests } from '../../test/fixtures/table-digests.ts'
 import { mainPath } from '../daemon.ts'
 import { type Bench, type BenchContext, sleep } from '../harness.ts'
 import { FAULT_KINDS, type FaultKind, type FaultWorld } from './fault-kinds.ts'
-import { Machines } from './machines.ts'
+import { brokerVersion, Machines } from './machines.ts'
 import { RecordedLoad } from './recorded-load.ts'
 
 export const CLUSTER_FAULTS: Bench = {
@@ -228,7 +228,7 @@ function report(
     target: { of: 'ratio', bound: 'at least', limit: 1 },
     note:
       `${faults} faults (${kinds}); ${lost} lost, ${doubled} doubled, ${gaps} gaps, ${unknown} unknown; ` +
-      `${stored} stored; ${load.again} requests sent again, longest time to an acknowledgement ${longestMs} ms`,
+      `${stored} stored; ${load.again} requests sent again, longest time to an acknowledgement ${longestMs} ms; ${brokerVersion()}`,
   })
   if (lost + doubled + gaps + unknown > 0) throw new Error('events were lost, doubled or invented')
   if (differences.length > 0) throw new Error(`machines differ: ${differences.join(', ')}`)

@@ -273,3 +273,8 @@ export class Machines {
 export function isInstalled(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 }
+
+/** What the NATS server says of itself, such as `nats-server: v2.10.27`. */
+export function brokerVersion(): string {
+  return spawnSync('nats-server', ['--version'], { encoding: 'utf8' }).stdout.trim()
+}
