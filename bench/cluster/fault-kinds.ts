@@ -207,7 +207,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       await machines.forgetStreams()
       world.isWhole = false
       await load.hold(false)
-      // Brokers that are killed before they have noted what was made anew empty it: docs/CLUSTER.md, "Set up".
+      // Brokers that are killed before they have noted what was made anew empty it: docs/CLUSTER.md, "Older brokers".
       await current(world)
       await sleep(NOTED_MS)
     },

@@ -10,6 +10,8 @@ export interface ClusterView {
   readonly events: ReadonlyMap<number, StreamState | null>
   readonly control: StreamState | null
   readonly nodes: readonly NodeReport[]
+  /** Of the broker that was asked; null: none was there. */
+  readonly serverVersion: string | null
 }
 
 /** Looks for some seconds. Without brokers all is unknown. */
@@ -25,8 +27,9 @@ export async function lookAtCluster(servers: readonly string[]): Promise<Cluster
     events.set(partition, await look(eventStream(partition)))
   }
   const control = await look(CONTROL_STREAM)
+  const { serverVersion } = brokers
   await brokers.close()
-  return { events, control, nodes }
+  return { events, control, nodes, serverVersion }
 }
 
 /** Those that projects belong to, or that a machine stores. */

@@ -128,6 +128,11 @@ export class NatsBrokers implements Announcements, Messages {
     return new NatsStream(options, copies, () => this.#link, this.#log)
   }
 
+  /** Of the server that is connected; null: none is. */
+  get serverVersion(): string | null {
+    return this.#link?.connection.info?.version ?? null
+  }
+
   /** Bytes that a message may have; null: no broker is connected. */
   get messageBytesMax(): number | null {
     return this.#link?.connection.info?.max_payload ?? null
@@ -236,8 +241,8 @@ class NatsStream implements SharedStream {
   #isClosed = false
   /** Of followings: what an earlier one still gets does not count. */
   #generation = 0
-  #incarnation = ''
-  #seen = 0
+  incarnation = ''
+  seen = 0
   #listener: StreamListener | null = null
   #messages: ConsumerMessages | null = null
   #following: Promise<void> = Promise.resolve()
@@ -258,14 +263,6 @@ class NatsStream implements SharedStream {
     this.#log = log
   }
 
-  get incarnation(): string {
-    return this.#incarnation
-  }
-
-  get seen(): number {
-    return this.#seen
-  }
-
   async publish(
     data: Uint8Array,
     id: string,
@@ -273,7 +270,7 @@ class NatsStream implements SharedStream {
     expected?: number,
   ): Promise<number> {
     const link = this.#linkOf()
-    if (link === null || this.#incarnation === '') throw new Error('no broker is connected')
+    if (link === null || this.incarnation === '') throw new Error('no broker is connected')
     const expect = expected === undefined ? {} : { expect: { lastSequence: expected } }
     const options = { msgID: id, timeout: timeoutMs, ...expect }
     try {
@@ -331,13 +328,13 @@ class NatsStream implements SharedStream {
     let delayMs = LOOK_MS
     try {
       const { created, state } = await this.#info()
-      this.#seen = state.last_seq
+      this.seen = state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
       const isStalled =
         sequence < state.last_seq && !isBusy && performance.now() - atMs > STALLED_MS
-      if (created !== this.#incarnation || isStalled) this.#breakOff?.()
-      if (created !== this.#incarnation) {
-        this.#incarnation = created
+      if (created !== this.incarnation || isStalled) this.#breakOff?.()
+      if (created !== this.incarnation) {
+        this.incarnation = created
         this.#unnoted = NOTED_TIMES
         for (const listener of this.#incarnationListeners) listener()
       }
@@ -405,7 +402,7 @@ class NatsStream implements SharedStream {
 
   async #followOnce(listener: StreamListener): Promise<void> {
     const link = this.#linkOf()
-    const incarnation = this.#incarnation
+    const incarnation = this.incarnation
     const generation = this.#generation
     if (link === null || incarnation === '') return
     const { state } = await this.#info()

@@ -1,6 +1,6 @@
 /** What is told of a cluster, and what would be lost with one more machine or broker. */
 import t from 'tap'
-import { clusterStatus } from '../../src/cli/doctor/cluster-status.ts'
+import { clusterStatus, serverAdvice } from '../../src/cli/doctor/cluster-status.ts'
 import type { ClusterView } from '../../src/cluster/cluster-view.ts'
 import type { NodeReport, StreamState } from '../../src/cluster/shared-log.ts'
 
@@ -33,13 +33,14 @@ function risksOf(changes: Partial<ClusterView>): readonly string[] {
     events: events(stream(ALL)),
     control: stream(ALL),
     nodes: [node('one'), node('two')],
+    serverVersion: '2.10.27',
   }
   return clusterStatus({ ...healthy, ...changes }, 2, NOW_MS).risks
 }
 
 t.test('a healthy cluster may lose one of anything', async (t) => {
   const nodes = [node('one'), node('two', { position: { incarnation: 'a', sequence: 90 } })]
-  const view = { events: events(stream(ALL)), control: stream(ALL), nodes }
+  const view = { events: events(stream(ALL)), control: stream(ALL), nodes, serverVersion: null }
   const { risks, brokers, partitions, ...rest } = clusterStatus(view, 2, NOW_MS)
   t.strictSame(risks, [])
   t.strictSame(brokers, ['broker 0', 'broker 1', 'broker 2'])
@@ -56,7 +57,7 @@ t.test('a healthy cluster may lose one of anything', async (t) => {
 
 t.test('who follows another incarnation has all of it before him', async (t) => {
   const nodes = [node('one', { position: { incarnation: 'b', sequence: 500 } })]
-  const view = { events: events(stream(ALL)), control: stream(ALL), nodes }
+  const view = { events: events(stream(ALL)), control: stream(ALL), nodes, serverVersion: null }
   t.equal(clusterStatus(view, 1, NOW_MS).nodes[0]?.behind, 100)
 })
 
@@ -90,6 +91,15 @@ t.test('what would be lost', async (t) => {
   ])
 })
 
+t.test('brokers that keep less than newer ones', async (t) => {
+  for (const serverVersion of ['2.9.10', '2.10.22']) {
+    t.match(serverAdvice({ serverVersion }), [/Use 2\.10\.23 or newer/], serverVersion)
+  }
+  for (const serverVersion of ['2.10.23', '2.15.1', '3.0.0', null]) {
+    t.strictSame(serverAdvice({ serverVersion }), [], String(serverVersion))
+  }
+})
+
 t.test('each partition has machines, a stream and a place of its own', async (t) => {
   const other = { ...stream(ALL), incarnation: 'b', last: 30 }
   const both = { partitions: [0, 1] }
@@ -100,7 +110,12 @@ t.test('each partition has machines, a stream and a place of its own', async (t)
     node('three', { ...both, partition: 1, position: place }),
     node('edge', { ...both, partition: null }),
   ]
-  const view = { events: events(stream(ALL), other), control: stream(ALL), nodes }
+  const view = {
+    events: events(stream(ALL), other),
+    control: stream(ALL),
+    nodes,
+    serverVersion: null,
+  }
   const { risks, partitions, nodes: rows } = clusterStatus(view, 2, NOW_MS)
   t.strictSame(
     partitions.map(({ partition, machines }) => [partition, machines]),

@@ -43,6 +43,20 @@ export interface ClusterStatus {
   readonly risks: readonly string[]
 }
 
+/** Older servers that are killed keep less: docs/CLUSTER.md, "Older brokers". */
+const SERVER_WANTED = '2.10.23'
+
+/** What to do about brokers that keep less than newer ones. */
+export function serverAdvice({
+  serverVersion,
+}: Pick<ClusterView, 'serverVersion'>): readonly string[] {
+  if (serverVersion === null) return []
+  if (serverVersion.localeCompare(SERVER_WANTED, 'en', { numeric: true }) >= 0) return []
+  return [
+    `A broker has version ${serverVersion}: several of them that are killed or cut off within seconds may keep different ends of a stream. Use ${SERVER_WANTED} or newer: docs/CLUSTER.md, "Older brokers".`,
+  ]
+}
+
 /** What follows from it. `copies`: machines that should have each event (setting `cluster_copies`). */
 export function clusterStatus(view: ClusterView, copies: number, nowMs: number): ClusterStatus {
   const { events, nodes } = view

@@ -1,4 +1,4 @@
-/** The check of `tenrec doctor` on a cluster: what would be lost with one more machine or broker. */
+/** The check of `tenrec doctor` on a cluster: what would be lost with one more machine or broker, and old brokers. */
 import type { Settings } from '../../config/settings.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
 
@@ -10,10 +10,11 @@ export async function checkCluster(
   nowMs: number,
 ): Promise<readonly Finding[]> {
   const { lookAtCluster } = await import('../../cluster/cluster-view.ts')
-  const { clusterStatus } = await import('./cluster-status.ts')
+  const { clusterStatus, serverAdvice } = await import('./cluster-status.ts')
   const view = await lookAtCluster(cluster)
   const { nodes, partitions, risks } = clusterStatus(view, clusterCopies, nowMs)
-  if (risks.length > 0) return risks.map((risk) => warning(CHECK, risk))
+  const found = [...risks, ...serverAdvice(view)]
+  if (found.length > 0) return found.map((text) => warning(CHECK, text))
   const of = partitions.length === 1 ? '' : ` ${partitions.length} partitions`
   const what = `${nodes.length} machines follow${of}, and one of them or a broker may be lost`
   return [fine(CHECK, what)]
