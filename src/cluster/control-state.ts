@@ -83,14 +83,17 @@ interface Beginning {
 export class ControlState implements ChangeLog {
   readonly #options: ControlStateOptions
   readonly #parts = new GatheredParts()
-  #place: ChangePlace | null
+  /** Where the copy stands; null: it has not begun. */
+  place: ChangePlace | null
   #read: StreamPosition
   #beginning: Beginning | null
   #taking: Promise<void> = Promise.resolve()
   #turn: Promise<unknown> = Promise.resolve()
   #pending: Pending | null = null
-  #trouble: string | null = null
-  #failure: unknown
+  /** Why this copy does not follow; null: it does. */
+  trouble: string | null = null
+  /** What led to the trouble. */
+  failure: unknown
   #isAlone = false
   #isClosed = false
   #isLooking = false
@@ -105,7 +108,7 @@ export class ControlState implements ChangeLog {
   constructor(options: ControlStateOptions) {
     this.#options = options
     const { place, stream } = options
-    this.#place = place
+    this.place = place
     this.#read = { incarnation: place?.incarnation ?? '', sequence: place?.sequence ?? 0 }
     this.#beginning = place === null ? { sets: [], older: null } : null
     stream.onIncarnation(() => void this.#queue(() => this.#begin(stream.incarnation)))
@@ -117,24 +120,9 @@ export class ControlState implements ChangeLog {
     if (options.isGuest === true) clearInterval(this.#timer)
   }
 
-  /** Where the copy stands; null: it has not begun. */
-  get place(): ChangePlace | null {
-    return this.#place
-  }
-
   /** The copy is one of the sequence that the brokers have, as far as it is known. */
   get isSettled(): boolean {
     return this.#beginning === null
-  }
-
-  /** Why this copy does not follow; null: it does. */
-  get trouble(): string | null {
-    return this.#trouble
-  }
-
-  /** What led to the trouble. */
-  get failure(): unknown {
-    return this.#failure
   }
 
   /** Resolves when everything that the brokers had at the call is applied; after `msMax` at the latest. */
@@ -172,7 +160,7 @@ export class ControlState implements ChangeLog {
   ): Promise<T> {
     let decided = first
     while (decided.proposal !== null) {
-      if (performance.now() > deadline || this.#trouble !== null) throw this.#refused()
+      if (performance.now() > deadline || this.trouble !== null) throw this.#refused()
       const outcome = this.#isNewest(decided.proposal.place)
         ? await this.#send(decided.proposal, deadline)
         : 'overtaken'
@@ -180,7 +168,7 @@ export class ControlState implements ChangeLog {
       if (outcome === 'unknown') throw this.#refused()
       if (outcome === 'made') {
         this.counts.made++
-        if (this.#place !== null && this.#place.number % CUT_LOOK_SETS === 0) void this.#cut()
+        if (this.place !== null && this.place.number % CUT_LOOK_SETS === 0) void this.#cut()
         break
       }
       this.counts.again++
@@ -198,7 +186,7 @@ export class ControlState implements ChangeLog {
   }
 
   #isNewest({ incarnation, sequence }: ChangePlace): boolean {
-    const isSame = this.#place?.incarnation === incarnation && this.#place.sequence === sequence
+    const isSame = this.place?.incarnation === incarnation && this.place.sequence === sequence
     return isSame && this.isSettled
   }
 
@@ -253,8 +241,8 @@ export class ControlState implements ChangeLog {
 
   #stop(trouble: string, cause: unknown): void {
     if (this.#isClosed) return
-    this.#trouble = trouble
-    this.#failure = cause
+    this.trouble = trouble
+    this.failure = cause
     this.#options.logger.error({ err: cause }, `${trouble} Restore a backup of another one.`)
   }
 
@@ -275,7 +263,7 @@ export class ControlState implements ChangeLog {
   }
 
   async #take({ sequence, data }: StreamMessage, incarnation: string): Promise<void> {
-    if (this.#trouble !== null) return
+    if (this.trouble !== null) return
     this.#begin(incarnation)
     if (sequence <= this.#read.sequence) return
     // What is missing was cut off: a whole catalogue follows.
@@ -297,7 +285,7 @@ export class ControlState implements ChangeLog {
     const local = this.#pending?.id === id ? this.#pending.local : null
     const set: PlacedChanges = { place, changes, local }
     await this.#insist(() => this.#options.copy.apply(set))
-    this.#place = place
+    this.place = place
     this.#options.onChange()
   }
 
@@ -311,7 +299,7 @@ export class ControlState implements ChangeLog {
   async #takeWhole(message: ControlMessage, sequence: number): Promise<void> {
     const parts = this.#parts.take(message)
     const beginning = this.#beginning
-    const has = this.#place?.number ?? -1
+    const has = this.place?.number ?? -1
     if (parts === null || (beginning === null && message.number <= has)) return
     const sets = (beginning?.sets ?? []).filter((set) => set.sequence > message.through)
     const number = sets.at(-1)?.message.number ?? message.number
@@ -322,7 +310,7 @@ export class ControlState implements ChangeLog {
     const place = { incarnation: this.#read.incarnation, sequence, number }
     const all = [...parts, ...sets.map((set) => set.message.content)]
     await this.#insist(() => this.#options.copy.replace({ place, parts: all }))
-    this.#place = place
+    this.place = place
     this.#beginning = null
     this.isBeginner = this.#offered.has(message.id)
     this.#options.logger.info({ number }, 'the catalogue is that of the cluster')
@@ -350,7 +338,7 @@ export class ControlState implements ChangeLog {
   /** At the end of a stream without a whole catalogue, that of this node is offered. */
   async #look(): Promise<void> {
     const { stream, copy, onEmpty } = this.#options
-    if (this.#beginning === null || this.#isLooking || this.#trouble !== null) return
+    if (this.#beginning === null || this.#isLooking || this.trouble !== null) return
     this.#isLooking = true
     try {
       const { incarnation, last } = await stream.state()

@@ -119,12 +119,11 @@ export class EdgeDefinitions implements DefinitionSource {
   }
 
   #of(projectId: number): Definitions {
-    const known = this.#known.get(projectId)
     if (!this.#projects.has(projectId)) {
       this.#projects.add(projectId)
       this.#wanted.add(projectId)
     }
-    return known?.definitions ?? UNKNOWN
+    return this.#known.get(projectId)?.definitions ?? UNKNOWN
   }
 
   async #look(): Promise<void> {

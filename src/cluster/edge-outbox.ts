@@ -333,20 +333,21 @@ export class EdgeOutbox {
     if (place === undefined || this.#isClosed) return
     const now = clock.monotonic()
     const known = this.#stored.get(report.replica)
-    const isNews = known?.place !== place || numberOf(place) >= this.#acked
+    const through = identity.numberThrough(place)
+    const isNews = known?.place !== place || through >= this.#acked
     this.#stored.set(report.replica, { place, atMs: isNews ? now : known.atMs })
     const all = [...this.#stored.values()]
     const enough = all.map((copy) => copy.place).sort((a, b) => b - a)[copies - 1]
     const near = all.filter(({ atMs }) => now - atMs < LAGGARD_MS_MAX).map((copy) => copy.place)
-    if (enough !== undefined) onStored(numberOf(Math.min(enough, ...near)))
-    if (this.#lacks(report, place)) this.#sendAgain(numberOf(place) + 1, now)
+    if (enough !== undefined) onStored(identity.numberThrough(Math.min(enough, ...near)))
+    if (this.#lacks(report, through)) this.#sendAgain(through + 1, now)
   }
 
   /** Whether a copy has read the stream beyond the newest block that the brokers have taken, and does not have it. */
-  #lacks({ position, waiting }: NodeReport, place: number): boolean {
+  #lacks({ position, waiting }: NodeReport, through: number): boolean {
     const { incarnation, sequence } = this.#ackedAt
     const isBehind = position.incarnation === incarnation && position.sequence >= sequence
-    return isBehind && waiting === 0 && numberOf(place) < this.#acked
+    return isBehind && waiting === 0 && through < this.#acked
   }
 
   #sendAgain(number: number, now: number): void {

@@ -254,6 +254,8 @@ class NatsStream implements SharedStream {
   /** When it is made unless it is there before; null: it was not missing when it was looked for last. */
   #makingMs: number | null = null
   #unnoted = 0
+  /** The stream ended before what was taken when it was looked for last. */
+  #isCut = false
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: StreamOptions, copies: number, linkOf: () => Link | null, log: Logger) {
@@ -327,12 +329,16 @@ class NatsStream implements SharedStream {
   async look(): Promise<void> {
     let delayMs = LOOK_MS
     try {
+      const { sequence: before } = this.#taken
       const { created, state } = await this.#info()
       this.seen = state.last_seq
+      // Twice, as who leads no more may tell so, too. The client would wait for what comes behind its place.
+      const isCutAgain = this.#isCut && before > state.last_seq
+      this.#isCut = before > state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
       const isStalled =
         sequence < state.last_seq && !isBusy && performance.now() - atMs > STALLED_MS
-      if (created !== this.incarnation || isStalled) this.#breakOff?.()
+      if (created !== this.incarnation || isStalled || isCutAgain) this.#breakOff?.()
       if (created !== this.incarnation) {
         this.incarnation = created
         this.#unnoted = NOTED_TIMES

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeDurably } from '../base/durable-file.ts'
 import { OperatorError } from '../base/errors.ts'
-import { placeOf } from './block-message.ts'
+import { numberOf, placeOf } from './block-message.ts'
 import { OUTBOX_RUNS_MAX } from './limits.ts'
 
 const FILE = 'edge'
@@ -52,6 +52,15 @@ export class OutboxIdentity {
     })
     this.#kept = { ...this.#kept, runs: [...runs, [last + 1, firstNumber]] }
     writeDurably(this.#path, JSON.stringify(this.#kept))
+  }
+
+  /**
+   * The block up to which a copy with this place has all: what an earlier run has only published has numbers that
+   * others have got since.
+   */
+  numberThrough(place: number): number {
+    const [, next = Infinity] = this.#kept.runs.find(([run]) => placeOf(run, 0) > place) ?? []
+    return Math.min(numberOf(place), next - 1)
   }
 
   /** The place of a block. */

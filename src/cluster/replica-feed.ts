@@ -38,7 +38,8 @@ export class ReplicaFeed {
   #waiting: Waiting[] = []
   #waitingBytes = 0
   #last: number
-  #read: StreamPosition
+  /** Where it reads the stream. */
+  position: StreamPosition
   /** Of each edge: the newest place that was handed over, and the newest that is stored. */
   readonly #handed: Map<string, number>
   readonly #stored: Map<string, number>
@@ -52,7 +53,7 @@ export class ReplicaFeed {
     this.#options = options
     const { channel, origin, position, shared } = options
     this.#last = position
-    this.#read = { incarnation: origin?.incarnation ?? '', sequence: origin?.sequence ?? 0 }
+    this.position = { incarnation: origin?.incarnation ?? '', sequence: origin?.sequence ?? 0 }
     this.#handed = new Map(Object.entries(origin?.places ?? {}))
     this.#stored = new Map(this.#handed)
     this.#channel = new BroadcastChannel(channel)
@@ -63,7 +64,7 @@ export class ReplicaFeed {
       for (const { message } of this.#waiting) this.#channel.postMessage(message)
     }
     shared.follow({
-      position: () => this.#read,
+      position: () => this.position,
       take: (message, incarnation) => this.#take(message, incarnation),
     })
   }
@@ -83,15 +84,10 @@ export class ReplicaFeed {
     return Object.fromEntries(this.#stored)
   }
 
-  /** Where it reads the stream. */
-  get position(): StreamPosition {
-    return this.#read
-  }
-
   /** Everything up to this message of the stream is stored durably. */
   get storedSequence(): number {
     const [oldest] = this.#waiting
-    return oldest === undefined ? this.#read.sequence : oldest.message.sequence - 1
+    return oldest === undefined ? this.position.sequence : oldest.message.sequence - 1
   }
 
   /** Whether something was stored since it was asked last. */
@@ -131,14 +127,15 @@ export class ReplicaFeed {
     const [first] = fresh
     if (first !== undefined && numberOf(first.place) > numberOf(after) + 1) {
       this.#lack(edge, numberOf(after), numberOf(first.place))
-      const isLost = this.#read.incarnation === incarnation && sequence <= this.#read.sequence + 1
+      const isLost =
+        this.position.incarnation === incarnation && sequence <= this.position.sequence + 1
       // Nobody sends again what the stream was to forget, nor what was before this copy.
       if (!isLost || after === 0) this.#trouble = this.trouble
-      else this.#read = { incarnation, sequence }
+      else this.position = { incarnation, sequence }
       return
     }
     if (first !== undefined) this.#lacking.delete(edge)
-    this.#read = { incarnation, sequence }
+    this.position = { incarnation, sequence }
     const places = fresh.map(({ place }) => place)
     const newest = places.at(-1)
     if (newest === undefined) return

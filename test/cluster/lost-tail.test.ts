@@ -3,8 +3,11 @@
  * it takes it then; what cannot be sent again stops the copy.
  */
 import t from 'tap'
+import { placeOf, readHead } from '../../src/cluster/block-message.ts'
 import { HandedLog } from '../../src/cluster/handed-log.ts'
+import { eventStream, NatsBrokers } from '../../src/cluster/nats.ts'
 import { ReplicaFeed } from '../../src/cluster/replica-feed.ts'
+import { Brokers, areBrokersMissing as skip } from '../fixtures/cluster/brokers.ts'
 import {
   LosingStream,
   logger,
@@ -62,6 +65,67 @@ t.test('what the brokers lose is sent again, and nobody stops', async (t) => {
   await eventually(async () => behind.feed.waitingCount === 0)
   t.strictSame(behind.feed.places, one.feed.places, 'all have the same')
   t.equal(behind.stored.at(-1), 6)
+})
+
+t.test('who was beyond the end of the stream gets what comes', { skip }, async (t) => {
+  const brokers = await Brokers.start(t, t.testdir({}))
+  const client = new NatsBrokers(brokers.addresses.split(','), logger)
+  t.teardown(() => client.close())
+  const stream = client.stream(eventStream(0))
+  const taken: string[] = []
+  const place = { incarnation: '', sequence: 0 }
+  stream.follow({
+    position: () => place,
+    take: async ({ sequence, data }, incarnation) => {
+      Object.assign(place, { incarnation, sequence })
+      taken.push(String(data))
+    },
+  })
+  let count = 0
+  const publish = async (through: number): Promise<void> => {
+    const isThere = async () => {
+      const word = `message ${count + 1}`
+      await stream.publish(Buffer.from(word), word, 5000).catch(() => 0)
+      return await eventually(async () => taken.includes(word))
+    }
+    for (; count < through; count++) t.ok(await isThere(), `message ${count + 1} is taken`)
+  }
+  t.ok(await eventually(async () => stream.incarnation !== ''))
+  await publish(3)
+  const putBack = brokers.keepAll()
+  await publish(9)
+  await putBack()
+  brokers.beginAll()
+  const answers = async () => (await client.look(eventStream(0)).catch(() => null)) !== null
+  t.ok(await eventually(answers))
+  t.equal((await client.look(eventStream(0)))?.last, 3, 'the end is lost')
+  await publish(11)
+})
+
+t.test('numbers that an earlier life had only published are no blocks', async (t) => {
+  const stream = new LosingStream()
+  const folder = t.testdir({})
+  const before = openEdge(t, folder, stream)
+  for (let count = 0; count < 5; count++) await before.send()
+  const { feed } = openFeed(t, stream)
+  const { name } = before.identity
+  // It was killed with two blocks on their way, which a copy has got.
+  const published = placeOf(1, 7)
+  const edge = openEdge(t, folder, stream, 5)
+  for (let count = 0; count < 4; count++) await edge.send()
+  t.equal(edge.identity.placeOf(6), placeOf(2, 6))
+  t.ok(await eventually(async () => feed.places[name] === placeOf(2, 9)))
+  stream.announce(reportOf('one', feed))
+  const sent = stream.messages.length
+  stream.announce({
+    ...reportOf('two', feed),
+    position: { incarnation: 'one', sequence: sent },
+    ...{ waiting: 0, places: { [name]: published } },
+  })
+  t.equal(edge.trimmed(), 5, 'what has their numbers now is kept')
+  t.ok(await eventually(async () => stream.messages.length > sent))
+  const { blocks } = readHead(stream.messages[sent] ?? Buffer.alloc(0))
+  t.equal(blocks[0]?.place, placeOf(2, 6), 'and sent again from the first of them')
 })
 
 t.test('what is cut off stops a copy', async (t) => {
