@@ -5,9 +5,9 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
-import { createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { text as readText } from 'node:stream/consumers'
+import { freePort } from '../../test/fixtures/free-port.ts'
 import { stopChild } from '../operate/roles.ts'
 
 const PACKAGE = 'clickhouse-server'
@@ -120,15 +120,6 @@ function writeConfiguration(folder: string, port: number, threads: number): stri
   ]
   writeFileSync(join(folder, 'users.xml'), users.join('\n'))
   return config
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port is free')
-  return address.port
 }
 
 async function send(agent: Agent, port: number, statement: string, data: string): Promise<string> {

@@ -4,8 +4,9 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { freePort } from '../../test/fixtures/free-port.ts'
 import type { BenchContext } from '../harness.ts'
-import { findProgram, freePort, startServer } from './programs.ts'
+import { findProgram, startServer } from './programs.ts'
 
 /** A running InfluxDB with the database `bench`. */
 export interface InfluxDb {

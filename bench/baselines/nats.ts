@@ -2,8 +2,9 @@
  * Baseline: a stream of NATS JetStream in files. Its acknowledgement comes after the write and before the
  * flush: version 2.9 flushes every two minutes, so that a power cut takes what was acknowledged meanwhile.
  */
+import { freePort } from '../../test/fixtures/free-port.ts'
 import type { BenchContext } from '../harness.ts'
-import { findProgram, freePort, runProgram, startServer, tell } from './programs.ts'
+import { findProgram, runProgram, startServer, tell } from './programs.ts'
 
 /** A running NATS with the stream EVENTS, which takes what is published to `events`. */
 export interface Nats {

@@ -15,8 +15,9 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../../test/fixtures/free-port.ts'
 import type { BenchContext } from '../harness.ts'
-import { endWithBench, freePort, runProgram, untilUp } from './programs.ts'
+import { endWithBench, runProgram, untilUp } from './programs.ts'
 
 const POSTGRES_FOLDER = '/usr/lib/postgresql'
 const UNPRIVILEGED = ['postgres', 'nobody']

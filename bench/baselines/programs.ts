@@ -1,7 +1,7 @@
 /** Programs of others that a bench starts on loopback and stops again, by the process that it started. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { type BenchContext, sleep } from '../harness.ts'
 import { stopChild } from '../operate/roles.ts'
@@ -30,19 +30,6 @@ export async function untilUp(
     }
     await sleep(POLL_MS)
   }
-}
-
-/** A port of loopback that nobody uses. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      const port = typeof address === 'object' ? (address?.port ?? 0) : 0
-      server.close(() => resolve(port))
-    })
-  })
 }
 
 /**

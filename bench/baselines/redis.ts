@@ -1,6 +1,7 @@
 /** Baseline: a stream of Redis, written and flushed before each answer (`appendfsync always`). */
+import { freePort } from '../../test/fixtures/free-port.ts'
 import type { BenchContext } from '../harness.ts'
-import { findProgram, freePort, runProgram, startServer, tell } from './programs.ts'
+import { findProgram, runProgram, startServer, tell } from './programs.ts'
 
 /** A running Redis. */
 export interface Redis {

@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { freePort } from '../../test/fixtures/free-port.ts'
 import { inParallel } from '../decide/decide-setup.ts'
 import {
   type BenchFlag,
@@ -18,7 +19,7 @@ import {
 } from '../decide/decide-workload.ts'
 import type { BenchContext } from '../harness.ts'
 import { type Database, startPostgres } from './postgres.ts'
-import { endChild, endWithBench, freePort, runProgram, untilUp } from './programs.ts'
+import { endChild, endWithBench, runProgram, untilUp } from './programs.ts'
 
 /** Its route for evaluation on the server. */
 export const UNLEASH_PATH = '/api/frontend'

@@ -7,11 +7,12 @@ import { connect } from '@nats-io/transport-node'
 import { createLogger } from '../../src/base/log.ts'
 import { CONTROL_STREAM, eventStream, NatsBrokers, SALT_STREAM } from '../../src/cluster/nats.ts'
 import type { NodeReport } from '../../src/cluster/shared-log.ts'
+import { freePort } from '../../test/fixtures/free-port.ts'
 import { type Daemon, startDaemon } from '../daemon.ts'
 import { type BenchContext, sleep } from '../harness.ts'
 import { parseMetrics, readMetric, sumMetric } from '../metrics.ts'
 import { runTenrec } from '../program.ts'
-import { freePort, Network } from './network.ts'
+import { Network } from './network.ts'
 import { Broker, ClickHouse, type KeptStream } from './servers.ts'
 
 const LINES_KEPT = 60

@@ -3,8 +3,9 @@
  * one to whoever sends events, where this process is root and iproute2 is installed; else all on the loopback address,
  * and nothing can be cut.
  */
+
 import { spawnSync } from 'node:child_process'
-import { createServer } from 'node:net'
+import { freePort } from '../../test/fixtures/free-port.ts'
 
 /** One machine: how a program is started there, and under which addresses it is reached. */
 export interface Place {
@@ -114,16 +115,6 @@ async function placeHere(): Promise<Place> {
     monitorPort: await freePort(),
     nodePort: await freePort(),
   }
-}
-
-/** A port of the loopback address that nobody uses now. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }
 
 function tryRun(command: string): boolean {

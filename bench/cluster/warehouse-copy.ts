@@ -7,6 +7,7 @@
  * What would change our mind about sending segments as they are: more than parsing each event once.
  */
 
+import { freePort } from '../../test/fixtures/free-port.ts'
 import type { Daemon } from '../daemon.ts'
 import {
   type Bench,
@@ -20,7 +21,6 @@ import { closedLoop, runLoad } from '../load.ts'
 import { cpuSeconds } from '../proc.ts'
 import { median } from '../samples.ts'
 import { isInstalled } from './machines.ts'
-import { freePort } from './network.ts'
 import { ClickHouse } from './servers.ts'
 
 export const WAREHOUSE_COPY: Bench = {

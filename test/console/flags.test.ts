@@ -3,8 +3,9 @@ import t, { type Test } from 'tap'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { type ConsoleWindow, openWindow, startConsole } from '../fixtures/console.ts'
 import { askApi, fillProject } from '../fixtures/console-data.ts'
-import { freePort, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { jsonOf, postJson } from '../fixtures/exact-client.ts'
+import { freePort } from '../fixtures/free-port.ts'
 
 const PERSONS = Array.from({ length: 24 }, (_, index) => `person-${index}`)
 /** As the data has them: by the number of the person. */

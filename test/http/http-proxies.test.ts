@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { collectBody } from '../../src/http/server/body.ts'
 import { sendJson } from '../../src/http/server/respond.ts'
-import { freePort } from '../fixtures/daemon.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { startServer, talk } from '../fixtures/http-client.ts'
 import { isMissing, nginxWords, startProxy } from '../fixtures/proxy.ts'
 
