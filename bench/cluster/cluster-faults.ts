@@ -219,7 +219,8 @@ function report(
   const acknowledged = load.acknowledged.size
   const faults = [...counts.values()].reduce((sum, count) => sum + count, 0)
   const kinds = [...counts].map(([name, count]) => `${name} ${count}`).join(', ')
-  const longestMs = Math.round(Math.max(...load.answeredMs))
+  // There are more than a call may have arguments.
+  const longestMs = Math.round(load.answeredMs.reduce((longest, ms) => Math.max(longest, ms), 0))
   context.report({
     figure: 'acknowledged events that each machine has exactly once, against all',
     value: acknowledged - lost - doubled,
@@ -228,7 +229,7 @@ function report(
     target: { of: 'ratio', bound: 'at least', limit: 1 },
     note:
       `${faults} faults (${kinds}); ${lost} lost, ${doubled} doubled, ${gaps} gaps, ${unknown} unknown; ` +
-      `${stored} stored; ${load.again} requests sent again, longest time to an acknowledgement ${longestMs} ms; ${brokerVersion()}`,
+      `${stored} stored; differences: ${differences.join(', ') || 'none'}; ${load.again} requests sent again, longest time to an acknowledgement ${longestMs} ms; ${brokerVersion()}`,
   })
   if (lost + doubled + gaps + unknown > 0) throw new Error('events were lost, doubled or invented')
   if (differences.length > 0) throw new Error(`machines differ: ${differences.join(', ')}`)
