@@ -277,5 +277,5 @@ export function isInstalled(program: string): boolean {
 
 /** What the NATS server says of itself, such as `nats-server: v2.10.27`. */
 export function brokerVersion(): string {
-  return spawnSync('nats-server', ['--version'], { encoding: 'utf8' }).stdout.trim()
+  return spawnSync('sh', ['-c', 'nats-server --version'], { encoding: 'utf8' }).stdout.trim()
 }
