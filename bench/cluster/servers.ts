@@ -7,6 +7,8 @@ import type { Place } from './network.ts'
 const PASSWORD = 'bench'
 /** Whatever ends this process ends them, too. */
 const WITH_THIS = ['setpriv', '--pdeathsig', 'KILL']
+/** Three brokers share two cores with all else: with several threads each they wait for each other longer. */
+const ONE_THREAD = ['env', 'GOMAXPROCS=1']
 
 /** A program that may be killed, paused and started again. */
 class Server {
@@ -88,7 +90,7 @@ export class Broker extends Server {
       jetstream { store_dir: "${store}" }
       cluster { name: bench, listen: ${host}:${routePort}, routes: [${routes}] }`
     writeFileSync(path, configuration)
-    super([...launcher, ...WITH_THIS, 'nats-server', '-c', path])
+    super([...launcher, ...WITH_THIS, ...ONE_THREAD, 'nats-server', '-c', path])
     this.name = name
     this.#store = store
     this.#monitor = `http://${host}:${monitorPort}`

@@ -365,12 +365,12 @@ class NatsStream implements SharedStream {
       else this.#makingMs ??= performance.now() + MISSING_MS * (1 + Math.random())
       if (this.#makingMs === null || performance.now() < this.#makingMs) throw cause
       this.#makingMs = null
-      this.#log.warn(`the brokers have no stream of ${what}: it is made`)
-      await link.manager.streams.add({
+      const making = link.manager.streams.add({
         ...{ name, subjects: [subject], num_replicas: this.#copies, storage: StorageType.File },
         max_age: ageMsMax * NANOSECONDS,
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })
+      this.#log.warn(`no stream of ${what}: ${await making.then(() => 'it is made', String)}`)
       // Who makes it at the same moment may be told of another one: what there is is asked for again.
       throw cause
     }

@@ -33,10 +33,11 @@ async function startCluster(t: Test, args: readonly string[] = []): Promise<Clus
 async function settled({ nodes: [one, two] }: Cluster, sender: Sender): Promise<boolean> {
   const deadline = performance.now() + SETTLED_MS
   while (performance.now() < deadline) {
-    const [left, right] = await Promise.all([one.uuids(), two.uuids()])
     const unsent = await Promise.all([one, two].map((node) => node.metric('cluster_outbox_blocks')))
-    const isSent = unsent.every((blocks) => blocks === 0)
-    if (isSent && left.size === right.size && left.size >= sender.acknowledged.size) return true
+    if (unsent.every((blocks) => blocks === 0)) {
+      const [left, right] = await Promise.all([one.uuids(), two.uuids()])
+      if (left.size === right.size && left.size >= sender.acknowledged.size) return true
+    }
     await new Promise((resolve) => setTimeout(resolve, 500))
   }
   return false

@@ -25,7 +25,7 @@ const FLAGS = '/api/projects/1/feature_flags/'
 const SEEN_MS = 2000
 const SEEN_MS_MAX = 30_000
 /** Between two changes of one maker: a load that leaves the machine to what is tested. */
-const PAUSE_MS = 30
+const PAUSE_MS = 100
 
 interface Cluster {
   readonly folder: string

@@ -112,6 +112,11 @@ async function check(
   { brokers, holders, all }: Machines,
   senders: readonly Sender[],
 ): Promise<void> {
+  const isSent = async (): Promise<boolean> => {
+    const unsent = await Promise.all(all.map((node) => node.metric('cluster_outbox_blocks')))
+    return unsent.every((blocks) => blocks === 0)
+  }
+  t.ok(await eventually(isSent), 'no outbox has anything left')
   for (const [index, sender] of senders.entries()) {
     const [holder, project] = [holders[index] ?? holders[0], index + 1]
     const lost = async (): Promise<readonly string[]> => {
@@ -122,11 +127,6 @@ async function check(
     const twice = [...(await holder.uuids(project))].filter(([, count]) => count > 1)
     t.same(twice, [], `nothing of ${sender.acknowledged.size} is there twice`)
   }
-  const isSent = async (): Promise<boolean> => {
-    const unsent = await Promise.all(all.map((node) => node.metric('cluster_outbox_blocks')))
-    return unsent.every((blocks) => blocks === 0)
-  }
-  t.ok(await eventually(isSent), 'and no outbox has anything left')
   for (const node of all) await node.stop()
   const folder = t.testdir({})
   for (const partition of PARTITIONS) {
