@@ -47,12 +47,18 @@ t.test('ingestion', { skip }, async (t) => {
   })
 })
 
-t.test('persons', { skip }, async (t) => {
-  const cases = personCases(2)
+t.test('persons, and flags', { skip }, async (t) => {
+  const cases = personCases(FLAG_CASES.length + 1)
+  const shifted: { nowMs: number | null } = { nowMs: PERSONS_NOW_MS }
   const options = {
     ...OF_DECISIONS,
-    prepare: (dataDir: string) => createProjects(dataDir, cases.length + 1),
-    clock: frozenAt(PERSONS_NOW_MS),
+    prepare: async (dataDir: string) => {
+      await createProjects(dataDir, FLAG_CASES.length + cases.length)
+      const flags = new FlagWriter(dataDir)
+      for (const one of FLAG_CASES) flags.put(draftsOf(one), one.projectId)
+      await flags.close()
+    },
+    clock: { ...SYSTEM_CLOCK, now: () => shifted.nowMs ?? SYSTEM_CLOCK.now() },
   }
   await onThree(t, options, async (three) => {
     const client = new DecisionClient(three.nextUrl)
@@ -69,22 +75,8 @@ t.test('persons', { skip }, async (t) => {
       checkPersonCases(t, reader, cases)
       await reader.close()
     }
-  })
-})
 
-t.test('flags', { skip }, async (t) => {
-  const options = {
-    ...OF_DECISIONS,
-    prepare: async (dataDir: string) => {
-      await createProjects(dataDir, FLAG_CASES.length)
-      const flags = new FlagWriter(dataDir)
-      for (const one of FLAG_CASES) flags.put(draftsOf(one), one.projectId)
-      await flags.close()
-    },
-    clock: SYSTEM_CLOCK,
-  }
-  await onThree(t, options, async (three) => {
-    const client = new DecisionClient(three.nextUrl)
+    shifted.nowMs = null
     for (const one of FLAG_CASES) {
       const batch = eventsOf(one)
       if (batch.length === 0) continue

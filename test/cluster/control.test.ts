@@ -10,8 +10,8 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { catalogueLines } from '../fixtures/catalogue-lines.ts'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
-import { Node } from '../fixtures/cluster/nodes.ts'
-import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
+import { makeFlag, makeFlagAtLast, Node } from '../fixtures/cluster/nodes.ts'
+import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
 
 const run = promisify(execFile)
@@ -21,6 +21,7 @@ t.setTimeout(300_000)
 t.jobs = 2
 
 const FLAGS = '/api/projects/1/feature_flags/'
+const EVERYBODY = { groups: [{ rollout_percentage: 100 }] }
 /** Half of the changes are seen by the other machine within the first time, all within the second. */
 const SEEN_MS = 2000
 const SEEN_MS_MAX = 30_000
@@ -42,27 +43,13 @@ async function startCluster(t: Test): Promise<Cluster> {
   return { folder, brokers, nodes: [one, two] }
 }
 
-/** Makes a flag; its answer's status. */
-async function makeFlag({ url }: Node, key: string): Promise<number> {
-  const answer = await fetch(`${url}${FLAGS}`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ key, filters: { groups: [{ rollout_percentage: 100 }] } }),
-    signal: AbortSignal.timeout(20_000),
-  })
-  await answer.text()
-  return answer.status
+/** Makes a flag for everybody; its answer's status. */
+async function make(node: Node, key: string): Promise<number> {
+  return (await makeFlag(node, key, EVERYBODY)).status
 }
 
-/** The same as clients do it: whom no majority answers in time asks again, and then it may be there already. */
 async function makeAtLast(node: Node, key: string): Promise<number> {
-  const first = await makeFlag(node, key)
-  let status = first
-  for (let again = 0; again < 60 && status === 503; again++) {
-    await sleep(100)
-    status = await makeFlag(node, key)
-  }
-  return first === 503 && status === 400 ? 201 : status
+  return (await makeFlagAtLast(node, key, EVERYBODY)).status
 }
 
 /** The flags that are decided to be on. */
@@ -170,7 +157,7 @@ class FlagMaker {
   async #run(node: Node, index: number): Promise<void> {
     for (let count = 0; !this.#isStopped; count++) {
       const key = `flag-${index}-${count}`
-      const status = await makeFlag(node, key).catch(() => 0)
+      const status = await make(node, key).catch(() => 0)
       if (status === 201) this.made.add(key)
       else this.refused.add(key)
       await sleep(PAUSE_MS)
@@ -217,23 +204,23 @@ t.test(
     t.ok(await eventually(async () => (await decided(two)).includes('early')))
     await brokers.killAll()
     const beganAtMs = performance.now()
-    t.equal(await makeFlag(one, 'never'), 503, 'a change is refused')
+    t.equal(await make(one, 'never'), 503, 'a change is refused')
     const firstMs = performance.now() - beganAtMs
     t.strictSame(await decided(one), ['early'], 'flags are decided')
     t.strictSame(await keysOf(two), ['early'], 'and read')
     const startedAtMs = performance.now()
-    t.equal(await makeFlag(one, 'never'), 503)
+    t.equal(await make(one, 'never'), 503)
     t.ok(performance.now() - startedAtMs < firstMs, 'who asks again waits less')
     await one.kill()
     await one.start()
     t.strictSame(await decided(one), ['early'], 'a start needs no broker')
     brokers.beginAll()
-    t.ok(await eventually(async () => (await makeFlag(one, 'late')) === 201))
+    t.equal(await makeAtLast(one, 'late'), 201)
     t.ok(await eventually(async () => (await decided(two)).includes('late')))
     await brokers.killAll({ forget: true })
     await one.kill()
     brokers.beginAll()
-    t.ok(await eventually(async () => (await makeFlag(two, 'anew')) === 201), 'the others go on')
+    t.equal(await makeAtLast(two, 'anew'), 201, 'the others go on')
     await one.start()
     t.ok(await eventually(async () => (await decided(one)).includes('anew')))
     const three = new Node(t, folder, 'three', brokers.addresses)

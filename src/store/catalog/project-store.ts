@@ -93,9 +93,11 @@ export class ProjectStore {
   /** Changes a project and answers it. */
   setProject(id: number, changes: ProjectChanges): Project {
     return this.#environment.change(() => {
-      const before = this.#requireProject(id)
+      const projects = this.listProjects()
+      const before = projects.find((project) => project.id === id)
+      demand(before !== undefined, 'not_found', `there is no project ${id}`)
       const after: Project = { ...before, ...changes }
-      this.#checkProject(after)
+      this.#checkProject(after, projects)
       return this.#environment.put('projects', after)
     })
   }
@@ -113,12 +115,6 @@ export class ProjectStore {
     return this.#environment.close()
   }
 
-  #requireProject(id: number): Project {
-    const project = this.project(id)
-    demand(project !== null, 'not_found', `there is no project ${id}`)
-    return project
-  }
-
   #insertProject(request: ProjectRequest): Project {
     const projects = this.listProjects()
     demandRoom(projects.length, PROJECTS_MAX, 'projects')
@@ -132,11 +128,12 @@ export class ProjectStore {
       ...request,
       createdAtMs: this.#environment.clock.now(),
     }
-    this.#checkProject(project)
+    this.#checkProject(project, projects)
     return this.#environment.put('projects', project)
   }
 
-  #checkProject(project: Project): void {
+  /** `projects`: all that there are, this one as it is stored included. */
+  #checkProject(project: Project, projects: readonly Project[]): void {
     checkName(project.name)
     checkKeyText('a project key', project.apiKey, 'api_token')
     checkTimezone(project.timezone)
@@ -144,8 +141,9 @@ export class ProjectStore {
     checkList(project.pathCleaningFilters, 'path_cleaning_filters')
     checkList(project.customChannelTypeRules, 'customChannelTypeRules')
     checkPathRules(project.pathCleaningFilters)
-    const others = this.listProjects().filter(({ id }) => id !== project.id)
-    const isTaken = others.some(({ apiKey }) => apiKey === project.apiKey)
+    const isTaken = projects.some(
+      ({ id, apiKey }) => id !== project.id && apiKey === project.apiKey,
+    )
     const isFree = !isTaken && !this.keys.isTaken(project.apiKey)
     demand(isFree, 'unique', 'the project key is in use already: choose another', 'api_token')
   }
