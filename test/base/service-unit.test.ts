@@ -1,6 +1,6 @@
 /**
  * The files of systemd/: the unit keeps its promises, the example names every setting; and the way of
- * docs/OPERATIONS.md is the one that .ci/try-systemd goes.
+ * docs/OPERATIONS.md is the one that .ci/try-systemd goes, that of docs/CLUSTER.md the one of .ci/try-cluster.
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -175,4 +175,20 @@ t.test('the trial of the way runs each of its blocks', async (t) => {
     named.add(`${quoted}${plain} ${language} ${number}`)
   }
   t.strictSame([...named].sort(), [...readWay()].sort())
+})
+
+t.test('the trial of a cluster runs each block for systemd', async (t) => {
+  const page = readFileSync('docs/CLUSTER.md', 'utf8')
+  const section = page.split(/^##+ /m).find((part) => part.startsWith('Under systemd')) ?? ''
+  const script = readFileSync('.ci/try-cluster', 'utf8')
+  for (const [language, calls] of [
+    ['sh', /^ *way "?\$?\w+"? (\d)$/gm],
+    ['ini', /^ *block 'Under systemd' ini (\d)/gm],
+  ] as const) {
+    const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}$`, 'gm'))]
+    const named = new Set([...script.matchAll(calls)].map(([, number]) => Number(number)))
+    const all = blocks.map((_, index) => index + 1)
+    t.ok(all.length > 1)
+    t.strictSame([...named].sort(), all, language)
+  }
 })
