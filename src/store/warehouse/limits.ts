@@ -70,3 +70,5 @@ export const NAMES_BYTES_MAX = 64 * 1024 * 1024
 export const KEPT_NAMES_BYTES_MAX = 2 * 1024 * 1024
 /** Bytes of texts for which a column that is filled keeps memory from one segment to the next. */
 export const COLUMN_TEXT_BYTES_KEPT_MAX = 1024 * 1024
+/** Texts of distinct_ids of one project that copying to a warehouse keeps from segment to segment, before one is begun. Beyond, they are read again. */
+export const DISTINCT_TEXTS_KEPT_MAX = 32_768

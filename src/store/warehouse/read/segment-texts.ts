@@ -3,6 +3,7 @@
  * different value of a segment written once. For copies elsewhere; nothing is parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
+import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnSource, ColumnTexts, CopiedSegment } from '../../../ports/warehouse.ts'
 import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -33,6 +34,7 @@ import {
 import { SegmentTables } from '../format/segment-tables.ts'
 import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
+import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
 
 /** How a text is written: in front of it stands its length, as RowBinary and Native of ClickHouse have it. */
 function writeLength(target: JsonBytes, bytes: number): void {
@@ -224,7 +226,11 @@ function valuePiece(
     writeLength(arena, end - start)
     arena.writeBytes(bytes, start, end)
   } else if (numbers !== null) {
-    writeSized(arena, JSON.stringify(numbers[id] ?? 0))
+    // Its text has fewer than 128 bytes.
+    const at = arena.length
+    arena.writeByte(0)
+    arena.writeNumber(numbers[id] ?? 0)
+    arena.bytes[at] = arena.length - at - 1
   } else {
     const width = entry.width / 2
     if (entry.encoding === VALUES_UUID) {
@@ -244,6 +250,9 @@ export class StoredSegments {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
   readonly #segments: SegmentTables
+  /** The texts of distinct_ids of the project whose segments are asked for, one behind the other. */
+  readonly #texts = new Map<number, string>()
+  #projectOfTexts = 0
 
   constructor(dataDir: string) {
     this.#environment = new Environment({
@@ -271,7 +280,12 @@ export class StoredSegments {
   /** The segment that holds S, as of the last call of `projects`. Throws `DamagedRecordError`. */
   segmentOf(projectId: number, sequence: number): SegmentTexts {
     const view = this.#segments.segmentOf(projectId, sequence)
-    return new SegmentTexts(view, (id) => loadDistinctText(this.#tables, projectId, id))
+    if (projectId !== this.#projectOfTexts || this.#texts.size > DISTINCT_TEXTS_KEPT_MAX) {
+      this.#projectOfTexts = projectId
+      this.#texts.clear()
+    }
+    const load = (id: number): string => loadDistinctText(this.#tables, projectId, id)
+    return new SegmentTexts(view, (id) => getOrAdd(this.#texts, id, load))
   }
 
   /** What an erasure means, until no copies are left of it; null: none are. Throws `DamagedRecordError`. */
