@@ -65,6 +65,13 @@ export class JsonBytes {
     this.length = to + 1
   }
 
+  /** Appends a whole number of 32 bits, with or without a sign, from its lowest byte. */
+  writeUint32(value: number): void {
+    const to = this.reserve(4)
+    this.#view.setUint32(to, value, true)
+    this.length = to + 4
+  }
+
   /** Appends bytes of another writer. */
   copy(source: JsonBytes, start: number, count: number): void {
     const to = this.reserve(count)

@@ -9,6 +9,7 @@ import { BATCH_BYTES_MAX, BATCH_ROWS_MAX } from './limits.ts'
 import { monthOf } from './schema.ts'
 
 const EMPTY = 0
+const DAY_MS = 86_400_000
 
 /** The rows of an insert. */
 export class RowEncoder {
@@ -16,6 +17,9 @@ export class RowEncoder {
   /** Texts of the segment that is added, used again for the next. */
   #arena = new JsonBytes()
   readonly #uuid = new Uint8Array(16)
+  #day = Number.NaN
+  #arrivalDay = Number.NaN
+  #month = 0
   /** Rows so far. */
   rows = 0
 
@@ -54,8 +58,7 @@ export class RowEncoder {
     const arena = this.#arena
     arena.length = 0
     const distinct = new Map<number, number>()
-    const distinctPiece = (id: number): number =>
-      getOrAdd(distinct, id, () => segment.distinctPiece(arena, id))
+    const newPiece = (id: number): number => segment.distinctPiece(arena, id)
     const namePieces = segment.namePieces(arena)
     const elements = segment.elementPieces(arena)
     const properties = segment.properties(arena)
@@ -67,24 +70,36 @@ export class RowEncoder {
       if (this.isFull) return firstSequence + row - 1
       const timeMs = Math.trunc(timestamps[row] ?? 0)
       const arrivedMs = Math.trunc(arrivals[row] ?? 0)
-      this.#writeNumber(projectId)
+      this.#target.writeUint32(projectId)
       this.#writeLong(firstSequence + row)
-      this.#writeNumber(monthOf(timeMs, arrivedMs))
-      this.#writeNumber(distinctId)
-      this.#target.copyPiece(arena, distinctPiece(distinctId))
+      this.#target.writeUint32(this.#monthOf(timeMs, arrivedMs))
+      this.#target.writeUint32(distinctId)
+      this.#target.copyPiece(arena, getOrAdd(distinct, distinctId, newPiece))
       this.#writeLong(timeMs)
       this.#writeLong(arrivedMs)
       this.#target.writeByte(view.modeOf(row))
       this.#target.copyPiece(arena, namePieces[names.ids[row] ?? 0] ?? 0)
       view.copyUuid(row, this.#uuid, 0)
       this.#writeUuid()
-      const chain = elements.get(row)
+      const chain = elements.size === 0 ? undefined : elements.get(row)
       if (chain === undefined) this.#target.writeByte(EMPTY)
       else this.#target.copyPiece(arena, chain)
       this.#writeProperties(properties, row)
       this.rows++
     }
     return firstSequence + end - 1
+  }
+
+  /** As `monthOf`, for rows that mostly have the days of those before them. */
+  #monthOf(timeMs: number, arrivedMs: number): number {
+    const day = Math.floor(timeMs / DAY_MS)
+    const arrivalDay = Math.floor(arrivedMs / DAY_MS)
+    if (day !== this.#day || arrivalDay !== this.#arrivalDay) {
+      this.#month = monthOf(timeMs, arrivedMs)
+      this.#day = day
+      this.#arrivalDay = arrivalDay
+    }
+    return this.#month
   }
 
   #writeProperties({ keys, texts, ends, arena }: TextRows, row: number): void {
@@ -103,19 +118,11 @@ export class RowEncoder {
     this.#target.writeByte(rest)
   }
 
-  #writeNumber(value: number): void {
-    const to = this.#target.reserve(4)
-    this.#target.bytes.writeUInt32LE(value, to)
-    this.#target.length = to + 4
-  }
-
   /** A whole number of 64 bits. */
   #writeLong(value: number): void {
-    const to = this.#target.reserve(8)
     const high = Math.floor(value / 2 ** 32)
-    this.#target.bytes.writeUInt32LE(value - high * 2 ** 32, to)
-    this.#target.bytes.writeInt32LE(high, to + 4)
-    this.#target.length = to + 8
+    this.#target.writeUint32(value - high * 2 ** 32)
+    this.#target.writeUint32(high)
   }
 
   /** Two numbers of 64 bits, each from its lowest byte. */
