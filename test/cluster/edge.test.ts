@@ -5,14 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'
-import {
-  type Answered,
-  ask,
-  makeFlag,
-  makeFlagAtLast,
-  Node,
-  Sender,
-} from '../fixtures/cluster/nodes.ts'
+import { type Answered, ask, makeFlag, Node, Sender } from '../fixtures/cluster/nodes.ts'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
 import { eventuallyRead as eventually } from '../fixtures/timed-command.ts'
@@ -152,7 +145,7 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
 
   await t.test('who writes reads what was written', async (t) => {
     const { uuid: id = '' } = (await personOf(edge, 'ann')) ?? {}
-    t.match(await makeFlagAtLast(edge, 'pro', personIs('plan', 'pro 19')), { status: 201 })
+    t.match(await makeFlag(edge, 'pro', personIs('plan', 'pro 19')), { status: 201 })
     for (let time = 0; time < 20; time++) {
       const body = { key: 'plan', value: `pro ${time}` }
       const { status } = await ask(edge, 'POST', `${PERSONS}${id}/update_property/`, body)
@@ -171,14 +164,14 @@ t.test('an edge answers everything', { skip: areBrokersMissing }, async (t) => {
     const fixed = await ask(edge, 'POST', COHORTS, { name: 'chosen', is_static: true })
     const { id: cohort } = JSON.parse(fixed.text) as { readonly id: number }
     const inList = [{ key: 'id', type: 'cohort', value: cohort }]
-    t.match(await makeFlagAtLast(edge, 'listed', { groups: [{ properties: inList }] }), {
+    t.match(await makeFlag(edge, 'listed', { groups: [{ properties: inList }] }), {
       status: 201,
     })
     const pro = [{ key: 'plan', type: 'group', group_type_index: 0, value: 'pro' }]
     const ofGroups = { aggregation_group_type_index: 0, groups: [{ properties: pro }] }
-    t.match(await makeFlagAtLast(edge, 'company', ofGroups), { status: 201 })
+    t.match(await makeFlag(edge, 'company', ofGroups), { status: 201 })
     const all = { groups: [{ rollout_percentage: 50 }] }
-    await makeFlagAtLast(edge, 'kept', all, { ensure_experience_continuity: true })
+    await makeFlag(edge, 'kept', all, { ensure_experience_continuity: true })
     const before = await decide(edge, 'ann', { groups: { company: 'acme' } })
     t.match(before, { errorsWhileComputingFlags: false, featureFlags: { company: true } })
     t.notOk(before.featureFlags['listed'])
@@ -222,8 +215,8 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   const before = new Sender([edge], 1)
   await before.more(100)
   await before.stop()
-  t.match(await makeFlagAtLast(edge, 'everybody', { groups: [{}] }), { status: 201 })
-  t.match(await makeFlagAtLast(edge, 'pro', personIs('plan', 'pro')), { status: 201 })
+  t.match(await makeFlag(edge, 'everybody', { groups: [{}] }), { status: 201 })
+  t.match(await makeFlag(edge, 'pro', personIs('plan', 'pro')), { status: 201 })
   await capture(edge, { event: 'seen', distinct_id: 'ann', properties: { $set: { plan: 'pro' } } })
   // Each machine shows an event when it has processed it.
   for (const node of [one, two]) {
