@@ -39,6 +39,25 @@ const NAMES = ['exports', '_', '_lazy_', 'import_meta']
 /** What a file with types names when it imports another one, or makes a thread of it. */
 const IMPORTS = /(\b(?:from|import|new URL)\b\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)\.ts\2/g
 
+/**
+ * What a test imports as `tap`: the root of the process or, when several files share a process, the subtest that
+ * stands for the file that runs now, set by `runWithin` (test-process.mjs).
+ */
+const TAP_DOOR = `import root from '../@tapjs/tap.mjs'
+let current = root
+export { root }
+export function runWithin(test) {
+  current = test
+}
+export default new Proxy(root, {
+  get(_, name) {
+    const value = Reflect.get(current, name)
+    return typeof value === 'function' ? value.bind(current) : value
+  },
+  set: (_, name, value) => Reflect.set(current, name, value),
+})
+`
+
 /** Brings `.js/` up to date: a file there has the time of the one that it was made of. */
 function update() {
   const paths = FOLDERS.flatMap((folder) => filesIn(join(ROOT, folder)))
@@ -52,10 +71,14 @@ function update() {
   }
 }
 
+/** All files below a folder, without packages: npm puts some into `test/node_modules`. */
 function filesIn(folder) {
-  const entries = fs.readdirSync(folder, { recursive: true, withFileTypes: true })
-  const files = entries.filter((entry) => entry.isFile())
-  return files.map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+  const entries = fs.readdirSync(folder, { withFileTypes: true })
+  return entries.flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return entry.name === 'node_modules' ? [] : filesIn(path)
+    return entry.isFile() ? [path] : []
+  })
 }
 
 function link(name) {
@@ -101,7 +124,8 @@ function bundleTap() {
   const from = join(ROOT, 'node_modules/tap/dist/esm/index.js')
   const scope = join(TARGET, 'node_modules/@tapjs')
   const lock = join(ROOT, 'package-lock.json')
-  const { mtimeMs } = fs.statSync(lock)
+  // Also when this file has changed, which says what lies there.
+  const mtimeMs = Math.max(fs.statSync(lock).mtimeMs, fs.statSync(__filename).mtimeMs)
   const target = join(scope, 'tap.mjs')
   const made = fs.statSync(target, { throwIfNoEntry: false })
   if (made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1) return
@@ -115,8 +139,7 @@ function bundleTap() {
   const stub = join(TARGET, 'node_modules/tap')
   for (const folder of [scope, stub]) fs.mkdirSync(folder, { recursive: true })
   write(join(stub, 'package.json'), '{ "type": "module", "exports": "./index.js" }', mtimeMs)
-  const all = "'../@tapjs/tap.mjs'"
-  write(join(stub, 'index.js'), `export * from ${all}\nexport { default } from ${all}\n`, mtimeMs)
+  write(join(stub, 'index.js'), TAP_DOOR, mtimeMs)
   // Last: by it this knows that all is there.
   write(target, outputFiles[0].contents, mtimeMs)
 }

@@ -1,4 +1,8 @@
-/** Settings: where values come from, what is refused and how, and that the document tells the truth. */
+/**
+ * Settings: where values come from, what is refused and how, and that the document tells the truth.
+ *
+ * @lane quick
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -14,6 +18,7 @@ import {
 import { closestWord } from '../../src/config/suggestion.ts'
 import { formatBytes, isBaseUrl, parseBytes, parseDuration } from '../../src/config/value-kinds.ts'
 import { parseWarehouse } from '../../src/config/warehouse-address.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 interface Sources {
   readonly flags?: Readonly<Record<string, string>>
@@ -84,8 +89,11 @@ t.test('without any source every setting has its default', async (t) => {
     bootstrapProjectKey: null,
     bootstrapPersonalKey: null,
   })
-  for (const name of SETTING_NAMES)
-    t.strictSame(origins[name], { kind: 'default', text: 'default' })
+  const differences = new Differences()
+  for (const name of SETTING_NAMES) {
+    differences.same(origins[name], { kind: 'default', text: 'default' }, name)
+  }
+  t.strictSame(differences.list(), [], 'every setting comes from its default')
   t.equal(load({ coreCount: 1 }).workerThreads, 1)
   t.equal(load({ isTerminal: true }).logFormat, 'pretty')
 })
@@ -166,7 +174,11 @@ t.test('a value that is not allowed is named with its origin and what is allowed
       /^setting inflight_limit: 4MiB from --inflight-limit .* body_limit, which is 8MiB from --body-limit$/,
     ],
   ]
-  for (const [sources, message] of messages) t.match(refusalOf(sources), message)
+  const differences = new Differences()
+  for (const [sources, message] of messages) {
+    differences.match(refusalOf(sources), message, JSON.stringify(sources))
+  }
+  t.strictSame(differences.list(), [], 'every message names the origin and what is allowed')
 })
 
 t.test('the path of the console ends with one slash, however it is given', async (t) => {
@@ -250,10 +262,14 @@ t.test('bytes have units', async (t) => {
     [null, undefined],
     [true, undefined],
   ]
-  for (const [raw, bytes] of cases) t.equal(parseBytes(raw), bytes, JSON.stringify(raw))
-  for (const bytes of [0, 1, 512, 1000, 1024, 1_500_000, 20_971_520, 2 ** 40]) {
-    t.equal(parseBytes(formatBytes(bytes)), bytes)
+  const differences = new Differences()
+  for (const [raw, bytes] of cases) {
+    differences.equal(parseBytes(raw), bytes, JSON.stringify(raw))
   }
+  for (const bytes of [0, 1, 512, 1000, 1024, 1_500_000, 20_971_520, 2 ** 40]) {
+    differences.equal(parseBytes(formatBytes(bytes)), bytes, `${bytes} written and read`)
+  }
+  t.strictSame(differences.list(), [], 'every size is read')
   t.equal(formatBytes(20_971_520), '20MiB')
   t.equal(formatBytes(20_000_000), '20MB')
 })
@@ -289,25 +305,29 @@ t.test('only close words are suggested', async (t) => {
 
 t.test('flags, variables and keys follow one pattern and are unique', async (t) => {
   const rows = SETTING_NAMES.map((name) => SETTINGS[name])
+  const differences = new Differences()
   for (const { flag, variable, fileKey, isSecret, sentence } of rows) {
-    t.equal(variable, `TENREC_${fileKey.toUpperCase()}`)
+    differences.equal(variable, `TENREC_${fileKey.toUpperCase()}`, fileKey)
     // The address of a warehouse need not have a password in it.
     const hasFlag = !isSecret || fileKey === 'warehouse'
-    t.equal(flag, hasFlag ? fileKey.replaceAll('_', '-') : null)
-    t.match(sentence, /^[A-Z].*\.$/)
+    differences.equal(flag, hasFlag ? fileKey.replaceAll('_', '-') : null, fileKey)
+    differences.match(sentence, /^[A-Z].*\.$/, fileKey)
   }
+  t.strictSame(differences.list(), [], 'every row follows the pattern')
   t.equal(new Set(rows.map(({ fileKey }) => fileKey)).size, rows.length)
 })
 
 t.test('the default of every setting is allowed, and is read back from its text', async (t) => {
   const settings = load()
+  const differences = new Differences()
   for (const name of SETTING_NAMES) {
     const { flag, variable, isSecret } = SETTINGS[name]
     const text = formatSetting(name, settings[name])
     if (text === '' || isSecret) continue
     const again = load({ environment: { [variable]: text } })
-    t.strictSame(again[name], settings[name], flag ?? variable)
+    differences.same(again[name], settings[name], flag ?? variable)
   }
+  t.strictSame(differences.list(), [], 'every default is read back')
 })
 
 /** The rows of the table of settings in the document, cell by cell. */

@@ -1,4 +1,8 @@
-/** Bytes of JSON: whatever is written when the memory grows is there afterwards. */
+/**
+ * Bytes of JSON: whatever is written when the memory grows is there afterwards.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { JsonBytes } from '../../src/base/json-bytes.ts'
 

@@ -1,4 +1,8 @@
-/** Lines of the log, as the journal of systemd and everybody else get them. */
+/**
+ * Lines of the log, as the journal of systemd and everybody else get them.
+ *
+ * @lane quick
+ */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'

@@ -1,4 +1,8 @@
-/** Values that were asked for lately: what is kept, and for how long. */
+/**
+ * Values that were asked for lately: what is kept, and for how long.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { RecentValues } from '../../src/base/maps.ts'
 

@@ -1,4 +1,8 @@
-/** The table of reasons for 503 and 429: what is answered, where it is used, and what the operator reads. */
+/**
+ * The table of reasons for 503 and 429: what is answered, where it is used, and what the operator reads.
+ *
+ * @lane quick
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,6 +16,7 @@ import {
 } from '../../src/base/refusals.ts'
 import { addWarehouseMetrics } from '../../src/warehouse/warehouse-metrics.ts'
 import { clusterMetricPage } from '../fixtures/cluster/metric-page.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 const TABLE = 'src/base/refusals.ts'
 const REASONS: readonly (readonly [string, RefusalDefinition])[] = Object.entries(REFUSALS)
@@ -22,13 +27,16 @@ const SOURCES = new Map(
 )
 
 t.test('a reason is thrown as the table says', async (t) => {
+  const differences = new Differences()
   for (const [reason, { code, retryAfterSeconds }] of REASONS) {
     const error = refusal(reason as RefusalReason, { limit: 7, retryAfterSeconds: 9 })
-    t.equal(error.code, code)
-    t.equal(error.status, code === 'throttled' ? 429 : 503)
-    t.equal(error.retryAfterSeconds, retryAfterSeconds === 'given' ? 9 : retryAfterSeconds)
-    t.notMatch(error.message, /[{}]/)
+    const found = [error.code, error.status, error.retryAfterSeconds]
+    const status = code === 'throttled' ? 429 : 503
+    const seconds = retryAfterSeconds === 'given' ? 9 : retryAfterSeconds
+    differences.same(found, [code, status, seconds], reason)
+    differences.equal(/[{}]/.exec(error.message)?.[0], undefined, `${reason}: an unfilled name`)
   }
+  t.strictSame(differences.list(), [], 'every reason has its code, status and time')
   const cause = new Error('no')
   t.equal(refusal('not_stored', { cause }).cause, cause)
   t.match(refusal('erasures_full', { limit: 7 }).message, /^7 erasures/)
@@ -41,11 +49,15 @@ t.test('those who watch see what is wrong, not what to do', async (t) => {
 })
 
 t.test('every reason is used, and nobody answers 503 or 429 past the table', async (t) => {
-  for (const [path, text] of SOURCES) {
-    if (path === TABLE) continue
-    t.notMatch(text, /new ServiceError\(\s*'(server_error|throttled)'/, path)
-  }
-  const others = [...SOURCES].filter(([path]) => path !== TABLE).map(([, text]) => text)
+  const sources = [...SOURCES].filter(([path]) => path !== TABLE)
+  const past = /new ServiceError\(\s*'(server_error|throttled)'/
+  t.strictSame(
+    sources.filter(([, text]) => past.test(text)).map(([path]) => path),
+    [],
+    'every source takes its refusals from the table',
+  )
+  const others = sources.map(([, text]) => text)
+  t.ok(others.length > 100, `${others.length} sources`)
   const unused = REASONS.filter(([reason]) => !others.some((text) => text.includes(`'${reason}'`)))
   t.strictSame(unused, [])
 })
@@ -56,9 +68,11 @@ t.test('the metrics that it names are exposed', async (t) => {
   const sent = { rows: 0, bytes: 0, inserts: 0, failures: 0, segments: 0 }
   addWarehouseMetrics(page, () => ({ ...waiting, ...sent, isAway: false }))
   const text = page.render()
+  const differences = new Differences()
   for (const [reason, { metric }] of REASONS) {
-    if (metric !== null) t.match(text, `# HELP ${metric} `, reason)
+    if (metric !== null) differences.ok(text.includes(`# HELP ${metric} `), `${reason}: ${metric}`)
   }
+  t.strictSame(differences.list(), [], 'every metric is on the page')
 })
 
 t.test('docs/OPERATIONS.md has the table', async (t) => {

@@ -1,8 +1,13 @@
-/** The sd_notify protocol, seen from the other end: a datagram socket bound by the test. */
+/**
+ * The sd_notify protocol, seen from the other end: a datagram socket bound by the test.
+ *
+ * @lane quick
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
@@ -32,6 +37,12 @@ function loadDatagramModule(): DatagramModule | null {
 const datagram = loadDatagramModule()
 const noDatagram = datagram === null && 'the optional package unix-dgram is not installed'
 
+/** Waits until a condition holds, a minute at most. */
+async function until(isMet: () => boolean): Promise<void> {
+  const end = performance.now() + WAIT_MS_MAX
+  while (!isMet() && performance.now() < end) await sleep(5)
+}
+
 /** Binds a socket and gives its path, what arrived, and a wait for the next `count` messages. */
 function listen(t: Test) {
   // A socket's path has at most 107 bytes, which a folder named after the test would exceed.
@@ -45,8 +56,7 @@ function listen(t: Test) {
   receiver.bind(path)
   t.teardown(() => receiver.close())
   const receive = async (count: number) => {
-    const end = performance.now() + WAIT_MS_MAX
-    while (messages.length < count && performance.now() < end) await sleep(5)
+    await until(() => messages.length >= count)
     return messages.splice(0)
   }
   return { path, messages, receive }
@@ -90,30 +100,34 @@ t.test(
 )
 
 t.test('the watchdog is fed twice a period, only while alive', { skip: noDatagram }, async (t) => {
-  const { path, messages, receive } = listen(t)
+  const { path, messages } = listen(t)
   const manager = create(t, {
     NOTIFY_SOCKET: path,
     WATCHDOG_USEC: '100000',
     WATCHDOG_PID: String(process.pid),
   })
   t.equal(manager.watchdogMs, 100)
+  /** What the watchdog sends while so much time passes: messages arrive in the order in which they are sent. */
+  const sentWithin = async (durationMs: number): Promise<readonly string[]> => {
+    mock.timers.tick(durationMs)
+    manager.status('end')
+    await until(() => messages.at(-1) === 'STATUS=end')
+    return messages.splice(0).slice(0, -1)
+  }
   let isAlive = true
-  const start = performance.now()
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
   manager.startWatchdog(() => isAlive)
-  t.strictSame(await receive(3), ['WATCHDOG=1', 'WATCHDOG=1', 'WATCHDOG=1'])
-  t.ok(performance.now() - start >= 90, 'not more often than every half period')
+  t.strictSame(await sentWithin(0), ['WATCHDOG=1'], 'at the start')
+  t.strictSame(await sentWithin(49), [], 'not before half a period is over')
+  t.strictSame(await sentWithin(1), ['WATCHDOG=1'])
+  t.strictSame(await sentWithin(100), ['WATCHDOG=1', 'WATCHDOG=1'])
   isAlive = false
-  await sleep(20)
-  messages.length = 0
-  await sleep(250)
-  t.strictSame(messages, [], 'silent while not alive')
+  t.strictSame(await sentWithin(250), [], 'silent while not alive')
   isAlive = true
-  t.strictSame((await receive(1)).slice(0, 1), ['WATCHDOG=1'], 'fed again')
+  t.strictSame(await sentWithin(50), ['WATCHDOG=1'], 'fed again')
   manager.close()
-  await sleep(20)
-  messages.length = 0
-  await sleep(150)
-  t.strictSame(messages, [], 'silent once closed')
+  t.strictSame(await sentWithin(250), [], 'silent once closed')
 })
 
 t.test('a watchdog of another process is not ours', { skip: noDatagram }, async (t) => {
@@ -144,9 +158,8 @@ t.test('abstract sockets are reached through systemd-notify, in order', async (t
   manager.ready()
   manager.stopping()
   const expected = ['STATUS=opening the store', 'READY=1', 'STOPPING=1']
-  const end = performance.now() + WAIT_MS_MAX
   const readLines = () => readFileSync(record, 'utf8').split('\n').slice(0, -1)
-  while (readLines().length < expected.length && performance.now() < end) await sleep(10)
+  await until(() => readLines().length >= expected.length)
   t.strictSame(
     readLines(),
     expected.map((message) => `@tenrec-test ${message}`),

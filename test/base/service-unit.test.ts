@@ -1,6 +1,8 @@
 /**
  * The files of systemd/: the unit keeps its promises, the example names every setting; and the way of
  * docs/OPERATIONS.md is the one that .ci/try-systemd goes, that of docs/CLUSTER.md the one of .ci/try-cluster.
+ *
+ * @lane quick
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'

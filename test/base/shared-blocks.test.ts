@@ -1,4 +1,8 @@
-/** Blocks that several threads keep together. */
+/**
+ * Blocks that several threads keep together.
+ *
+ * @lane quick
+ */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
@@ -8,6 +12,7 @@ import {
   blockMemory,
   SharedBlocks,
 } from '../../src/base/shared-blocks.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 const UNIT = 4096
 const MODULE = new URL('../../src/base/shared-blocks.ts', import.meta.url)
@@ -90,11 +95,13 @@ t.test('a long spell keeps what it has found, however many short ones go by', as
   const long = open(memory, 0)
   const held = put(long, 1)
   const short = new SharedBlocks(memory, 1)
+  const differences = new Differences()
   for (let name = 2; name < 200; name++) {
     short.begin()
-    t.ok(put(short, name) === null || name < 5, 'nothing that came later goes either')
+    differences.ok(put(short, name) === null || name < 5, `block ${name} finds no room`)
     short.end()
   }
+  t.strictSame(differences.list(), [], 'nothing that came later goes either')
   t.ok(held?.bytes.every((byte) => byte === 1))
   long.end()
   short.begin()
@@ -105,14 +112,21 @@ t.test('blocks of any size find room, side by side, until there is none', async 
   const memory = blockMemory(64 * UNIT, 1)
   const blocks = new SharedBlocks(memory, 0)
   let random = 1
+  const differences = new Differences()
   for (let round = 0; round < 2000; round++) {
     random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
     const units = 1 + ((random >>> 8) % 12)
     blocks.begin()
     const block = put(blocks, round % 256, units * UNIT - (round % UNIT))
-    t.ok(block?.bytes.every((byte) => byte === round % 256))
-    t.ok(blocks.usedBytes <= 64 * UNIT)
+    const isWhole = block?.bytes.every((byte) => byte === round % 256)
+    differences.ok(isWhole, `block ${round} of ${units} units has its bytes`)
+    const { usedBytes } = blocks
+    differences.ok(
+      usedBytes <= 64 * UNIT,
+      `block ${round}: ${usedBytes} bytes are within the limit`,
+    )
   }
+  t.strictSame(differences.list(), [], 'every block finds room within the limit')
   t.equal(put(blocks, 300, 65 * UNIT), null, 'more than there is')
   blocks.begin()
   t.ok(put(blocks, 301, 64 * UNIT), 'all there is')

@@ -1,4 +1,8 @@
-/** Slabs: a fixed number of each size, each of one taker at a time, and of nobody who gave it back. */
+/**
+ * Slabs: a fixed number of each size, each of one taker at a time, and of nobody who gave it back.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   SLAB_BYTES_MAX,

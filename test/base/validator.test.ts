@@ -1,4 +1,8 @@
-/** Schemas are compiled when the first value comes, without the schema of schemas: so it is asked here. */
+/**
+ * Schemas are compiled when the first value comes, without the schema of schemas: so it is asked here.
+ *
+ * @lane quick
+ */
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { compileInput, compileShape } from '../../src/base/validator.ts'

@@ -1,4 +1,8 @@
-/** `tenrec bench`: what it sends, what it refuses to do, and what it concludes. */
+/**
+ * `tenrec bench`: what it sends, what it refuses to do, and what it concludes.
+ *
+ * @lane all
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'

@@ -1,6 +1,8 @@
 /**
  * Completion and the manual page against the table of commands, in the programs that read them: bash, and
  * whichever of zsh, fish, man and mandoc the machine has.
+ *
+ * @lane quick
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -10,6 +12,7 @@ import { allCommands } from '../../src/cli/commands.ts'
 import { allOptions } from '../../src/cli/lib/command-options.ts'
 import { SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 const COMMANDS = await allCommands()
 
@@ -64,14 +67,16 @@ t.test('bash completes every command and every option', async (t) => {
   ]
   const offered = completeInBash(path, lines)
   t.strictSame([...(offered[0] ?? [])].sort(), [...firsts].sort())
+  const differences = new Differences()
   for (const [index, command] of COMMANDS.entries()) {
     const flags = allOptions(command).map(({ flag }) => flag)
-    t.strictSame(offered[index + 1], flags, command.name)
+    differences.same(offered[index + 1], flags, command.name)
   }
   for (const [index, { name }] of grouped.entries()) {
     const second = name.split(' ')[1] ?? ''
-    t.ok(offered[index + 1 + COMMANDS.length]?.includes(second), name)
+    differences.ok(offered[index + 1 + COMMANDS.length]?.includes(second), name)
   }
+  t.strictSame(differences.list(), [], 'every command and its options are offered')
 })
 
 t.test('bash completes values and leaves files to itself', async (t) => {
@@ -108,13 +113,15 @@ for (const shell of ['zsh', 'fish']) {
   t.test(`the script for ${shell} is one, and names every option`, async (t) => {
     const path = await writeScript(t, shell)
     const text = await print('completion', shell)
+    const differences = new Differences()
     for (const command of COMMANDS) {
-      for (const word of command.name.split(' ')) t.match(text, word)
+      for (const word of command.name.split(' ')) differences.ok(text.includes(word), word)
       for (const { flag } of allOptions(command)) {
         const written = shell === 'fish' ? `-l ${flag.slice(2)} ` : `'${flag}:`
-        t.ok(text.includes(written), `${command.name} ${flag}`)
+        differences.ok(text.includes(written), `${command.name} ${flag}`)
       }
     }
+    t.strictSame(differences.list(), [], 'the script names every command and every option')
     if (!has(shell)) return
     const checked = spawnSync(shell, ['-n', path], { encoding: 'utf8' })
     t.equal(checked.status, 0, checked.stderr)
@@ -162,21 +169,25 @@ t.test('the manual page has every command, option and setting, and no fault', as
   t.notMatch(text, /[^\x20-\x7e\n]/, 'only ASCII')
   t.notMatch(text, /^\.(?!TH|SH|SS|TP|PP|BR?\b|I\b|RI\b)/m, 'only known requests')
   const plain = text.replaceAll('\\-', '-').replaceAll(/\\f[BIR]/g, '')
+  const differences = new Differences()
   for (const command of COMMANDS) {
-    t.ok(plain.includes(`.SS "tenrec ${command.name}`), command.name)
+    differences.ok(plain.includes(`.SS "tenrec ${command.name}`), command.name)
     const start = plain.indexOf(`.SS "tenrec ${command.name}`)
     const end = plain.indexOf('\n.S', start + 1)
     const section = plain.slice(start, end < 0 ? undefined : end)
     for (const { flag } of allOptions(command)) {
       if (flag.startsWith('--no-')) continue
-      t.match(section, new RegExp(`${flag}(?![\\w-])`), `${command.name} ${flag}`)
+      const isNamed = new RegExp(`${flag}(?![\\w-])`).test(section)
+      differences.ok(isNamed, `${command.name} ${flag}`)
     }
   }
   for (const name of SETTING_NAMES) {
-    t.ok(plain.includes(SETTINGS[name].variable))
-    const { flag } = SETTINGS[name]
-    if (flag !== null) t.match(plain, new RegExp(`^--${flag}( |$)`, 'm'))
+    const { flag, variable } = SETTINGS[name]
+    differences.ok(plain.includes(variable), variable)
+    if (flag === null) continue
+    differences.ok(new RegExp(`^--${flag}( |$)`, 'm').test(plain), `--${flag}`)
   }
+  t.strictSame(differences.list(), [], 'the page has every command, option and setting')
   if (has('mandoc')) {
     const lint = complaints('mandoc', ['-T', 'lint', '-W', 'warning', path])
     t.equal(lint.stdout, '')
@@ -189,7 +200,12 @@ t.test('the manual page has every command, option and setting, and no fault', as
   if (!has('mandoc') && !has('man')) return
   const shown = rendered(path)
   t.match(shown, 'events, persons and feature flags in one process')
-  for (const command of COMMANDS) t.ok(shown.includes(`tenrec ${command.name}`), command.name)
+  const names = COMMANDS.map(({ name }) => name)
+  t.strictSame(
+    names.filter((name) => !shown.includes(`tenrec ${name}`)),
+    [],
+    'the page shows every command',
+  )
   t.match(shown, /^ *--durability \S+$/m)
 })
 

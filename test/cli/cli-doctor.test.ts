@@ -1,4 +1,8 @@
-/** `tenrec doctor`: what it finds on a sound machine, and that it names what was broken on purpose. */
+/**
+ * `tenrec doctor`: what it finds on a sound machine, and that it names what was broken on purpose.
+ *
+ * @lane quick
+ */
 import { readdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -14,6 +18,7 @@ import {
 } from '../../src/cli/doctor/doctor-machine.ts'
 import { judgeBacklog, judgeDeadLetters } from '../../src/cli/doctor/doctor-stored.ts'
 import { isLoopbackHost } from '../../src/cli/lib/loopback.ts'
+import { DISK_FLUSHING_MS_MAX, DISK_LARGE_MS_MAX } from '../../src/cli/limits.ts'
 import type { Outcome } from '../fixtures/command-line.ts'
 import { mmdbOf } from '../fixtures/enrichment/mmdb-writer.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
@@ -188,11 +193,9 @@ t.test('a clock in the wrong year, or one that jumps, is found', async (t) => {
   t.equal(await verdict(() => (nowMs += 10)), 'warning')
 })
 
-t.test('the disk is measured in bounded time, and judged', async (t) => {
+t.test('the disk is measured, and judged', async (t) => {
   const dataDir = t.testdir()
-  const startedAtMs = performance.now()
   const speed = measureDisk(dataDir, SYSTEM_CLOCK)
-  t.ok(performance.now() - startedAtMs < 30_000)
   t.ok(speed.flushes > 0 && speed.p50Ms <= speed.p99Ms && speed.p99Ms <= speed.maxMs)
   t.ok(speed.bytesPerSecond > 0)
   t.same(readdirSync(dataDir), [])
@@ -201,6 +204,16 @@ t.test('the disk is measured in bounded time, and judged', async (t) => {
   t.equal(judgeDisk({ ...disk, p50Ms: 2, p99Ms: 80 }).verdict, 'warning')
   t.equal(judgeDisk({ ...disk, p50Ms: 0.001, p99Ms: 0.002 }).verdict, 'warning')
   t.equal(judgeDisk({ ...disk, p50Ms: 300, p99Ms: 800 }).verdict, 'problem')
+})
+
+t.test('a slow disk is measured with fewer flushes and writes', async (t) => {
+  let nowMs = 0
+  const clock = { now: () => 0, monotonic: () => (nowMs += 100) }
+  const speed = measureDisk(t.testdir(), clock)
+  // Two looks at the clock for each flush, and one for each MiB that is written.
+  t.match(speed, { flushes: Math.ceil(DISK_FLUSHING_MS_MAX / 200), p50Ms: 100, maxMs: 100 })
+  const writes = DISK_LARGE_MS_MAX / 100
+  t.equal(speed.bytesPerSecond, (writes * 1024 ** 2 * 1000) / ((writes + 2) * 100))
 })
 
 t.test('loopback is this machine only', async (t) => {

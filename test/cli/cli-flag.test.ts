@@ -1,4 +1,8 @@
-/** `tenrec flag ...` on a data directory: what it changes, what it refuses, and how it explains. */
+/**
+ * `tenrec flag ...` on a data directory: what it changes, what it refuses, and how it explains.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'

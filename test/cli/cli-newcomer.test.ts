@@ -1,6 +1,8 @@
 /**
  * What people type in their first hour with `tenrec`: mistakes end with a sentence and leave nothing behind,
  * and `tenrec status` tells how the daemon is.
+ *
+ * @lane quick
  */
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:http'

@@ -1,4 +1,8 @@
-/** `tenrec person` against a running daemon and beside it, and `tenrec event why`. */
+/**
+ * `tenrec person` against a running daemon and beside it, and `tenrec event why`.
+ *
+ * @lane quick
+ */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'

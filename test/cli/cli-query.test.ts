@@ -1,4 +1,8 @@
-/** `tenrec query` against a running daemon. */
+/**
+ * `tenrec query` against a running daemon.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** `tenrec user`, `role` and `key` on a store that no daemon serves. */
+/**
+ * `tenrec user`, `role` and `key` on a store that no daemon serves.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'

@@ -1,11 +1,12 @@
-/** `tenrec serve` as an operator runs it: the first start, a second daemon, a directory that goes away. */
+/**
+ * `tenrec serve` as an operator runs it: the first start, a second daemon, a directory that goes away.
+ *
+ * @lane all
+ */
 import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
-
-const REFUSAL_MS_MAX = 15_000
-const NOTICE_MS_MAX = 60_000
 
 async function failureOf(start: Promise<unknown>): Promise<string> {
   try {
@@ -60,14 +61,12 @@ t.test('the first start hands over keys and the address at which it listens', as
   }
 })
 
-t.test('a second daemon is refused soon and names the first, which goes on', async (t) => {
+t.test('a second daemon is refused and names the first, which goes on', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.kill())
-  const startedAtMs = performance.now()
   const message = await failureOf(spawnDaemon({ dataDir }))
-  // Beside what a start takes on a machine that others use, too.
-  t.ok(performance.now() - startedAtMs < REFUSAL_MS_MAX + daemon.startMs)
+  t.ok(daemon.isRunning, 'it is refused while the first runs')
   t.match(message, /it ended with 1\n/)
   t.match(message, `in use by the process ${daemon.pid}`)
   const response = await fetch(`${daemon.url}/_livez`)
@@ -90,8 +89,6 @@ t.test('a daemon whose directory was moved away ends with 1 and says so', async 
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.kill())
   renameSync(dataDir, `${dataDir}-moved`)
-  const movedAtMs = performance.now()
   t.strictSame(await daemon.ended, { code: 1, signal: null })
-  t.ok(performance.now() - movedAtMs < NOTICE_MS_MAX)
   t.match(daemon.lastLines(), 'the data directory was moved or removed')
 })

@@ -1,4 +1,8 @@
-/** The command line, run in this process: what each command prints, and its exit code. */
+/**
+ * The command line, run in this process: what each command prints, and its exit code.
+ *
+ * @lane quick
+ */
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,6 +16,7 @@ import { SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { correctBaseUrl } from '../../src/store/open-store.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { eventInput, openWriter, uuidOf } from '../fixtures/stored-events.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
@@ -95,18 +100,20 @@ t.test('help lists every command, and explains each', async (t) => {
   const { exitCode, out, err } = await run('help')
   t.equal(exitCode, 0)
   t.equal(err, '')
+  const differences = new Differences()
   for (const { name, sentence } of COMMANDS) {
-    t.match(out, `  ${name} `)
+    differences.ok(out.includes(`  ${name} `), `${name} is listed`)
     for (const words of [
       [...name.split(' '), '--help'],
       ['help', ...name.split(' ')],
     ]) {
       const help = await run(...words)
-      t.equal(help.exitCode, 0)
-      t.match(help.out, `Usage: tenrec ${name}`)
-      t.match(help.out, sentence)
+      differences.equal(help.exitCode, 0, words.join(' '))
+      differences.match(help.out, `Usage: tenrec ${name}`, words.join(' '))
+      differences.match(help.out, sentence, words.join(' '))
     }
   }
+  t.strictSame(differences.list(), [], 'every command is listed and explained')
   t.match((await run('--help')).out, out)
   const group = await run('help', 'project')
   t.match(group.out, 'project set')
@@ -116,11 +123,13 @@ t.test('help lists every command, and explains each', async (t) => {
 
 t.test('the help of serve has every setting with its default, in 100 columns', async (t) => {
   const { out } = await run('help', 'serve')
+  const differences = new Differences()
   for (const name of SETTING_NAMES) {
     const { flag, variable } = SETTINGS[name]
-    if (flag !== null) t.match(out, `--${flag}`)
-    t.match(out, variable)
+    if (flag !== null) differences.ok(out.includes(`--${flag}`), `--${flag}`)
+    differences.ok(out.includes(variable), variable)
   }
+  t.strictSame(differences.list(), [], 'every setting is in the help')
   t.match(out, 'Default: 20MiB')
   t.notMatch(out, '`')
   t.strictSame(
@@ -159,12 +168,13 @@ t.test('wrong use is exit code 2 with a suggestion on stderr', async (t) => {
     [['config', 'check', '--no-get-capture=x'], /takes no value/],
     [['--prot', '1'], /unknown option --prot; did you mean --port\?\nSee 'tenrec help serve'/],
   ]
+  const differences = new Differences()
   for (const [words, message] of cases) {
     const { exitCode, out, err } = await run(...words)
-    t.equal(exitCode, 2, words.join(' '))
-    t.equal(out, '')
-    t.match(err, message)
+    differences.same([exitCode, out], [2, ''], words.join(' '))
+    differences.match(err, message, words.join(' '))
   }
+  t.strictSame(differences.list(), [], 'every mistake is told on stderr')
   const nothing = await run()
   t.equal(nothing.exitCode, 2)
   t.match(nothing.err, 'Usage: tenrec COMMAND')

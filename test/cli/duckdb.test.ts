@@ -1,4 +1,8 @@
-/** docs/DUCKDB.md: every block of SQL, asked of the export of a daemon. */
+/**
+ * docs/DUCKDB.md: every block of SQL, asked of the export of a daemon.
+ *
+ * @lane all
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'

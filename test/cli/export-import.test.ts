@@ -1,4 +1,8 @@
-/** Export and import: what goes out comes in again unchanged, once, however often it is repeated. */
+/**
+ * Export and import: what goes out comes in again unchanged, once, however often it is repeated.
+ *
+ * @lane all
+ */
 import { execFile } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,8 @@
-/** How much room for young objects the main thread and others have, who gives main its own, and how far heaps grow. */
+/**
+ * How much room for young objects the main thread and others have, who gives main its own, and how far heaps grow.
+ *
+ * @lane quick
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'

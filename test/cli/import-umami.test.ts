@@ -1,4 +1,8 @@
-/** Umami's export comes in: every view once, with sessions and data, however the file is written. */
+/**
+ * Umami's export comes in: every view once, with sessions and data, however the file is written.
+ *
+ * @lane quick
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'

@@ -1,4 +1,8 @@
-/** Login links: the one of the first start, and those that a command makes beside a running daemon. */
+/**
+ * Login links: the one of the first start, and those that a command makes beside a running daemon.
+ *
+ * @lane quick
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { runCommand } from '../fixtures/command-line.ts'

@@ -1,4 +1,8 @@
-/** docs/QUESTIONS.md: every request on it is answered, and every command prints, as the page says. */
+/**
+ * docs/QUESTIONS.md: every request on it is answered, and every command prints, as the page says.
+ *
+ * @lane quick
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

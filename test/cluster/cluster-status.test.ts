@@ -1,4 +1,8 @@
-/** What is told of a cluster, and what would be lost with one more machine or broker. */
+/**
+ * What is told of a cluster, and what would be lost with one more machine or broker.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { clusterStatus, serverAdvice } from '../../src/cli/doctor/cluster-status.ts'
 import type { ClusterView } from '../../src/cluster/cluster-view.ts'

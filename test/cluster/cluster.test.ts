@@ -1,6 +1,8 @@
 /**
  * Three brokers and two nodes: whatever is killed, every acknowledged event is stored once on each of them, and
  * their tables are the same.
+ *
+ * @lane cluster
  */
 import t, { type Test } from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'

@@ -1,6 +1,8 @@
 /**
  * The worked examples of questions against three machines with a warehouse, each request at another machine: answers,
  * and what each of them and ClickHouse have in the end.
+ *
+ * @lane cluster
  */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'

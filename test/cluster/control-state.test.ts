@@ -1,6 +1,8 @@
 /**
  * The catalogue of a cluster over a stream in memory that loses answers, is late, is cut and forgets: every change
  * that was acknowledged is made once, none that was refused for good, and all copies are the same.
+ *
+ * @lane quick
  */
 import t, { type Test } from 'tap'
 import { createLogger } from '../../src/base/log.ts'

@@ -1,6 +1,8 @@
 /**
  * The catalogue of three machines: what is changed on one is on the others at once, whoever writes at the same
  * time and whatever is killed, and a machine that comes new has all of it.
+ *
+ * @lane cluster
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -22,9 +24,6 @@ t.jobs = 2
 
 const FLAGS = '/api/projects/1/feature_flags/'
 const EVERYBODY = { groups: [{ rollout_percentage: 100 }] }
-/** Half of the changes are seen by the other machine within the first time, all within the second. */
-const SEEN_MS = 2000
-const SEEN_MS_MAX = 30_000
 /** Between two changes of one maker: a load that leaves the machine to what is tested. */
 const PAUSE_MS = 100
 
@@ -83,21 +82,13 @@ async function keysOf(node: Node): Promise<readonly string[]> {
 t.test('a change is on every machine', { skip: areBrokersMissing }, async (t) => {
   const { folder, brokers, nodes } = await startCluster(t)
   const [one, two] = nodes
-  const seenMs: number[] = []
   for (let count = 0; count < 20; count++) {
     const key = `flag-${count}`
     t.equal(await makeAtLast(nodes[count % 2] ?? one, key), 201)
     const other = nodes[(count + 1) % 2] ?? two
-    const startedAtMs = performance.now()
-    while (!(await decided(other)).includes(key)) {
-      if (performance.now() > startedAtMs + SEEN_MS_MAX) throw new Error(`${key} is not seen`)
-      await sleep(5)
-    }
-    seenMs.push(performance.now() - startedAtMs)
+    const isSeen = async () => (await decided(other)).includes(key)
+    t.ok(await eventually(isSeen), `${key} is decided by the other machine before the next change`)
   }
-  seenMs.sort((a, b) => a - b)
-  const [middle = SEEN_MS] = seenMs.slice(10)
-  t.ok(middle < SEEN_MS, `seen by the other after ${middle} ms, ${seenMs.at(-1)} ms at most`)
   const keys = Array.from({ length: 40 }, (_, count) => `both-${count}`)
   const made = await Promise.all(keys.map((key, index) => makeAtLast(nodes[index % 2] ?? one, key)))
   t.ok(
@@ -203,14 +194,16 @@ t.test(
     t.equal(await makeAtLast(one, 'early'), 201)
     t.ok(await eventually(async () => (await decided(two)).includes('early')))
     await brokers.killAll()
-    const beganAtMs = performance.now()
     t.equal(await make(one, 'never'), 503, 'a change is refused')
-    const firstMs = performance.now() - beganAtMs
     t.strictSame(await decided(one), ['early'], 'flags are decided')
     t.strictSame(await keysOf(two), ['early'], 'and read')
-    const startedAtMs = performance.now()
-    t.equal(await make(one, 'never'), 503)
-    t.ok(performance.now() - startedAtMs < firstMs, 'who asks again waits less')
+    const refusing: Node[] = []
+    const refuse = async (node: Node): Promise<void> => {
+      t.equal(await make(node, 'never'), 503)
+      refusing.push(node)
+    }
+    await Promise.all([refuse(two), refuse(one)])
+    t.equal(refusing[0], one, 'a machine that has just refused a change waits less')
     await one.kill()
     await one.start()
     t.strictSame(await decided(one), ['early'], 'a start needs no broker')

@@ -1,6 +1,8 @@
 /**
  * Erasures on machines of which one copies events to ClickHouse: a receipt says that it is done when nothing is left
  * there either, whoever is killed or away meanwhile, and nothing that was erased stays.
+ *
+ * @lane cluster
  */
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'

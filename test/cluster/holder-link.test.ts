@@ -1,4 +1,8 @@
-/** Questions between machines: whatever comes back, or does not, who asks gets an answer or a refusal in time. */
+/**
+ * Questions between machines: whatever comes back, or does not, who asks gets an answer or a refusal in time.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { HolderLink } from '../../src/cluster/holder-link.ts'
 import {
@@ -57,13 +61,11 @@ t.test('an answer of any size comes as it was', async (t) => {
 
 t.test('who never answers', async (t) => {
   const { link, times } = linked(t, () => {})
-  const startedAtMs = performance.now()
   await t.rejects(link.ask(PARTITION, { asked: ASKED }, { ...SOON, attempts: 2 }), {
     status: 503,
     retryAfterSeconds: 5,
     message: /has not answered/,
   })
-  t.ok(performance.now() - startedAtMs < 20_000)
   t.equal(times(), 2, 'another one was asked')
   t.strictSame([...link.nobodySinceMs.keys()], [PARTITION])
 })

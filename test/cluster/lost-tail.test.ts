@@ -1,6 +1,8 @@
 /**
  * Brokers that lose what they had acknowledged, and remember its ids: the edge sends it again, and a copy that lacks
  * it takes it then; what cannot be sent again stops the copy.
+ *
+ * @lane cluster
  */
 import t from 'tap'
 import { placeOf, readHead } from '../../src/cluster/block-message.ts'

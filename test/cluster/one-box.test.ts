@@ -1,6 +1,8 @@
 /**
  * From one box to three machines and back, with load meanwhile: nothing that was acknowledged is lost or there twice,
  * and the machines are the same.
+ *
+ * @lane cluster
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync } from 'node:fs'

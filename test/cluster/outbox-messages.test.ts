@@ -1,6 +1,8 @@
 /**
  * Whichever messages of an outbox are lost, or taken without a word, a copy gets each block once and in order, and who
  * waits for a block is told when all before it are there.
+ *
+ * @lane quick
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'

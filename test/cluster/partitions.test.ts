@@ -1,6 +1,8 @@
 /**
  * Three machines that store a partition each, and an edge: a project of each partition is accepted, answered and
  * decided everywhere, whatever is killed meanwhile.
+ *
+ * @lane cluster
  */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,8 @@
-/** A process that stores several partitions: all of them are answered at its address, and outlive its death. */
+/**
+ * A process that stores several partitions: all of them are answered at its address, and outlive its death.
+ *
+ * @lane cluster
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import { areBrokersMissing, Brokers } from '../fixtures/cluster/brokers.ts'

@@ -1,6 +1,8 @@
 /**
  * One box becomes the first machine of a cluster, cut short by SIGKILL at each step that changes the disk, and begun
  * again: it ends at the same as without.
+ *
+ * @lane cluster
  */
 import { execFile } from 'node:child_process'
 import { cpSync, rmSync } from 'node:fs'

@@ -1,4 +1,8 @@
-/** Who gets into the console and how far, in Chromium: sessions, keys, scopes, other origins, the audit log. */
+/**
+ * Who gets into the console and how far, in Chromium: sessions, keys, scopes, other origins, the audit log.
+ *
+ * @lane browser
+ */
 import t from 'tap'
 import { startSite } from '../fixtures/browser.ts'
 import { openWindow, startConsole } from '../fixtures/console.ts'

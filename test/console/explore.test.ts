@@ -1,6 +1,8 @@
 /**
  * Explore and dashboards in Chromium: each number is that of the persons route behind it, the dialog lists that
  * many, and an address says all of it, also after going back and for those who have no key.
+ *
+ * @lane browser
  */
 import t, { type Test } from 'tap'
 import { openWindow, startConsole } from '../fixtures/console.ts'

@@ -1,4 +1,8 @@
-/** Flags in Chromium: made by mouse and by keyboard, rehearsed, explained, changed by two at once, kept offline. */
+/**
+ * Flags in Chromium: made by mouse and by keyboard, rehearsed, explained, changed by two at once, kept offline.
+ *
+ * @lane browser
+ */
 import t, { type Test } from 'tap'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { type ConsoleWindow, openWindow, startConsole } from '../fixtures/console.ts'

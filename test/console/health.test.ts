@@ -1,4 +1,8 @@
-/** The page "Health" in Chromium: a disk that fills up. It needs a small file system, which only root may mount. */
+/**
+ * The page "Health" in Chromium: a disk that fills up. It needs a small file system, which only root may mount.
+ *
+ * @lane browser
+ */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,6 +1,8 @@
 /**
  * Every page of the console in Chromium: nothing to complain about, nothing that keeps anybody out (axe), text
  * that stays text, in light and dark, on a wide window and on a telephone.
+ *
+ * @lane browser
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,6 +1,8 @@
 /**
  * The console in Chromium as OPERATIONS.md sets it up: behind the nginx of that page, word for word but for
  * addresses of this machine, under TLS, with a public address and a path of its own.
+ *
+ * @lane browser
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -16,8 +18,6 @@ import { isMissing, nginxWords, startProxy } from '../fixtures/proxy.ts'
 
 const HOST = 'events.example.com'
 const PUBLIC_URL = `https://${HOST}`
-/** From the answer to an event to its row: less than the pause between two pings, for which a proxy that keeps pieces back would wait. */
-const SHOWN_MS_MAX = 5000
 
 t.teardown(closeConnections)
 t.setTimeout(300_000)
@@ -77,7 +77,7 @@ t.test('behind nginx under TLS the console is as it is without', { skip }, async
     const body = { api_key: PROJECT_KEY, event, distinct_id: 'ann' }
     t.equal((await postJson(`${daemon.url}/capture/`, body)).status, 200)
     const newest = async () => (await window.rows('Events'))[0]?.[1]
-    await window.shows(t, newest, event, 'comes as it is written', SHOWN_MS_MAX)
+    await window.shows(t, newest, event, 'comes as it is written')
   }
   await page.reload()
   await page.getByRole('cell', { name: 'second', exact: true }).waitFor()

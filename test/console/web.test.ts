@@ -1,4 +1,8 @@
-/** The page "Web" in Chromium: its numbers are those of a brute-force count over all stored events. */
+/**
+ * The page "Web" in Chromium: its numbers are those of a brute-force count over all stored events.
+ *
+ * @lane browser
+ */
 import t, { type Test } from 'tap'
 import { type ConsoleWindow, openWindow, startConsole } from '../fixtures/console.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'

@@ -2,6 +2,8 @@
  * Every analytic route of persons against a slow evaluator that shares no code with it, person by person
  * in order: random questions about random histories, which went through the real log, rules and store.
  * `ANALYTICS_HISTORIES` and `ANALYTICS_SEED` make it longer and different.
+ *
+ * @lane all
  */
 import t, { type Test } from 'tap'
 import { rounded, seenAnswer } from '../fixtures/analytics/analytic-answers.ts'
@@ -11,6 +13,7 @@ import { type RandomQuery, randomQuery } from '../fixtures/analytics/random-quer
 import { sightOfCase, worldOfCase } from '../fixtures/analytics/reference-cases.ts'
 import type { ReferenceWorld } from '../fixtures/analytics/reference-filters.ts'
 import { HOUR_MS } from '../fixtures/analytics/reference-time.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { faultyQuery } from '../fixtures/faults/random-faults.ts'
 import { growHistories } from '../fixtures/persons/grown-histories.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
@@ -53,9 +56,10 @@ const CASE_ROUTES: readonly (readonly [string, ReferenceRoute])[] = [
 ]
 
 t.test('the slow evaluator agrees with the worked examples', async (t) => {
+  const differences = new Differences()
   for (const [path, route] of CASE_ROUTES) {
     const cases = casesOf(path)
-    t.ok(cases.length > 0, `there are examples of ${path}`)
+    differences.ok(cases.length > 0, `there are examples of ${path}`)
     for (const one of cases) {
       const { request, id, title } = one
       const world = worldOfCase(one)
@@ -63,9 +67,10 @@ t.test('the slow evaluator agrees with the worked examples', async (t) => {
       const asked = isCorrelation ? 'correlation' : route
       const answer = referenceAnswer(asked, { ...request.query, ...request.body }, world)
       const { expected, seen } = sightOfCase(one, world, answer)
-      t.strictSame(seen, expected, `${id}: ${title}`)
+      differences.same(seen, expected, `${id}: ${title}`)
     }
   }
+  t.strictSame(differences.list(), [], 'every example is answered as it says')
 })
 
 interface Tally {

@@ -1,4 +1,8 @@
-/** Every analytic case over real HTTP, against a whole daemon whose clock stands still. */
+/**
+ * Every analytic case over real HTTP, against a whole daemon whose clock stands still.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   ANALYTICS_NOW_MS,

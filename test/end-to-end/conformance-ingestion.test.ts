@@ -1,4 +1,8 @@
-/** Every ingestion case over real HTTP, against a whole daemon whose clock stands still. */
+/**
+ * Every ingestion case over real HTTP, against a whole daemon whose clock stands still.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { frozenAt, startFrozen } from '../fixtures/conformance/frozen-daemon.ts'
 import {

@@ -1,6 +1,8 @@
 /**
  * The person merge cases from the log to what readers see: as one request, as one request for each event,
  * and with the store closed and opened again between any two events.
+ *
+ * @lane quick
  */
 import t from 'tap'
 import { checkPersonCases, PERSONS_NOW_MS, personCases } from '../fixtures/conformance/persons.ts'

@@ -1,4 +1,8 @@
-/** Persons, groups and cohorts against the built daemon: events in, people out, on every route. */
+/**
+ * Persons, groups and cohorts against the built daemon: events in, people out, on every route.
+ *
+ * @lane quick
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'

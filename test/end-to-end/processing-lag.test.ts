@@ -1,6 +1,8 @@
 /**
  * More events than can be processed: 503 before the lag grows without end, reads and changes of persons
  * go on, nothing that was acknowledged is lost, and events are accepted again.
+ *
+ * @lane all
  */
 import { readdirSync } from 'node:fs'
 import { getPriority } from 'node:os'

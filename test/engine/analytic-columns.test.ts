@@ -1,9 +1,14 @@
-/** The memory for decoded columns that threads for analytics share: a thread that has answered keeps nobody from it. */
+/**
+ * The memory for decoded columns that threads for analytics share: a thread that has answered keeps nobody from it.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { blockShares, SharedBlocks } from '../../src/base/shared-blocks.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
 import { SCAN_OPEN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
 import { randomEvents, START_MS } from '../fixtures/analytics/scan-comparison.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 
 const VISITORS = {
@@ -33,9 +38,11 @@ t.test('what a query has looked at may go once it is answered', async (t) => {
   t.match(await ask(VISITORS), { kind: 'answer' })
   t.ok(others.usedBytes > 0, 'its columns lie there')
   others.begin()
+  const differences = new Differences()
   for (let unit = 0; unit < other.shared.unitCount; unit++) {
     const name = Uint32Array.of(unit, 0, 0, 0)
-    t.ok(others.put(name, [new Uint8Array(1)]), `there is room for block ${unit}`)
+    differences.ok(others.put(name, [new Uint8Array(1)]), `room for block ${unit}`)
   }
+  t.strictSame(differences.list(), [], 'there is room for every block')
   others.end()
 })

@@ -1,4 +1,8 @@
-/** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
+/**
+ * The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { blockShares } from '../../src/base/shared-blocks.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'

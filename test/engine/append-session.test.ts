@@ -1,6 +1,8 @@
 /**
  * Sessions of appends, with a thread and a log of files: whatever is said to be durable is in the log, in its
  * order, once; whoever waits hears of every end.
+ *
+ * @lane quick
  */
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -10,6 +12,7 @@ import { APPEND_SESSION_IDLE_MS_MAX } from '../../src/engine/threads/limits.ts'
 import type { AppendResult, AppendTask } from '../../src/engine/threads/tasks.ts'
 import { ThreadEndedError, ThreadGroup } from '../../src/engine/threads/thread-group.ts'
 import { LogReader } from '../../src/store/log/event-log.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { threadSettings } from '../fixtures/persons/person-log.ts'
 
 const ENTRY = new URL('../fixtures/faults/failing-appender.js', import.meta.url)
@@ -87,13 +90,15 @@ t.test(
     const world = new World(t)
     const memories = [1024, 4096].map((bytes) => new SharedArrayBuffer(bytes))
     const expected: string[] = []
+    const differences = new Differences()
     for (let index = 0; index < 300; index++) {
       const text = `block ${index}`
       const { last, commitMs } = await world.append(text, memories[index % memories.length])
       expected.push(text)
-      t.equal(last, expected.length)
-      t.ok(commitMs >= 0)
+      differences.equal(last, expected.length, text)
+      differences.ok(commitMs >= 0, `${text} took ${commitMs} ms`)
     }
+    t.strictSame(differences.list(), [], 'every append is told its number and its time')
     t.strictSame(await world.texts(), expected)
     t.ok(world.counts.append + world.counts.serve < 100, 'most of them are no calls')
   },

@@ -1,4 +1,8 @@
-/** Counting whom a condition reaches, and whom a change flips: on what is stored, in pieces, within its time. */
+/**
+ * Counting whom a condition reaches, and whom a change flips: on what is stored, in pieces, within its time.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
 import {

@@ -1,4 +1,8 @@
-/** The order of checks: what costs little never waits for what costs much, and nobody waits for ever. */
+/**
+ * The order of checks: what costs little never waits for what costs much, and nobody waits for ever.
+ *
+ * @lane quick
+ */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'

@@ -1,4 +1,8 @@
-/** Slabs of blocks that wait for their commit: given back when that ends, however it does, and not before. */
+/**
+ * Slabs of blocks that wait for their commit: given back when that ends, however it does, and not before.
+ *
+ * @lane quick
+ */
 import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** Dead letters: what could not be processed is kept, and can be processed again or given up. */
+/**
+ * Dead letters: what could not be processed is kept, and can be processed again or given up.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { createLogger } from '../../src/base/log.ts'
 import { loadSettings } from '../../src/config/settings.ts'

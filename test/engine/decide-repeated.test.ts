@@ -1,6 +1,8 @@
 /**
  * Decisions that are remembered: the same request is answered from memory, and never with anything that a
  * fresh decision would not say.
+ *
+ * @lane all
  */
 import t from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'

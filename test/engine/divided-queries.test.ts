@@ -2,6 +2,8 @@
  * Answers of queries do not show how they were computed: divided by any rows or by persons, with parts that
  * are remembered from before, while events come, visitors become persons, persons are merged, split and
  * deleted, and events erased.
+ *
+ * @lane all
  */
 import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'

@@ -1,4 +1,8 @@
-/** Events that are accepted and not stored: what is known of them, for how long, and who forgets them. */
+/**
+ * Events that are accepted and not stored: what is known of them, for how long, and who forgets them.
+ *
+ * @lane all
+ */
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** A job that erases events, interrupted again and again, and how it comes to its end. */
+/**
+ * A job that erases events, interrupted again and again, and how it comes to its end.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import { newJob } from '../../src/rules/events/erasure-job.ts'

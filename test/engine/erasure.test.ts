@@ -1,4 +1,8 @@
-/** Erasure of events: in the store, over HTTP, from the command line, and when it is interrupted. */
+/**
+ * Erasure of events: in the store, over HTTP, from the command line, and when it is interrupted.
+ *
+ * @lane all
+ */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,8 @@
-/** What settings add to events while they are processed, from the log to what is read. */
+/**
+ * What settings add to events while they are processed, from the log to what is read.
+ *
+ * @lane quick
+ */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'

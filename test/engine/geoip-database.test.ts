@@ -1,9 +1,14 @@
-/** The operator's GeoIP database: what is found in it, what becomes of a changed one and of damage. */
+/**
+ * The operator's GeoIP database: what is found in it, what becomes of a changed one and of damage.
+ *
+ * @lane quick
+ */
 import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { GeoIpDatabase, geoIpFault } from '../../src/engine/processor/geoip-database.ts'
 import { GEOIP_FILE_BYTES_MAX, GEOIP_LOOKUP_MS_MAX } from '../../src/engine/processor/limits.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { encode, mapHead, mmdbOf, pointerTo } from '../fixtures/enrichment/mmdb-writer.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
@@ -22,9 +27,10 @@ function lines() {
   return { all, log: { info: note, warn: note } }
 }
 
+/** Opens a database for which no time passes, so that none of its lookups takes too long. */
 function openAt(path: string) {
   const { all, log } = lines()
-  const database = new GeoIpDatabase(path, log)
+  const database = new GeoIpDatabase(path, log, { monotonic: () => 0 })
   database.refresh()
   const codeOf = (address: string) => database.placeOf(address)?.event['$geoip_country_code']
   return { database, all, codeOf }
@@ -149,9 +155,11 @@ t.test('files that are no database are refused with the reason', async (t) => {
   truncateSync(huge, GEOIP_FILE_BYTES_MAX + 1)
   t.match(geoIpFault(huge), /larger than/)
   // What is cut from the last text, which is about the database, does no harm.
+  const differences = new Differences()
   for (let end = 0; end < whole.length - 'a test'.length; end++) {
-    t.type(faultOf(whole.subarray(0, end)), 'string', `cut at ${end}`)
+    differences.equal(typeof faultOf(whole.subarray(0, end)), 'string', `cut at ${end}`)
   }
+  t.strictSame(differences.list(), [], 'a file is refused wherever it is cut')
   const zeroed = Buffer.from(whole)
   zeroed.fill(0, whole.indexOf('MaxMind.com') + 'MaxMind.com'.length)
   t.type(faultOf(zeroed), 'string', 'a description of zeros')
@@ -196,33 +204,27 @@ t.test(
 t.test('records that are damaged or never end are failures, not the end', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const circle = pointerTo(0)
-  const doubling = Buffer.concat(
-    Array.from({ length: 40 }, (_, depth) => {
-      const place = (depth + 1) * 15
-      return Buffer.concat([
-        mapHead(2),
-        encode('a'),
-        pointerTo(place),
-        encode('b'),
-        pointerTo(place),
-      ])
-    }),
-  )
-  const records = {
-    circle,
-    doubling,
-    zeros: Buffer.alloc(64),
-    'a map that is cut': mapHead(1_000_000),
-    'a reference behind the end': pointerTo(2 ** 31),
-  }
-  for (const [what, record] of Object.entries(records)) {
+  // Each map names the next one twice, so that a reader without a limit follows 2 ** 40 references.
+  const levels = Array.from({ length: 40 }, (_, depth) => {
+    const next = pointerTo((depth + 1) * 15)
+    return Buffer.concat([mapHead(2), encode('a'), next, encode('b'), next])
+  })
+  const doubling = Buffer.concat([...levels, encode('end')])
+  const records: readonly (readonly [what: string, record: Buffer, reason: RegExp])[] = [
+    ['circle', circle, /too many references/],
+    ['doubling', doubling, /too many references/],
+    ['zeros', Buffer.alloc(64), /Invalid Extended Type/],
+    ['a map that is cut', mapHead(1_000_000), /Invalid size/],
+    ['a reference behind the end', pointerTo(2 ** 31), /Unknown type/],
+  ]
+  for (const [what, record, reason] of records) {
     writeFileSync(path, mmdbOf({ '203.0.113.0/24': record }))
     const { database, all, codeOf } = openAt(path)
-    const begunAt = performance.now()
     for (let host = 1; host <= 20; host++) t.equal(codeOf(`203.0.113.${host}`), undefined, what)
-    t.ok(performance.now() - begunAt < 20_000, `${what}: in time`)
     t.strictSame(database.takeCounts(), { isLoaded: true, failures: 20 })
-    t.equal(all.filter((line) => line.includes('a record of the GeoIP')).length, 1, 'said once')
+    const said = all.filter((line) => line.includes('a record of the GeoIP'))
+    t.equal(said.length, 1, 'said once')
+    t.match(said[0], reason, what)
   }
 })
 
@@ -230,7 +232,7 @@ t.test('bits turned over anywhere neither throw nor hang', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')
   const whole = mmdbOf(NETWORKS)
   const random = randomNumbers(7)
-  const begunAt = performance.now()
+  const thrown: string[] = []
   for (let round = 0; round < 400; round++) {
     const bytes = Buffer.from(whole)
     for (let flip = 0; flip < 1 + round / 50; flip++) {
@@ -239,7 +241,13 @@ t.test('bits turned over anywhere neither throw nor hang', async (t) => {
     }
     writeFileSync(path, bytes)
     const { codeOf } = openAt(path)
-    for (const address of ['203.0.113.1', '198.51.100.7', '2001:db8::1', '8.8.8.8']) codeOf(address)
+    for (const address of ['203.0.113.1', '198.51.100.7', '2001:db8::1', '8.8.8.8']) {
+      try {
+        codeOf(address)
+      } catch (error) {
+        thrown.push(`round ${round}, ${address}: ${String(error)}`)
+      }
+    }
   }
-  t.ok(performance.now() - begunAt < 60_000)
+  t.strictSame(thrown, [])
 })

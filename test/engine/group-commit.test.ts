@@ -2,6 +2,8 @@
  * Group commit: everybody who waits is answered exactly once, with success only when the bytes are in
  * the log, and nobody waits longer than the deadline. The log is the real one; where the disk must
  * fail or hang, a port stands in its place.
+ *
+ * @lane quick
  */
 import assert from 'node:assert/strict'
 import { mock } from 'node:test'

@@ -1,6 +1,8 @@
 /**
  * Processing with the kernel against processing without: the same log must leave the same bytes in every
  * table (but those that hang on a seed of the store), and tell who listens the same, whatever the events are.
+ *
+ * @lane quick
  */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -16,6 +18,7 @@ import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { randomBody, tellingEvent } from '../fixtures/random-events.ts'
 import { PYTHON_EVENTS, SDK_EVENTS } from '../fixtures/sdk-events.ts'
 
@@ -167,11 +170,14 @@ async function checkSame(t: Test, log: Blocks, commitEvents: number, from = 0): 
   const differs = right.told.findIndex((row, index) => row !== left.told[index])
   t.equal(left.told[differs], right.told[differs], 'who listens is told the same')
   t.equal(left.told.length, right.told.length)
+  const differences = new Differences()
   for (const [table, rows] of right.tables) {
     const others = left.tables.get(table) ?? []
     const at = rows.findIndex((row, index) => row !== others[index])
-    t.ok(at < 0 && rows.length === others.length, `${table}: row ${at} of ${rows.length}`)
+    differences.equal(others[at], rows[at], `${table}: row ${at}`)
+    differences.equal(others.length, rows.length, `${table}: rows`)
   }
+  t.strictSame(differences.list(), [], 'every table has the same bytes')
   return left.recognised / left.events
 }
 

@@ -2,6 +2,8 @@
  * Large bodies of many clients at once, from the socket to the log, with the threads of the daemon: what is
  * answered 200 is in the log whole, nothing in the log is of two clients, and when all is over nobody holds
  * memory, whatever became of each body.
+ *
+ * @lane all
  */
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'

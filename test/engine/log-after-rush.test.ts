@@ -1,4 +1,8 @@
-/** The threads of a daemon give back the disk that a rush took. What it means for the log: store/log-shrinking.test.ts. */
+/**
+ * The threads of a daemon give back the disk that a rush took. What it means for the log: store/log-shrinking.test.ts.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { WorkerPool } from '../../src/engine/threads/pool.ts'
 import { logBytes } from '../../src/store/directory/log-place.ts'

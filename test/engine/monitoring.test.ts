@@ -1,4 +1,8 @@
-/** The page that Prometheus reads, and the files for Grafana and Prometheus, against each other. */
+/**
+ * The page that Prometheus reads, and the files for Grafana and Prometheus, against each other.
+ *
+ * @lane quick
+ */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'

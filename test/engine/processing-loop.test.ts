@@ -2,6 +2,8 @@
  * When processing works and when it waits: at once for those who wait, after a moment when all is quiet,
  * and beside a busy front seldom, with large commits and a bounded lag. Log and processor are the real
  * ones; how busy the front is, and what time it is, the test says.
+ *
+ * @lane quick
  */
 import t, { type Test } from 'tap'
 import { parseUuid, uuidV7 } from '../../src/base/ids.ts'
@@ -17,8 +19,6 @@ import { threadSettings } from '../fixtures/persons/person-log.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 const HEADER = { projectId: 1, flags: 0, sentAtMs: Number.NaN, address: '' }
-/** What waits where it must not waits for a time that only the test passes on: it never comes. */
-const SOON_MS_MAX = 30_000
 /** Large events that tell how fast processing is. */
 const WARMING = 20
 /** Longer than any look for whether to go on waiting. */
@@ -105,11 +105,9 @@ class World {
     return this.results.filter(({ eventCount }) => eventCount > 0).length
   }
 
-  /** Waits until so many events are stored; how long that took, milliseconds. */
-  async until(count: number): Promise<number> {
-    const startMs = performance.now()
-    await eventually(async () => this.stored >= count)
-    return performance.now() - startMs
+  /** Waits until so many events are stored, a minute at most; whether they are. */
+  async until(count: number): Promise<boolean> {
+    return await eventually(async () => this.stored >= count)
   }
 }
 
@@ -125,7 +123,7 @@ async function started(t: Test, lagMsMax?: number): Promise<World> {
 t.test('an event can be read soon when the front is quiet', async (t) => {
   const world = await started(t)
   await world.send(1)
-  t.ok((await world.until(1)) < SOON_MS_MAX)
+  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
 })
 
 t.test('beside a busy front a second of events is one commit', async (t) => {
@@ -153,7 +151,7 @@ t.test('it does not wait when the front has become quiet', async (t) => {
   await looks()
   t.equal(world.stored, 0)
   world.isBusy = false
-  t.ok((await world.until(1)) < SOON_MS_MAX)
+  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
 })
 
 t.test('many events that keep coming beside a quiet front are one commit', async (t) => {
@@ -180,7 +178,7 @@ t.test('many events at once are not waited for any longer', async (t) => {
   const world = await started(t)
   await world.send(2000)
   world.nowMs += LOOKS_MS
-  t.ok((await world.until(2000)) < SOON_MS_MAX)
+  t.ok(await world.until(2000), 'it does not wait for time that only the test lets pass')
   t.ok(world.nowMs < YIELD_MS_MAX)
 })
 
@@ -195,7 +193,7 @@ t.test('it does not wait for more events than one commit takes', async (t) => {
   world.isBusy = true
   const { last, bytes } = await world.append(1)
   world.loop.committed(last, bytes, YIELD_EVENTS_MAX + 1)
-  t.ok((await world.until(1)) < SOON_MS_MAX)
+  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
 })
 
 t.test('it does not wait while somebody waits for a change', async (t) => {
@@ -203,7 +201,7 @@ t.test('it does not wait while somebody waits for a change', async (t) => {
   world.isBusy = true
   await world.send(1)
   world.loop.hurry()
-  t.ok((await world.until(1)) < SOON_MS_MAX)
+  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
 })
 
 t.test('it does not wait at the end of the daemon', async (t) => {
@@ -222,7 +220,7 @@ t.test('the wait is at most half of the limit of the lag', async (t) => {
   await looks()
   t.equal(world.stored, 0)
   world.nowMs = 800
-  t.ok((await world.until(1)) < SOON_MS_MAX)
+  t.ok(await world.until(1), 'it does not wait for time that only the test lets pass')
   t.notOk(world.loop.isBehind)
 })
 
@@ -300,7 +298,7 @@ t.test('what an earlier run left is worked off at once, and refuses nobody', asy
   world.nowMs += 5000
   await world.send(1)
   t.notOk(world.loop.isBehind)
-  t.ok((await world.until(52)) < SOON_MS_MAX)
+  t.ok(await world.until(52), 'it does not wait for time that only the test lets pass')
 })
 
 t.test('a front is busy when many requests share each commit', async (t) => {

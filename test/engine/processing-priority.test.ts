@@ -1,4 +1,8 @@
-/** The priority of the processing thread: where it may be raised again, and where it may not. */
+/**
+ * The priority of the processing thread: where it may be raised again, and where it may not.
+ *
+ * @lane quick
+ */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { constants, getPriority } from 'node:os'

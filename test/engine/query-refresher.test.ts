@@ -1,6 +1,10 @@
-/** What is asked again and again is brought up to date as events are stored, and gives way to whoever asks. */
+/**
+ * What is asked again and again is brought up to date as events are stored, and gives way to whoever asks.
+ *
+ * @lane quick
+ */
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { Clock } from '../../src/base/clock.ts'
 import { QUERY_REFRESH_MS_MAX } from '../../src/engine/threads/limits.ts'
 import {
@@ -116,22 +120,6 @@ t.test('not what nobody has asked for a while, nor what is not remembered', asyn
   t.equal(begun.length, 3)
 })
 
-t.test('a round is followed by a rest', async (t) => {
-  const { begun, refresher, keep, untilBegun } = begin()
-  keep('a', 0)
-  refresher.storeChanged()
-  const first = await untilBegun(1)
-  refresher.storeChanged()
-  const startedAtMs = performance.now()
-  await wait(50)
-  first.end(true)
-  const endedAtMs = performance.now()
-  await untilBegun(2)
-  const restMs = performance.now() - endedAtMs
-  t.ok(restMs >= (endedAtMs - startedAtMs) * 3, `${restMs} ms`)
-  begun[1]?.end(true)
-})
-
 /** A clock that stands still unless it is put forward. */
 class StandingClock {
   ms = 1000
@@ -141,26 +129,41 @@ class StandingClock {
   }
 }
 
-t.test('time that was not used is there later', async (t) => {
+/** How long the refresher pauses before each round, by its clock: pauses of the test are over at once. */
+async function pausesOf(
+  t: Test,
+  savedMsMax: number,
+  roundsMs: readonly number[],
+): Promise<readonly number[]> {
   const clock = new StandingClock()
-  const { refresher, keep, untilBegun } = begin(60, clock)
+  const { refresher, keep, untilBegun } = begin(savedMsMax, clock)
+  const pausesMs: number[] = []
+  const begins = globalThis.setTimeout
+  t.capture(globalThis, 'setTimeout', (callback: () => void, durationMs: number) => {
+    pausesMs.push(durationMs)
+    clock.ms += durationMs
+    return begins(callback, 0)
+  })
   keep('a', 0, clock.ms)
-  /** How long the round behind one of so many milliseconds waits. */
-  const restMsBehind = async (round: number, roundMs: number): Promise<number> => {
-    const begun = await untilBegun(round)
+  refresher.storeChanged()
+  for (const [index, roundMs] of roundsMs.entries()) {
+    const round = await untilBegun(index + 1)
     refresher.storeChanged()
     clock.ms += roundMs
-    const endedAtMs = performance.now()
-    begun.end(true)
-    await untilBegun(round + 1)
-    return performance.now() - endedAtMs
+    round.end(true)
   }
-  refresher.storeChanged()
-  const first = await restMsBehind(1, 20)
-  const second = await restMsBehind(2, 400)
-  // Of 20 ms 60 are left; 400 are 270 more than there were, and come in the time of five such rounds.
-  t.ok(second >= 1000, `${second} ms: more than that was used`)
-  t.ok(first < second / 2, `${first} ms: nothing was used before`)
+  const last = await untilBegun(roundsMs.length + 1)
+  last.end(true)
+  return pausesMs
+}
+
+t.test('a round is followed by a rest of four times its length', async (t) => {
+  t.strictSame(await pausesOf(t, 0, [50, 10]), [0, 200, 40])
+})
+
+t.test('time that was not used is there later', async (t) => {
+  // 44 ms are left of 60 after the first round. 80 come during the second: it takes 276 too many.
+  t.strictSame(await pausesOf(t, 60, [20, 400]), [0, 0, 1380])
 })
 
 t.test('what took longest is the last', async (t) => {

@@ -1,4 +1,8 @@
-/** Which threads a query goes to, and what becomes of their parts. */
+/**
+ * Which threads a query goes to, and what becomes of their parts.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { REMEMBERED_QUERY_UNITS_MAX } from '../../src/engine/threads/limits.ts'
 import { DividedQueries } from '../../src/engine/threads/queries/divided-queries.ts'

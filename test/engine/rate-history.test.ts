@@ -1,4 +1,8 @@
-/** The history that a status shows: rates by the minute, times of answers, the day when the disk is full. */
+/**
+ * The history that a status shows: rates by the minute, times of answers, the day when the disk is full.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { Histogram } from '../../src/base/metrics.ts'
 import { FORECAST_MS_MAX, RATE_MINUTES_MAX } from '../../src/engine/front/limits.ts'

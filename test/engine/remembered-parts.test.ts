@@ -1,4 +1,8 @@
-/** Queries that are asked again: what a thread remembers of events that stay as they are shows in no answer. */
+/**
+ * Queries that are asked again: what a thread remembers of events that stay as they are shows in no answer.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { blockShares } from '../../src/base/shared-blocks.ts'
 import { NEW_EVENTS_MAX } from '../../src/engine/threads/limits.ts'

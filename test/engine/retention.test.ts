@@ -1,4 +1,8 @@
-/** Retention: by age, by event name and by size; over HTTP, from the command line and by the daemon itself. */
+/**
+ * Retention: by age, by event name and by size; over HTTP, from the command line and by the daemon itself.
+ *
+ * @lane all
+ */
 import t, { type Test } from 'tap'
 import { type RetentionRules, rulesAt } from '../../src/rules/events/erasure.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'

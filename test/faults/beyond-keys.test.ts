@@ -1,4 +1,8 @@
-/** Numbers and ids that no store can hold are not there; they are no faults of the server. */
+/**
+ * Numbers and ids that no store can hold are not there; they are no faults of the server.
+ *
+ * @lane all
+ */
 import t from 'tap'
 import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { closeConnections, jsonOf, send } from '../fixtures/exact-client.ts'

@@ -1,6 +1,8 @@
 /**
  * kill -9 within and right after the transaction of a change of flags or of the organization, by
  * the daemon and by commands: the change and its entry in the audit log are there, or neither.
+ *
+ * @lane all
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,8 @@
 /**
  * kill -9 at any moment of a flag write: afterwards there is the old flag or the new one, whole, and
  * decisions, definitions and the log agree with it. What was answered is never lost.
+ *
+ * @lane all
  */
 import t from 'tap'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'

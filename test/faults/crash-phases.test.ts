@@ -2,6 +2,8 @@
  * kill -9 within and right after the write transactions of merging segments, of merging and splitting
  * persons, and of jobs that erase: at the end the store holds what a twin holds that nobody killed, and
  * `verify` finds nothing. Flags and backups that are killed: crash-flags.test.ts, backup-faults.test.ts.
+ *
+ * @lane all
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

@@ -2,6 +2,8 @@
  * The promise of an answer: what was answered 200 is there, once and unaltered, whatever happened to
  * the process meanwhile. The built daemon is killed at random moments under load, again and again in
  * one data directory: while it writes, right after an answer, while it starts, while it stops.
+ *
+ * @lane all
  */
 import t from 'tap'
 import {
@@ -16,9 +18,6 @@ import { readEvents, type StoredEvent, untilVisible } from '../fixtures/event-pa
 import { closeConnections, postJson, RawConnection } from '../fixtures/exact-client.ts'
 
 const CLIENTS = 8
-const STOP_MS_MAX = 10_000
-/** Less than a stop waits for the answers that are on their way. */
-const SECOND_SIGNAL_MS_MAX = 2500
 const RUN_MS_MIN = 20
 const RUN_MS_MAX = 600
 const NOTHING_WRONG = { lost: [], doubled: [], altered: [], invented: [] }
@@ -114,10 +113,8 @@ for (const { durability, kills } of [
     const options = { dataDir: `${t.testdir()}/data`, args: ['--durability', durability] }
     const ledger = new EventLedger(random)
     const endings: string[] = []
-    let slowestStartMs = 0
     for (let kill = 0; kill < kills; kill++) {
       const daemon = await spawnDaemon(options)
-      slowestStartMs = Math.max(slowestStartMs, daemon.startMs)
       endings.push(await runAndKill(daemon, ledger))
       if (random() < 0.2) {
         await spawnAndKill(options, between(20, 500, random))
@@ -130,7 +127,7 @@ for (const { durability, kills } of [
     const unknown = ledger.sentCount - ledger.acknowledgedCount
     t.comment(
       `${endings.length} kills (${endings.join(', ')}), ${ledger.sentCount} events sent, ` +
-        `${unknown} without an answer, slowest start ${Math.round(slowestStartMs)} ms`,
+        `${unknown} without an answer`,
     )
     t.ok(ledger.acknowledgedCount > kills * 20, 'there was a load')
     t.strictSame(ledger.unexpectedStatuses, [])
@@ -152,15 +149,11 @@ t.test('SIGTERM under load: what was received is answered, the exit code is 0', 
     await load.nextAcknowledgement()
     await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
     const upload = await startUpload(daemon.url)
-    const startedAtMs = performance.now()
     daemon.signal('SIGTERM')
     await pause(100)
     upload.finish()
-    const ended = await daemon.ended
-    const elapsedMs = performance.now() - startedAtMs
-    t.strictSame(ended, { code: 0, signal: null })
+    t.strictSame(await daemon.ended, { code: 0, signal: null })
     t.notMatch(daemon.lastLines(), /"level":[56]0/, 'it stops without an error')
-    t.ok(elapsedMs < STOP_MS_MAX, `within ${Math.round(elapsedMs)} ms`)
     t.strictSame(await upload.statuses(), [401], 'an upload that was on its way is answered')
     await load.stop()
   }
@@ -183,22 +176,20 @@ async function startUpload(
   return {
     finish: () => connection.write(body.slice(20)),
     async statuses() {
-      const statuses = await connection.untilAnswers(1, STOP_MS_MAX)
+      const statuses = await connection.untilAnswers(1)
       connection.destroy()
       return statuses
     },
   }
 }
 
-t.test('a second signal ends a stop that takes long, at once and with 1', async (t) => {
+t.test('a second signal ends a stop that waits for an upload, with 1', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   const upload = await startUpload(daemon.url)
   daemon.signal('SIGTERM')
   await pause(200)
   t.ok(daemon.isRunning, 'it waits for the upload')
-  const startedAtMs = performance.now()
   daemon.signal('SIGTERM')
   t.strictSame(await daemon.ended, { code: 1, signal: null })
-  t.ok(performance.now() - startedAtMs < SECOND_SIGNAL_MS_MAX)
-  await upload.statuses()
+  t.strictSame(await upload.statuses(), [], 'the upload is not waited for')
 })

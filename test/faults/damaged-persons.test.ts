@@ -1,4 +1,8 @@
-/** Stored changes of a person that cannot be read: processing goes on beside them, and says so. */
+/**
+ * Stored changes of a person that cannot be read: processing goes on beside them, and says so.
+ *
+ * @lane all
+ */
 import t from 'tap'
 import { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'

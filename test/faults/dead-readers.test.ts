@@ -1,4 +1,8 @@
-/** What a process reads is kept for it; when it is killed meanwhile, those who write notice it. */
+/**
+ * What a process reads is kept for it; when it is killed meanwhile, those who write notice it.
+ *
+ * @lane all
+ */
 import { spawn } from 'node:child_process'
 import t from 'tap'
 import { Environment } from '../../src/store/lmdb/environment.ts'

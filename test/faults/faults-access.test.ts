@@ -1,6 +1,8 @@
 /**
  * A data directory that the process may not use: of another user, as a whole or a single file, or on a
  * file system that can only be read. One line names the file, nothing is changed, and the exit code is 1.
+ *
+ * @lane all
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync } from 'node:fs'

@@ -1,4 +1,8 @@
-/** A clock that jumps: order of arrival, uuids, ages and timers do not depend on it. */
+/**
+ * A clock that jumps: order of arrival, uuids, ages and timers do not depend on it.
+ *
+ * @lane all
+ */
 import t from 'tap'
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson, send } from '../fixtures/exact-client.ts'

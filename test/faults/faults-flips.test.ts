@@ -4,6 +4,8 @@
  * changes; a daemon on such a store answers, or ends with a line that names the file.
  *
  * FLIP_DENSITY=8 looks at eight times as many places; from 1499 on at every single byte (half an hour).
+ *
+ * @lane all
  */
 import { spawn } from 'node:child_process'
 import { closeSync, cpSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'

@@ -1,4 +1,8 @@
-/** Limits that are reached: new events get 503 with Retry-After, everything else goes on, and it ends by itself. */
+/**
+ * Limits that are reached: new events get 503 with Retry-After, everything else goes on, and it ends by itself.
+ *
+ * @lane all
+ */
 import { statfsSync } from 'node:fs'
 import t from 'tap'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'

@@ -1,6 +1,8 @@
 /**
  * A control group with little memory, under uploads that would need more: they are answered, the surplus
  * with 503, the kernel kills nobody, and afterwards everything is as before.
+ *
+ * @lane all
  */
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,8 @@
 /**
  * Faults around the process, in the built daemon: a disk that refuses, open files that run out, a
  * process that stands still, a log that nobody reads. What was answered 200 is there afterwards, once.
+ *
+ * @lane all
  */
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'

@@ -2,6 +2,8 @@
  * Threads of the built daemon that end in the middle of their work: the request is answered 503, another
  * thread takes the place, it is counted and logged, and nothing that was answered 200 is lost. Only a
  * thread that ends within a write transaction takes the process with it.
+ *
+ * @lane all
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

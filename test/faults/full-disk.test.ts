@@ -3,6 +3,8 @@
  * was acknowledged is lost, decisions and reads go on, and events are taken again once there is space,
  * without a restart. A start on a full disk goes as well. It needs a small file system of its own, which
  * only root may mount.
+ *
+ * @lane all
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,8 @@
 /**
  * The same log leads to the same persons: replayed from its start, cut into transactions in another way,
  * interrupted by SIGKILL at any moment.
+ *
+ * @lane all
  */
 
 import { spawn } from 'node:child_process'

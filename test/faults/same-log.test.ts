@@ -1,6 +1,8 @@
 /**
  * Processing is a function of the log: two machines with other clocks, other dice and another pace, one of them
  * killed again and again, end with the same tables.
+ *
+ * @lane all
  */
 import { spawn } from 'node:child_process'
 import { cpSync, mkdirSync } from 'node:fs'

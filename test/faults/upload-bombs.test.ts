@@ -1,6 +1,8 @@
 /**
  * Uploads that are small on the wire and large in memory, many at a time, against the built daemon:
  * whoever reads, and whoever sends a proper batch, hardly notices them.
+ *
+ * @lane all
  */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
@@ -9,9 +11,6 @@ import { type Answer, closeConnections, jsonOf, send } from '../fixtures/exact-c
 
 const MEBIBYTE = 1024 ** 2
 const GIBIBYTE = 1024 ** 3
-/** The aim is one second and two, on a machine of its own; four bombs that nobody bounds take 36 s. */
-const READ_MS_MAX = 12_000
-const BATCH_MS_MAX = 15_000
 const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
 const KEY = `"api_key":"${PROJECT_KEY}"`
 
@@ -34,9 +33,9 @@ const GOOD_ZIPPED = gzipSync(GOOD_BATCH)
 /** Between two requests of who must not notice: often enough to meet any long wait. */
 const PAUSE_MS = 100
 
-/** A client that does one thing again and again, and remembers the slowest. */
+/** A client that does one thing again and again. */
 class Patient {
-  slowestMs = 0
+  answered = 0
   readonly statuses = new Set<number>()
   #isOver = false
   readonly #done: Promise<void>
@@ -52,9 +51,8 @@ class Patient {
 
   async #run(ask: () => Promise<Answer>): Promise<void> {
     while (!this.#isOver) {
-      const startedAtMs = performance.now()
       this.statuses.add((await ask()).status)
-      this.slowestMs = Math.max(this.slowestMs, Math.round(performance.now() - startedAtMs))
+      this.answered++
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
     }
   }
@@ -68,6 +66,8 @@ interface Bomb {
   readonly headers?: Readonly<Record<string, string>>
   /** Codes of the answers; '' for 200. */
   readonly codes: readonly string[]
+  /** They take so long together that others are answered several times meanwhile. */
+  readonly isLong?: boolean
 }
 
 const EMPTY = filled('{"batch":[', '{}', ']}', 20 * MEBIBYTE)
@@ -77,7 +77,11 @@ const TOO_LARGE = ['request_too_large']
 
 const BOMBS: Readonly<Record<string, Bomb>> = {
   'seven million events without a key': {
-    ...{ count: 8, path: '/batch/', body: gzipSync(EMPTY), codes: TOO_LARGE },
+    count: 8,
+    path: '/batch/',
+    body: gzipSync(EMPTY),
+    codes: TOO_LARGE,
+    isLong: true,
   },
   'the same as base64 in a form': {
     count: 2,
@@ -93,6 +97,7 @@ const BOMBS: Readonly<Record<string, Bomb>> = {
       filled('{"token":"phc_x","batch":[{},', '{"distinct_id":1}', ']}', 20 * MEBIBYTE),
     ),
     codes: ['invalid_api_key'],
+    isLong: true,
   },
   'one event with millions of lists': {
     count: 2,
@@ -133,6 +138,7 @@ const BOMBS: Readonly<Record<string, Bomb>> = {
       filled(`{${KEY},"batch":[`, '{"event":"\\ud83d","distinct_id":1}', ']}', 2 * MEBIBYTE),
     ),
     codes: [''],
+    isLong: true,
   },
 }
 
@@ -148,27 +154,28 @@ async function beside(daemon: SpawnedDaemon, bomb: Bomb) {
   const { path, body, headers } = bomb
   const bombs = Array.from({ length: bomb.count }, () => post(path, body, headers))
   const answers = await Promise.all(bombs)
+  const answeredBefore = [reader, plain, zipped].map(({ answered }) => answered)
   await Promise.all([reader.stop(), plain.stop(), zipped.stop()])
   const codes = answers.map((answer) =>
     answer.status === 200 ? '' : (jsonOf(answer) as { code: string }).code,
   )
-  return { codes: new Set(codes), reader, plain, zipped }
+  return { codes: new Set(codes), answeredBefore, reader, plain, zipped }
 }
 
 t.test('bombs hold nobody up who reads or sends a proper batch', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   t.teardown(() => daemon.stop())
   for (const [name, bomb] of Object.entries(BOMBS)) {
-    const { codes, reader, plain, zipped } = await beside(daemon, bomb)
+    const { codes, answeredBefore, reader, plain, zipped } = await beside(daemon, bomb)
     t.strictSame(
       [...codes].filter((code) => !bomb.codes.includes(code)),
       [],
       name,
     )
     t.strictSame([...reader.statuses, ...plain.statuses, ...zipped.statuses], [200, 200, 200], name)
-    t.ok(reader.slowestMs < READ_MS_MAX, `${name}: reads took ${reader.slowestMs} ms at most`)
-    const batchMs = Math.max(plain.slowestMs, zipped.slowestMs)
-    t.ok(batchMs < BATCH_MS_MAX, `${name}: batches took ${batchMs} ms at most`)
+    if (bomb.isLong !== true) continue
+    const [least = 0] = answeredBefore.toSorted((a, b) => a - b)
+    t.ok(least > 1, `${name}: answers before those to the bombs: ${answeredBefore.join(', ')}`)
   }
   const { peak } = daemon.memory()
   t.ok(peak < GIBIBYTE, `the daemon had at most ${Math.round(peak / MEBIBYTE)} MiB`)

@@ -1,4 +1,8 @@
-/** The micro bench of decisions runs, and a decision grows no faster than its flags. */
+/**
+ * The micro bench of decisions runs, and a decision grows no faster than its flags.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { run } from '../../bench/micro/flag-decisions.ts'
 

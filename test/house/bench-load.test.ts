@@ -1,4 +1,8 @@
-/** The load generator: one request at a time on each connection, also when the server closes those that rest. */
+/**
+ * The load generator: one request at a time on each connection, also when the server closes those that rest.
+ *
+ * @lane quick
+ */
 import { createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { closedLoop, type LoadReport } from '../../bench/load.ts'

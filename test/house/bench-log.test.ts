@@ -1,4 +1,8 @@
-/** The micro-benchmark of the log runs and measures both sides. */
+/**
+ * The micro-benchmark of the log runs and measures both sides.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { run } from '../../bench/micro/log.ts'
 

@@ -1,4 +1,8 @@
-/** The micro bench of names runs, and a list of what is known takes no time that depends on events. */
+/**
+ * The micro bench of names runs, and a list of what is known takes no time that depends on events.
+ *
+ * @lane all
+ */
 import t from 'tap'
 import { run } from '../../bench/micro/names.ts'
 

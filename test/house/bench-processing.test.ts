@@ -1,4 +1,8 @@
-/** The micro bench of processing runs, and what it says about size and recognised events holds. */
+/**
+ * The micro bench of processing runs, and what it says about size and recognised events holds.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { run } from '../../bench/micro/processing.ts'
 

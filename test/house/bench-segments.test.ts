@@ -1,4 +1,8 @@
-/** The micro bench of segments runs, and what it claims about size holds. */
+/**
+ * The micro bench of segments runs, and what it claims about size holds.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { run } from '../../bench/micro/segments.ts'
 

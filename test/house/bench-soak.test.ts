@@ -1,4 +1,8 @@
-/** The bench `soak` asks every route that answers questions, also those that came after it. */
+/**
+ * The bench `soak` asks every route that answers questions, also those that came after it.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { routesNotAsked, SOAK_READS } from '../../bench/operate/soak-routes.ts'
 import { buildDocument } from '../../src/http/openapi/document.ts'

@@ -1,4 +1,8 @@
-/** The layouts that the bench of the uuid index compares find what they were given, and nothing else. */
+/**
+ * The layouts that the bench of the uuid index compares find what they were given, and nothing else.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import { type Entry, LAYOUTS, openLayout } from '../../bench/uuid-index/layouts.ts'

@@ -1,6 +1,8 @@
 /**
  * The measuring tools measure what they say: the generator repeats itself for a seed, every event
  * sent is new, answers are read however they are cut, and figures are judged the right way round.
+ *
+ * @lane quick
  */
 import assert from 'node:assert/strict'
 import t from 'tap'
@@ -41,6 +43,7 @@ import { parseCpuSeconds, parseMemory } from '../../bench/proc.ts'
 import { type BenchResult, documentText, figureTable, judge } from '../../bench/report.ts'
 import { median, Samples } from '../../bench/samples.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
@@ -173,13 +176,15 @@ t.test('an answer is read the same wherever it is cut', async (t) => {
   const answer = Buffer.from(
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   )
+  const differences = new Differences()
   for (let cut = 1; cut < answer.length; cut++) {
     const reader = new AnswerReader(new AnswerLayout())
     const first = answer.subarray(0, cut)
-    t.equal(reader.take(first, first.length), null)
-    const rest = answer.subarray(cut)
-    t.strictSame(reader.take(rest, rest.length), { status: 200, isClosing: false })
+    differences.equal(reader.take(first, first.length), null, `the first ${cut} bytes`)
+    const rest = reader.take(answer.subarray(cut), answer.length - cut)
+    differences.same(rest, { status: 200, isClosing: false }, `what follows ${cut} bytes`)
   }
+  t.strictSame(differences.list(), [], 'every cut leads to the same answer')
 })
 
 t.test('only an answer of the known layout is recognised without reading its head', async (t) => {
@@ -337,14 +342,16 @@ t.test('answers of both sides have to be the same persons with the same values',
 })
 
 t.test('every analytic question has a route and a statement about the same days', async (t) => {
+  const differences = new Differences()
   for (const { name, parts } of analyticQuestions()) {
     for (const { path, select } of parts) {
       const { pathname, searchParams } = new URL(path, 'http://h')
-      t.match(pathname, /^\/api\/projects\/1\/persons\/[a-z]+\/$/, name)
-      t.equal(searchParams.get('date_to'), '2024-07-29', name)
-      t.match(select, /^SELECT (DISTINCT )?person_id/, name)
+      differences.match(pathname, /^\/api\/projects\/1\/persons\/[a-z]+\/$/, name)
+      differences.equal(searchParams.get('date_to'), '2024-07-29', name)
+      differences.match(select, /^SELECT (DISTINCT )?person_id/, name)
     }
   }
+  t.strictSame(differences.list(), [], 'every question has its route, days and statement')
 })
 
 t.test('a table has one row per figure', async (t) => {

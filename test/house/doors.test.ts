@@ -2,6 +2,8 @@
  * Rooms and doors. A room is a folder of src with a README.md, and every folder that holds sources is one.
  * Below `## Doors` its README lists the files that others may import; who lives outside of a room and of
  * the rooms around it comes in through those only. Types count: who names a shape depends on it.
+ *
+ * @lane quick
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'

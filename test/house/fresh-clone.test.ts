@@ -1,6 +1,8 @@
 /**
  * A clone in which nothing is installed: how little the first start installs, what it says, and what
  * later starts and tests leave as it is. npm itself is replaced where only its being asked matters.
+ *
+ * @lane all
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'

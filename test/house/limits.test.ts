@@ -1,4 +1,8 @@
-/** The limits of all rooms: each stands in the `limits.ts` of its room, and docs/LIMITS.md lists them all. */
+/**
+ * The limits of all rooms: each stands in the `limits.ts` of its room, and docs/LIMITS.md lists them all.
+ *
+ * @lane quick
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'

@@ -1,7 +1,9 @@
 /**
- * The health of the tree as a test: floors, doors, sizes, doc comments, and what must never be
+ * The health of the tree as a test: floors, doors, doc comments, and what must never be
  * committed. The tables at the top are the documentation of the rules; docs/ARCHITECTURE.md tells
  * why. Each test lists every offence at once, as `path:line what`.
+ *
+ * @lane quick
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -80,8 +82,6 @@ const PURE_EXCEPTIONS = [
   'src/rules/flags/sha1/sha1.ts',
 ]
 
-const FILE_LINES_MAX = 450
-const FUNCTION_LINES_MAX = 70
 const FILE_NAMES_AVOIDED = /^(utils?|helpers?|common|misc|index)\.ts$/
 /** A thread's entry, and pages, which are loaded by their file. */
 const DEFAULT_EXPORT_ALLOWED = /^src\/(thread\.ts|console\/pages\/[^/]+)$/
@@ -241,24 +241,6 @@ t.test('the pure floors do no I/O and know neither the time nor chance', async (
       const called = ts.isNewExpression(node) ? node.getText() : node.expression.getText()
       const match = IMPURE_CALLS.exec(called)
       if (match?.index === 0) offences.push(at(file, node, `is pure and may not call ${match[0]}`))
-    })
-  }
-  t.strictSame(offences, [])
-})
-
-t.test('files and functions are short enough to be read at once', async (t) => {
-  const offences: string[] = []
-  for (const file of SOURCES) {
-    const lines = file.text.split('\n').length - 1
-    if (lines > FILE_LINES_MAX) offences.push(`${file.path} has ${lines} lines`)
-    if (file.path.startsWith('test/')) continue
-    visit(file.tree, (node) => {
-      if (!ts.isFunctionLike(node)) return
-      const first = file.tree.getLineAndCharacterOfPosition(node.getStart(file.tree)).line
-      const last = file.tree.getLineAndCharacterOfPosition(node.end).line
-      const length = last - first + 1
-      if (length > FUNCTION_LINES_MAX)
-        offences.push(at(file, node, `a function of ${length} lines`))
     })
   }
   t.strictSame(offences, [])

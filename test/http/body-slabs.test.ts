@@ -1,4 +1,8 @@
-/** Bodies in slabs: which ones, of what size, and that whatever ends a body gives its slab back. */
+/**
+ * Bodies in slabs: which ones, of what size, and that whatever ends a body gives its slab back.
+ *
+ * @lane quick
+ */
 import { connect } from 'node:net'
 import t from 'tap'
 import { SLAB_BYTES_MAX, SLABS_MAX } from '../../src/base/limits.ts'
@@ -50,7 +54,7 @@ t.test(
           index % 2 === 0
             ? [post(body.length), body]
             : [CHUNKED, chunk(half), chunk(rest), '0\r\n\r\n']
-        return talk(port, parts, { answers: 1, waitMs: 10_000 })
+        return talk(port, parts, { answers: 1 })
       })
       t.ok(await until(() => bodies.length === SLABS_MAX))
       t.ok(bodies.every(({ body, slab }) => slab !== null && body.buffer === slab.memory))
@@ -87,7 +91,7 @@ t.test('bodies that the front does not read lie in slabs of their size', async (
       const parts = isChunked
         ? [CHUNKED, ...pieces.map((piece) => chunk(piece)), '0\r\n\r\n']
         : [post(bytes), ...pieces]
-      const client = talk(port, parts, { answers: 1, waitMs: 10_000 })
+      const client = talk(port, parts, { answers: 1 })
       const name = `${bytes} bytes${isChunked ? ' in chunks' : ''}`
       t.ok(await until(() => bodies.length === 1), name)
       t.equal(bodies[0]?.slab?.memory.byteLength ?? null, slabBytes, name)
@@ -120,16 +124,14 @@ t.test('without a free slab a large body gets memory of its own', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(30 * MIB)
   const { port, budget } = await startServer(t, setUp, { budgetBytesMax: 60 * MIB })
   const body = bytesOf(2 * MIB)
-  const clients = [1, 2, 3].map(() =>
-    talk(port, [post(2 * MIB), body], { answers: 1, waitMs: 5000 }),
-  )
+  const clients = [1, 2, 3].map(() => talk(port, [post(2 * MIB), body], { answers: 1 }))
   t.ok(await until(() => bodies.length === 3))
   t.equal(bodies.filter(({ slab }) => slab === null).length, 1, 'the budget has room for two')
   t.ok(bodies.every(({ body: received }) => checksumOf(received) === checksumOf(body)))
   answerAll()
   await Promise.all(clients)
   const large = bytesOf(25 * MIB)
-  const client = talk(port, [post(large.length), large], { answers: 1, waitMs: 10_000 })
+  const client = talk(port, [post(large.length), large], { answers: 1 })
   t.ok(await until(() => bodies.length === 1))
   t.equal(bodies[0]?.slab, null, 'nor does one that is larger than a slab get one')
   t.equal(bodies[0]?.body.length, large.length)
@@ -156,7 +158,7 @@ t.test('whatever ends a body gives its slab back', async (t) => {
     t.ok(await until(() => budget.slabs.inUse === 1))
     leaver.resetAndDestroy()
     t.ok(await idle(), 'a client that leaves')
-    const slow = await talk(port, [head, part], { waitMs: 5000 })
+    const slow = await talk(port, [head, part])
     t.same([slow.statuses, slow.isClosed], [[], true])
     t.ok(await idle(), 'a client that is too slow')
   }

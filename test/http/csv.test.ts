@@ -1,4 +1,8 @@
-/** Tables: what spreadsheets and parsers read back, and what must never be run as a formula. */
+/**
+ * Tables: what spreadsheets and parsers read back, and what must never be run as a formula.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { csvCell, firstCsvCells, toCsv } from '../../src/base/csv.ts'

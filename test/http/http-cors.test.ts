@@ -1,4 +1,8 @@
-/** Cross-origin headers: on every answer of public routes, on none of the others. */
+/**
+ * Cross-origin headers: on every answer of public routes, on none of the others.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import {

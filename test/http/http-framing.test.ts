@@ -1,4 +1,8 @@
-/** Requests on the wire: what has one meaning is answered, everything else is refused or closed. */
+/**
+ * Requests on the wire: what has one meaning is answered, everything else is refused or closed.
+ *
+ * @lane quick
+ */
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'

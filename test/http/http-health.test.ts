@@ -1,4 +1,8 @@
-/** What watchers of the process see. */
+/**
+ * What watchers of the process see.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { healthRoutes } from '../../src/http/routes/health.ts'
 import { jsonOf, startServer, talk } from '../fixtures/http-client.ts'

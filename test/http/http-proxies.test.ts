@@ -1,6 +1,8 @@
 /**
  * Behind nginx and caddy, where they are installed: the daemon sees as many requests as the proxy answers,
  * whatever a client hides in them, and whoever shares the connection behind the proxy gets the own answer.
+ *
+ * @lane all
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

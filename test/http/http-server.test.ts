@@ -1,4 +1,8 @@
-/** The server's promises: one answer to every request, whatever handlers and clients do. */
+/**
+ * The server's promises: one answer to every request, whatever handlers and clients do.
+ *
+ * @lane quick
+ */
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'

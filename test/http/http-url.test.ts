@@ -1,4 +1,8 @@
-/** Addresses as text, proxies that are believed, links in answers. */
+/**
+ * Addresses as text, proxies that are believed, links in answers.
+ *
+ * @lane quick
+ */
 
 import t from 'tap'
 import { formatAddress } from '../../src/base/addresses.ts'

@@ -1,4 +1,8 @@
-/** Whom requests come from, when several are connected and when all are the same. */
+/**
+ * Whom requests come from, when several are connected and when all are the same.
+ *
+ * @lane quick
+ */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'

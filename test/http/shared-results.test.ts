@@ -1,4 +1,8 @@
-/** Results of insights: which query is computed, what a shared page shows of them, and what is kept. */
+/**
+ * Results of insights: which query is computed, what a shared page shows of them, and what is kept.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import { DASHBOARD_RESULTS_MS_MAX } from '../../src/http/routes/limits.ts'

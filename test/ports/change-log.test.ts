@@ -1,4 +1,8 @@
-/** Copies of the catalogue: held to src/ports/change-log.ts, and those that take the same sets are the same. */
+/**
+ * Copies of the catalogue: held to src/ports/change-log.ts, and those that take the same sets are the same.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import type { Proposal } from '../../src/ports/change-log.ts'
 import type { AuditEntry } from '../../src/rules/access/audit-entry.ts'

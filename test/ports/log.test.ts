@@ -1,4 +1,8 @@
-/** The log of one box and one in memory, both held to src/ports/log.ts. */
+/**
+ * The log of one box and one in memory, both held to src/ports/log.ts.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
 import { logContract } from './log-contract.ts'

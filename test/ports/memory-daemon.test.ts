@@ -1,6 +1,8 @@
 /**
  * A daemon whose threads have the log and the warehouse in memory: capture, persons, lists and a question are
  * answered as ever, and neither blocks nor segments are on the disk.
+ *
+ * @lane quick
  */
 import { setEnvironmentData } from 'node:worker_threads'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** The outbox of one process, held to src/ports/outbox.ts behind a processor that stores events. */
+/**
+ * The outbox of one process, held to src/ports/outbox.ts behind a processor that stores events.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { BoundedOutbox } from '../../src/engine/processor/bounded-outbox.ts'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'

@@ -1,4 +1,8 @@
-/** The pool of one process, and the way to that of another machine, held to src/ports/task-runner.ts. */
+/**
+ * The pool of one process, and the way to that of another machine, held to src/ports/task-runner.ts.
+ *
+ * @lane all
+ */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

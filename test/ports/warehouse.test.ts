@@ -1,4 +1,8 @@
-/** The segments of one box and a warehouse in memory, both held to src/ports/warehouse.ts. */
+/**
+ * The segments of one box and a warehouse in memory, both held to src/ports/warehouse.ts.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'

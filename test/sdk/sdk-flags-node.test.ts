@@ -1,6 +1,8 @@
 /**
  * The released posthog-node 5 (`/flags/`) and 3 (`/decide/`) against the built daemon: its decisions, theirs
  * from its definitions and its answers without an SDK are the same. Known differences are listed and occur.
+ *
+ * @lane all
  */
 import { PostHog, type PostHogOptions } from 'posthog-node'
 import { PostHog as PostHog3, type PostHogOptions as PostHogOptions3 } from 'posthog-node-3'

@@ -1,6 +1,8 @@
 /**
  * The released posthog-node, version 5 (gzip) and version 3 (plain JSON), against the built daemon:
  * everything that it is told arrives once, with its properties, and no request is sent twice.
+ *
+ * @lane quick
  */
 import { gunzipSync } from 'node:zlib'
 import { PostHog } from 'posthog-node'

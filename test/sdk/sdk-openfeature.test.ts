@@ -1,6 +1,8 @@
 /**
  * OpenFeature's server SDK with its released provider for remote evaluation, against the built daemon: the
  * same decisions as everybody else gets, with OpenFeature's types, reasons, defaults and error codes.
+ *
+ * @lane all
  */
 import { OFREPApi } from '@openfeature/ofrep-core'
 import { OFREPProvider } from '@openfeature/ofrep-provider'

@@ -1,4 +1,8 @@
-/** Texts of persons in analytic answers are used again only while nothing of the person has changed. */
+/**
+ * Texts of persons in analytic answers are used again only while nothing of the person has changed.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { ActorPage } from '../../src/rules/analytics/analytic-query.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'

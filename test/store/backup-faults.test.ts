@@ -1,6 +1,8 @@
 /**
  * Backups that meet trouble: chains of them, a process that is killed, a disk that is full, files that are
  * damaged, formats that are older.
+ *
+ * @lane quick
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'

@@ -1,6 +1,8 @@
 /**
  * Backups: made while the daemon writes, restored elsewhere, they hold every event that was acknowledged
  * before, each once; a second one writes only what is new; and what is damaged or not ours is refused.
+ *
+ * @lane quick
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

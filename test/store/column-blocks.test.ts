@@ -1,4 +1,8 @@
-/** Columns that the kernel fills hold what columns that are filled value by value hold, wherever they lie. */
+/**
+ * Columns that the kernel fills hold what columns that are filled value by value hold, wherever they lie.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../src/base/json.ts'
 import { EventRecogniser } from '../../src/rules/capture/kernel/recognise.ts'

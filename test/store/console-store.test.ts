@@ -1,4 +1,8 @@
-/** Sessions and login codes in the store: in one of before there were any, in backups, and when damaged. */
+/**
+ * Sessions and login codes in the store: in one of before there were any, in backups, and when damaged.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'

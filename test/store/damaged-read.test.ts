@@ -1,4 +1,8 @@
-/** A damaged record that an answer needs: the read is refused with a code of its own, others go on. */
+/**
+ * A damaged record that an answer needs: the read is refused with a code of its own, others go on.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, pairKey } from '../../src/store/lmdb/keys.ts'

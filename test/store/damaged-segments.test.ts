@@ -1,6 +1,8 @@
 /**
  * Damage within segments of events, one record at a time: every answer is the whole one or 500
  * `data_corrupted`, health and metrics tell of it, `verify` finds it, and what arrives is stored.
+ *
+ * @lane all
  */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,6 +10,7 @@ import t, { type Test } from 'tap'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment, type Table } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, pairKey } from '../../src/store/lmdb/keys.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import {
   type DecisionDaemon,
@@ -155,16 +158,15 @@ const copyOf = (t: Test): string => {
 }
 
 t.test('without damage everything is answered, and health is fine', async (t) => {
+  const differences = new Differences()
   for (const [index, answer] of whole.entries()) {
-    t.ok(
-      /^(?:200|404) /.test(answer),
-      `${QUESTIONS[index]?.[1] ?? 'timeline'}: ${answer.slice(0, 200)}`,
-    )
+    differences.match(answer, /^(?:200|404) /, QUESTIONS[index]?.[1] ?? 'timeline')
   }
   const daemon = await serveDecisions(t, copyOf(t), FLAGS)
   for (const [index, answer] of (await ask(daemon, person)).entries()) {
-    t.equal(answer, whole[index], QUESTIONS[index]?.[1] ?? 'timeline')
+    differences.equal(answer, whole[index], QUESTIONS[index]?.[1] ?? 'timeline')
   }
+  t.strictSame(differences.list(), [], 'every question has its answer')
   t.same(await healthOf(daemon), { status: 'ok', reasons: [] })
   t.equal(await metric(daemon, 'store_damage_total'), 0)
 })
@@ -177,16 +179,20 @@ for (const [what, action] of Object.entries(DAMAGES)) {
     const daemon = await serveDecisions(t, dataDir, FLAGS)
     const answers = await ask(daemon, person)
     const refused = answers.filter((answer) => answer.startsWith('500 '))
+    const differences = new Differences()
     for (const [index, answer] of answers.entries()) {
+      const name = QUESTIONS[index]?.[1] ?? 'timeline'
       if (answer.startsWith('500 ')) {
-        t.match(JSON.parse(answer.slice(4)), {
+        const wanted = {
           type: 'server_error',
           code: 'data_corrupted',
           detail: /damaged.*tenrec verify.*restore/,
           attr: null,
-        })
-      } else t.equal(answer, whole[index], QUESTIONS[index]?.[1] ?? 'timeline')
+        }
+        differences.match(JSON.parse(answer.slice(4)), wanted, name)
+      } else differences.equal(answer, whole[index], name)
     }
+    t.strictSame(differences.list(), [], 'every answer is whole, or refused')
     t.ok(refused.length > 0, `${refused.length} of ${answers.length} are refused`)
     t.match(await healthOf(daemon), { status: 'degraded', reasons: [/tenrec verify/] })
     t.equal((await daemon.ask('/_readyz')).status, 200, 'events are accepted')

@@ -2,6 +2,8 @@
  * One directory, one owner: in this process, beside another, in another pid namespace, and after somebody
  * removed every lock file. Where no namespace can be made, the daemon's notes are made to name another
  * one, which is all that a process in a container could see of it.
+ *
+ * @lane all
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

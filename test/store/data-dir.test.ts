@@ -1,4 +1,8 @@
-/** The data directory: creation, format, and what is refused before LMDB opens a file. */
+/**
+ * The data directory: creation, format, and what is refused before LMDB opens a file.
+ *
+ * @lane quick
+ */
 import {
   existsSync,
   mkdirSync,
@@ -21,6 +25,7 @@ import { planMigration } from '../../src/store/care/migrations.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
 import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
+import { Differences } from '../fixtures/differences.ts'
 import {
   filledStore,
   newestMeta,
@@ -96,11 +101,16 @@ t.test('a creation that is killed at any step is completed by the next start', a
     dir.release()
   })
   t.ok(states.some((state) => existsSync(join(state, 'events')) && !hasFormat(state)))
-  for (const state of states) {
-    t.strictSame(await reopen(state), [])
-    for (const name of ENVIRONMENT_NAMES) t.equal(requireStore(state, name), state)
-    t.strictSame(readdirSync(state).sort(), ['events', 'flags', 'format', 'log'])
+  const differences = new Differences()
+  for (const [step, state] of states.entries()) {
+    differences.same(await reopen(state), [], `step ${step}: the notes`)
+    for (const name of ENVIRONMENT_NAMES) {
+      differences.equal(requireStore(state, name), state, `step ${step}: ${name}`)
+    }
+    const entries = readdirSync(state).sort()
+    differences.same(entries, ['events', 'flags', 'format', 'log'], `step ${step}: the entries`)
   }
+  t.strictSame(differences.list(), [], 'every start leaves a whole store')
 })
 
 t.test('a store whose format was removed is refused, and not made anew', async (t) => {
@@ -205,19 +215,40 @@ const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
   },
 }
 
+/** Checks that a damage is refused, and that nothing is changed meanwhile. */
+async function checkRefused(
+  differences: Differences,
+  path: string,
+  { what, file, part, message }: Damaged,
+): Promise<void> {
+  const before = existsSync(file) && statSync(file).isFile() ? readFileSync(file) : null
+  const error = await refusal(path)
+  differences.equal(error.exitCode, 78, `${what}: the exit code`)
+  differences.match(error.message, message, `${what}: the file in the message`)
+  differences.match(error.message, /restore the (whole )?data directory from a backup/, what)
+  differences.equal(error.message.includes('\n'), false, `${what}: more than one line`)
+  const { exitCode } = await refusalOf(() => requireStore(path, part))
+  differences.equal(exitCode, 78, `${what}: the exit code of a command`)
+  differences.equal(lockHolder(path), null, `${what}: the lock afterwards`)
+  if (before === null) return
+  differences.ok(readFileSync(file).equals(before), `${what}: the file is unchanged`)
+}
+
+interface Damaged {
+  readonly what: string
+  readonly file: string
+  readonly part: 'events' | 'log'
+  /** The part of the message that says where the damage is. */
+  readonly message: string
+}
+
 for (const [what, damage] of Object.entries(DAMAGES)) {
   t.test(`${what} is refused with one line and exit code 78`, async (t) => {
     const { path, file } = await filledStore(t)
     damage(file)
-    const before = existsSync(file) && statSync(file).isFile() ? readFileSync(file) : null
-    const error = await refusal(path)
-    t.equal(error.exitCode, 78)
-    t.match(error.message, file)
-    t.match(error.message, /restore the data directory from a backup/)
-    t.notMatch(error.message, '\n')
-    t.equal((await refusalOf(() => requireStore(path, 'events'))).exitCode, 78)
-    t.equal(lockHolder(path), null, 'the lock is given up')
-    if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
+    const differences = new Differences()
+    await checkRefused(differences, path, { what, file, part: 'events', message: file })
+    t.strictSame(differences.list(), [], 'it is refused, and nothing is changed')
   })
 }
 
@@ -228,6 +259,7 @@ const LOG_DAMAGES = Object.entries(DAMAGES).filter(
 
 t.test('the same damage to a file of the log is refused in the same way', async (t) => {
   t.ok(LOG_DAMAGES.length >= 10)
+  const differences = new Differences()
   for (const [what, damage] of [
     ...LOG_DAMAGES,
     ['a zeroed first page', (file: string) => overwrite(file, 0, Buffer.alloc(PAGE))],
@@ -235,18 +267,11 @@ t.test('the same damage to a file of the log is refused in the same way', async 
     const { path } = await filledStore(t)
     const file = join(path, 'log', '000000000001.log')
     damage(file)
-    const isGone = !existsSync(file)
-    const before = !isGone && statSync(file).isFile() ? readFileSync(file) : null
-    const error = await refusal(path)
-    t.equal(error.exitCode, 78, what)
-    t.match(error.message, isGone ? join(path, 'log') : file)
-    t.match(error.message, /restore the (whole )?data directory from a backup/)
-    t.notMatch(error.message, '\n')
-    t.equal((await refusalOf(() => requireStore(path, 'log'))).exitCode, 78, what)
-    t.equal(lockHolder(path), null, 'the lock is given up')
-    if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
+    const message = existsSync(file) ? file : join(path, 'log')
+    await checkRefused(differences, path, { what, file, part: 'log', message })
     rmSync(path, { recursive: true })
   }
+  t.strictSame(differences.list(), [], 'every damage is refused, and nothing is changed')
 })
 
 t.test('a store without its marker is still checked', async (t) => {

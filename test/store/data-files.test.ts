@@ -1,4 +1,8 @@
-/** What is found in a data file before LMDB opens it: lost meta pages, wrong last pages, damaged lists. */
+/**
+ * What is found in a data file before LMDB opens it: lost meta pages, wrong last pages, damaged lists.
+ *
+ * @lane quick
+ */
 import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

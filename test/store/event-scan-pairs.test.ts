@@ -1,4 +1,8 @@
-/** Counts of names and values of a segment, however many pairs there are. */
+/**
+ * Counts of names and values of a segment, however many pairs there are.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { SCAN_PAIRS_MAX } from '../../src/store/warehouse/limits.ts'
 import { inNameOrder, rowsByName } from '../../src/store/warehouse/scan/event-scan-names.ts'
@@ -9,6 +13,7 @@ import {
   valueCounts,
 } from '../../src/store/warehouse/scan/event-scan-pairs.ts'
 import { Dice } from '../fixtures/dice.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 /** A column of `rows` numbers below `count`. */
 function columnOf(dice: Dice, rows: number, count: number) {
@@ -19,6 +24,7 @@ function columnOf(dice: Dice, rows: number, count: number) {
 t.test('what is counted is what looking at each row finds', async (t) => {
   const dice = new Dice(9)
   const kinds = new Set<boolean>()
+  const differences = new Differences()
   for (let round = 0; round < 60; round++) {
     const rows = dice.between(1, 3000)
     const names = columnOf(dice, rows, dice.between(1, 12))
@@ -27,7 +33,8 @@ t.test('what is counted is what looking at each row finds', async (t) => {
     const column = { ...byRow, ids: inNameOrder(byRow.ids, nameRows) }
     const pairs = countPairs(nameRows, column)
     const count = names.values.length * byRow.values.length
-    t.equal(pairs === null, count > SCAN_PAIRS_MAX, `${count} pairs`)
+    const isSkipped = pairs === null
+    differences.equal(isSkipped, count > SCAN_PAIRS_MAX, `round ${round}: ${count} pairs`)
     kinds.add(pairs === null)
     const masks = names.values.map(() => dice.pick([0, 0, 1, 2]))
     const isPassed = Uint8Array.from(byRow.values, () => dice.below(2))
@@ -41,9 +48,12 @@ t.test('what is counted is what looking at each row finds', async (t) => {
       passing += isPassed[id] ?? 0
       all++
     }
-    t.strictSame(valueCounts(nameRows, pairs, column, masks), counts)
-    t.equal(countPassing(nameRows, pairs, { column, isPassed }, masks), passing)
-    t.equal(rowsOf(nameRows.starts, masks), all)
+    const found = valueCounts(nameRows, pairs, column, masks)
+    differences.same(found, counts, `round ${round}: the counts of values`)
+    const passed = countPassing(nameRows, pairs, { column, isPassed }, masks)
+    differences.equal(passed, passing, `round ${round}: the rows that pass`)
+    differences.equal(rowsOf(nameRows.starts, masks), all, `round ${round}: all rows`)
   }
+  t.strictSame(differences.list(), [], 'every count is that of the rows')
   t.equal(kinds.size, 2, 'few and many')
 })

@@ -1,10 +1,15 @@
-/** What exports are put together from: JSON as bytes, and the lines that an import passes on unparsed. */
+/**
+ * What exports are put together from: JSON as bytes, and the lines that an import passes on unparsed.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { JsonBytes } from '../../src/base/json-bytes.ts'
 import { ImportBatch } from '../../src/cli/lib/import-batch.ts'
 import { findOwnLine, type OwnLine } from '../../src/rules/capture/own-line.ts'
 import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
 import { jsonPlaces } from '../../src/store/warehouse/format/segment-values.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 function written(write: (json: JsonBytes) => void): string {
   const json = new JsonBytes(8)
@@ -16,30 +21,25 @@ t.test('numbers, times and texts are written as JSON.stringify writes them', (t)
   const numbers = [0, -0, 1, -1, 1.5, 0.1, 0.001, -0.25, 0.0001, 1e21, 1e-7, 5e-324, 1e300, 0.3]
   const large = [123456789012345, 999999999999999, 999999999999.999, 2 ** 53, 2 ** 51 / 1000]
   const drawn = Array.from({ length: 3000 }, (_, index) => (index * 7919 - 9e6) / 1000)
+  const differences = new Differences()
   for (const number of [...numbers, ...large, ...drawn, Number.NaN, Number.POSITIVE_INFINITY]) {
-    t.equal(
-      written((json) => json.writeNumber(number)),
-      JSON.stringify(number),
-    )
+    const found = written((json) => json.writeNumber(number))
+    differences.equal(found, JSON.stringify(number), `the number ${number}`)
   }
   const usual = [0, -1, 1.7e12, 1_709_210_096_789, -62_167_219_200_000, 253_402_300_799_999]
   for (const timeMs of [...usual, -62_167_219_200_001, 253_402_300_800_000, 1.5, -1.5]) {
-    t.equal(
-      written((json) => json.writeTime(timeMs)),
-      new Date(timeMs).toISOString(),
-    )
+    const found = written((json) => json.writeTime(timeMs))
+    differences.equal(found, new Date(timeMs).toISOString(), `the time ${timeMs}`)
   }
   t.throws(() => written((json) => json.writeTime(Number.NaN)), RangeError)
   for (const text of ['', 'a', 'é', '\u2028', 'x'.repeat(300), `${'x'.repeat(20)}😀`]) {
-    t.equal(
-      written((json) => json.writeText(text)),
-      text,
-    )
-    t.equal(
-      written((json) => json.writeBytes(Buffer.from(text), 0, Buffer.byteLength(text))),
-      text,
-    )
+    const bytes = Buffer.from(text)
+    const found = written((json) => json.writeText(text))
+    const copied = written((json) => json.writeBytes(bytes, 0, bytes.length))
+    differences.equal(found, text, `the text ${text}`)
+    differences.equal(copied, text, `the bytes of ${text}`)
   }
+  t.strictSame(differences.list(), [], 'every number, time and text')
   const uuid = Buffer.from('01890a5dac96774bbcceb302099a8057', 'hex')
   t.equal(
     written((json) => json.writeUuid(uuid, 0)),

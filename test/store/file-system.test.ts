@@ -1,4 +1,8 @@
-/** A data directory on a network file system is refused, wherever the store would be made or opened. */
+/**
+ * A data directory on a network file system is refused, wherever the store would be made or opened.
+ *
+ * @lane quick
+ */
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'

@@ -1,4 +1,8 @@
-/** Feature flags in the store: changes, numbers, reuse of keys, the log, and what readers see of it. */
+/**
+ * Feature flags in the store: changes, numbers, reuse of keys, the log, and what readers see of it.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import type { JsonObject } from '../../src/base/json.ts'

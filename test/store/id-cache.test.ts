@@ -1,4 +1,8 @@
-/** Numbers of distinct_ids: the same for the same bytes, whatever was forgotten in between. */
+/**
+ * Numbers of distinct_ids: the same for the same bytes, whatever was forgotten in between.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { DistinctIds } from '../../src/store/identity/distinct-ids.ts'
 import { IdCache, type IdWords } from '../../src/store/identity/id-cache.ts'

@@ -1,4 +1,8 @@
-/** Invitations in the store: their seven days, and how many there can be. */
+/**
+ * Invitations in the store: their seven days, and how many there can be.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { AuditEntry } from '../../src/rules/access/audit-entry.ts'
 import { INVITE_MS_MAX, INVITES_MAX } from '../../src/store/catalog/limits.ts'

@@ -1,4 +1,8 @@
-/** The names of a project that the store keeps put together, compared with those gathered from its segments. */
+/**
+ * The names of a project that the store keeps put together, compared with those gathered from its segments.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'

@@ -1,4 +1,8 @@
-/** What is known about the properties of many persons: counted ahead, and what came since. */
+/**
+ * What is known about the properties of many persons: counted ahead, and what came since.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'

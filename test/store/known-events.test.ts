@@ -1,4 +1,8 @@
-/** What is known of owners that change: each of them, as long as that is all that changes. */
+/**
+ * What is known of owners that change: each of them, as long as that is all that changes.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { OWNER_HAS_SINCE, type OwnerTable } from '../../src/store/identity/owner-table.ts'
 import type { SegmentReader } from '../../src/store/warehouse/format/segment-reader.ts'

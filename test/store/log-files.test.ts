@@ -1,6 +1,8 @@
 /**
  * The log as files: broken disks, flipped bytes, files that are cut or gone, large blocks, several readers. Full
  * disks: log-full-disk.test.ts; kills and power cuts: log-power-cuts.test.ts.
+ *
+ * @lane all
  */
 import {
   cpSync,
@@ -20,6 +22,7 @@ import t from 'tap'
 import { LogPlace } from '../../src/store/directory/log-place.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
 import { DamagedLogError, logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { overwrite } from '../fixtures/faults/data-file.ts'
 import { systemError, withChanges } from '../fixtures/faults/log-steps.ts'
 import { block, fill, goesOn, isComplete, look, namesIn } from '../fixtures/faults/named-log.ts'
@@ -103,16 +106,18 @@ t.test('a file that is cut, emptied, zeroed or gone is refused', async (t) => {
     },
     gone: (file) => rmSync(file),
   }
+  const differences = new Differences()
   for (const [what, damage] of Object.entries(damages)) {
     for (const number of numbers) {
       damage(logPath(logFolder(dataDir), number))
       const isUnused = number === numbers.at(-1) && !namesInFile(saved, number)
       const isHarmless = isUnused && (what === 'gone' || what === 'of another log')
-      if (!isHarmless) t.ok(isRefused(dataDir), `file ${number} ${what}`)
+      if (!isHarmless) differences.ok(isRefused(dataDir), `file ${number} ${what}`)
       rmSync(dataDir, { recursive: true })
       cpSync(saved, dataDir, { recursive: true })
     }
   }
+  t.strictSame(differences.list(), [], 'every damage is refused')
   t.notOk(isRefused(dataDir))
 })
 
@@ -205,17 +210,17 @@ t.test('a rename whose flush fails is undone, and made again', async (t) => {
       return real(...words)
     },
     () => {
+      const differences = new Differences()
       while (last < 60) {
         const trimmed = Math.max(0, last - 3)
         last = log.append([block(`b${last + 1}`, 100_000)], trimmed)
         const names = [...namesIn(dataDir).values()]
         const waiting = Array.from({ length: last - trimmed }, (_, index) => trimmed + index + 1)
-        t.strictSame(
-          names,
-          waiting.map((number) => `b${number}`),
-        )
-        t.ok(place.isInPlace())
+        const expected = waiting.map((number) => `b${number}`)
+        differences.same(names, expected, `the blocks after block ${last}`)
+        differences.ok(place.isInPlace(), `the log is in place after block ${last}`)
       }
+      t.strictSame(differences.list(), [], 'every block is appended and the log stays in place')
       t.ok(flushes > 16, `${flushes} flushes`)
       t.ok((logNumbers(logFolder(dataDir))[0] ?? 0) > 2, 'files are used again')
       isBroken = true
@@ -302,19 +307,21 @@ t.test('a log that is looked at now and then stays in place, whatever it appends
   const log = new LogAppender({ dataDir, processed: 0 })
   const place = new LogPlace(dataDir)
   let last = 0
+  const differences = new Differences()
   for (let round = 1; round <= 12; round++) {
     // The next file is made beforehand, and then one append needs a larger one.
     while (logNumbers(logFolder(dataDir)).length < 2) {
       last = log.append([block('small', 100_000)], last)
-      t.ok(place.isInPlace())
+      differences.ok(place.isInPlace(), `block ${last}`)
     }
     last = log.append([block('large', round * 9_000_000)], last)
     last = log.append([block('small', round * 500_000)], last)
-    t.ok(place.isInPlace(), `round ${round}`)
+    differences.ok(place.isInPlace(), `round ${round}`)
     log.append([], last)
     if (round % 4 === 0) for (const _look of [1, 2]) log.shrink()
-    t.ok(place.isInPlace(), `round ${round}, a while later`)
+    differences.ok(place.isInPlace(), `round ${round}, a while later`)
   }
+  t.strictSame(differences.list(), [], 'the log is in place')
   const [first = 0] = logNumbers(logFolder(dataDir))
   cpSync(logPath(logFolder(dataDir), first), join(dataDir, 'copy'))
   renameSync(join(dataDir, 'copy'), logPath(logFolder(dataDir), first))
@@ -344,21 +351,25 @@ t.test('a reader beside an appender that recycles sees each block once, in order
   const log = new LogAppender({ dataDir, processed: 0 })
   const readers = [new LogReader({ dataDir }), new LogReader({ dataDir })]
   let seen = 0
+  const differences = new Differences()
   for (let round = 1; round <= 400; round++) {
     const trimmed = seen
     const last = log.append([block(`b${round}`, (round * 7919) % 40_000)], trimmed)
     const [quick, slow] = readers
     quick?.refresh()
-    t.equal(quick?.extent()?.last, last)
-    t.ok(quick?.block(last)?.includes(`"b${round}"`))
+    differences.equal(quick?.extent()?.last, last, `round ${round}: the last block`)
+    const isRead = quick?.block(last)?.includes(`"b${round}"`)
+    differences.ok(isRead, `round ${round}: the quick reader has the last block`)
     seen = last - (round % 5)
     // It comes back now and then, to files that are others by now.
     if (round % 50 !== 0) continue
     slow?.refresh()
-    t.ok(slow?.block(last)?.includes(`"b${round}"`))
-    t.equal(slow?.block(trimmed), undefined)
-    t.equal(look(dataDir, seen, false).damage, null)
+    const isReadLate = slow?.block(last)?.includes(`"b${round}"`)
+    differences.ok(isReadLate, `round ${round}: the slow reader has the last block`)
+    differences.equal(slow?.block(trimmed), undefined, `round ${round}: a trimmed block`)
+    differences.equal(look(dataDir, seen, false).damage, null, `round ${round}: the damage`)
   }
+  t.strictSame(differences.list(), [], 'every reader sees what is in the log')
   for (const reader of readers) await reader.close()
   await log.close()
   t.ok(logNumbers(logFolder(dataDir)).length <= 4)

@@ -1,4 +1,8 @@
-/** The log on a full disk: what is refused, what goes on, and a start. */
+/**
+ * The log on a full disk: what is refused, what goes on, and a start.
+ *
+ * @lane quick
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

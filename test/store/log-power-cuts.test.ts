@@ -1,6 +1,8 @@
 /**
  * What a kill at any step and a power cut leave of a log: it is read to its end, nothing that was
  * acknowledged is lost, nothing else is taken for an event, and it goes on.
+ *
+ * @lane all
  */
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

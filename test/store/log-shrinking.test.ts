@@ -1,4 +1,8 @@
-/** The log after a rush: what it gives back, and what it keeps. Kills meanwhile: log-power-cuts.test.ts. */
+/**
+ * The log after a rush: what it gives back, and what it keeps. Kills meanwhile: log-power-cuts.test.ts.
+ *
+ * @lane quick
+ */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** `tenrec migrate`: what it says of each format, and how steps are taken, by steps of the tests. */
+/**
+ * `tenrec migrate`: what it says of each format, and how steps are taken, by steps of the tests.
+ *
+ * @lane quick
+ */
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,8 @@
-/** All owners of a project, kept from snapshot to snapshot, against those of who reads all of them anew. */
+/**
+ * All owners of a project, kept from snapshot to snapshot, against those of who reads all of them anew.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { EventScanRequest } from '../../src/rules/analytics/event-columns.ts'
 import { OWNER_CHUNKS_NOTED_MAX } from '../../src/store/identity/limits.ts'

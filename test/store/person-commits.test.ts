@@ -1,4 +1,8 @@
-/** What is stored of persons depends on the log alone: not on where commits end. */
+/**
+ * What is stored of persons depends on the log alone: not on where commits end.
+ *
+ * @lane quick
+ */
 import { cpSync } from 'node:fs'
 import t from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'

@@ -1,6 +1,8 @@
 /**
  * Events that wait behind a person are applied when there is nothing else to do: nobody who reads sees a
  * difference, wherever that happens, and a quiet machine comes to rest.
+ *
+ * @lane all
  */
 import { spawn } from 'node:child_process'
 import { cpSync } from 'node:fs'
@@ -22,6 +24,7 @@ import { LogReader } from '../../src/store/log/event-log.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { Dice } from '../fixtures/dice.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { PersonLog, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 import { tableDigests } from '../fixtures/table-digests.ts'
@@ -126,17 +129,21 @@ t.test('wherever persons are folded, all that is read stays the same', async (t)
     }
     const plain = new World(t, `${folder}/log`, `${folder}/plain`)
     const folding = new World(t, `${folder}/log`, `${folder}/folding`)
+    const differences = new Differences()
     let hasMore = true
-    while (hasMore) {
+    for (let step = 1; hasMore; step++) {
       hasMore = plain.step()
-      t.equal(folding.step(), hasMore)
+      differences.equal(folding.step(), hasMore, `seed ${seed}, step ${step}: there is more`)
       if (dice.chance(0.3)) {
         // Read before and after: what readers keep must not outlast what it says.
         folding.facts()
         folded += folding.processor.fold()
       }
-      if (dice.chance(0.5)) t.strictSame(folding.facts(), plain.facts())
+      if (dice.chance(0.5)) {
+        differences.same(folding.facts(), plain.facts(), `seed ${seed}, step ${step}: the facts`)
+      }
     }
+    t.strictSame(differences.list(), [], 'both stores say the same after every step')
     while (folding.processor.mayFold) folded += folding.processor.fold()
     t.strictSame(folding.facts(), plain.facts())
     await plain.processor.close()
@@ -236,9 +243,9 @@ t.test(
     }
     t.ok(left.size > 1, `it stopped with ${[...left].join(', ')} of ${deltas} deltas`)
     const processor = openProcessor(threadSettings(dataDir), refuseDamage)
-    while (processor.mayFold) {
-      t.ok(processor.fold() <= FOLDED_PERSONS_MAX)
-    }
+    const counts: number[] = []
+    while (processor.mayFold) counts.push(processor.fold())
+    t.ok(Math.max(...counts) <= FOLDED_PERSONS_MAX, `${counts.join()} persons at a time`)
     await processor.close()
     t.equal(await deltasIn(dataDir), 0)
     t.strictSame(await tableDigests(dataDir), wanted)

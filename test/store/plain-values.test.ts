@@ -1,9 +1,14 @@
-/** Values of plain columns in flat memory are written as the same values in a list would be. */
+/**
+ * Values of plain columns in flat memory are written as the same values in a list would be.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { ByteWriter } from '../../src/store/warehouse/format/byte-writer.ts'
 import { PlainValues } from '../../src/store/warehouse/format/plain-values.ts'
 import { planValues, writeValues } from '../../src/store/warehouse/format/segment-values.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 const hex = (digits: number): fc.Arbitrary<string> =>
   fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: digits, maxLength: digits })
@@ -53,6 +58,7 @@ function give(plain: PlainValues, value: unknown): void {
 
 t.test('the same bytes as those of a list, also when values are taken back', (t) => {
   const plain = new PlainValues()
+  const differences = new Differences()
   fc.assert(
     fc.property(VALUES, VALUES, fc.array(fc.boolean()), (first, later, takes) => {
       plain.begin(first)
@@ -64,12 +70,14 @@ t.test('the same bytes as those of a list, also when values are taken back', (t)
         plain.pop()
         list.pop()
       }
-      t.equal(plain.count, list.length)
-      t.strictSame(writtenAs(plain), writtenList(list))
-      t.strictSame(JSON.stringify(plain.list), JSON.stringify(list))
+      const name = (): string => JSON.stringify(list)
+      differences.equal(plain.count, list.length, name)
+      differences.same(writtenAs(plain), writtenList(list), name)
+      differences.equal(JSON.stringify(plain.list), JSON.stringify(list), name)
     }),
     { numRuns: 2000 },
   )
+  t.strictSame(differences.list(), [], 'the same number of values, bytes and list')
   plain.begin(['a'])
   plain.pop()
   t.strictSame(writtenAs(plain), writtenList([]))

@@ -1,4 +1,8 @@
-/** Organization, projects and personal keys: what is stored, refused, and seen by other threads. */
+/**
+ * Organization, projects and personal keys: what is stored, refused, and seen by other threads.
+ *
+ * @lane quick
+ */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,8 @@
 /**
  * A restore that is cut short, at any of its steps: nobody opens what it leaves, neither as an empty store
  * nor as the old one, until it is repeated.
+ *
+ * @lane all
  */
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
@@ -12,6 +14,7 @@ import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { spawnDaemon } from '../fixtures/daemon.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { statesOf } from '../fixtures/faults/file-steps.ts'
 import { refusal } from '../fixtures/refusal.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
@@ -70,6 +73,7 @@ for (const old of ['the old store', null]) {
       if (old !== null) await storeNamed(data, old)
       const states = await statesOf(data, () => restore(folder, data))
       const outcomes: string[] = []
+      const differences = new Differences()
       for (const [index, state] of states.entries()) {
         const hasBegun =
           existsSync(join(state, '.restored')) || existsSync(join(state, 'restoring'))
@@ -85,15 +89,16 @@ for (const old of ['the old store', null]) {
           (async () => planMigration(state))(),
         ]) {
           const { exitCode, message } = await refusal(refused)
-          t.equal(exitCode, 78)
-          t.match(message, /repeat 'tenrec restore'/)
+          differences.equal(exitCode, 78, `cut ${index}: the exit code`)
+          differences.match(message, /repeat 'tenrec restore'/, `cut ${index}`)
         }
-        t.strictSame(entriesOf(state), before, 'nothing was changed')
+        differences.same(entriesOf(state), before, `cut ${index}: the entries afterwards`)
         // Repeating takes its time: some of them tell for all.
         if (index % REPEATED_EVERY > 0) continue
         await restore(folder, state)
-        t.equal(await nameIn(state), 'the backup')
+        differences.equal(await nameIn(state), 'the backup', `cut ${index}, repeated`)
       }
+      t.strictSame(differences.list(), [], 'every cut is refused, unchanged, until it is repeated')
       const turns = outcomes.filter((outcome, index) => outcome !== outcomes[index - 1])
       t.strictSame(turns, [old ?? 'empty', 'refused', 'the backup'], 'one after the other')
       t.ok(outcomes.filter((outcome) => outcome === 'refused').length > 15, 'at many steps')

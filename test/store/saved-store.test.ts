@@ -1,4 +1,8 @@
-/** Saved things in the store: what a restart and a backup keep, and what makes room when a project is full. */
+/**
+ * Saved things in the store: what a restart and a backup keep, and what makes room when a project is full.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import type { InsightRequest } from '../../src/rules/saved/saved.ts'

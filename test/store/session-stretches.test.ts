@@ -1,4 +1,8 @@
-/** Segments that are left out when sessions are looked for, against a look at every event. */
+/**
+ * Segments that are left out when sessions are looked for, against a look at every event.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { uuidV7 } from '../../src/base/ids.ts'
 import type { EventScanRequest } from '../../src/rules/analytics/event-columns.ts'

@@ -1,4 +1,8 @@
-/** Columns of large segments, which lie where all threads of analytics find them. */
+/**
+ * Columns of large segments, which lie where all threads of analytics find them.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { blockShares } from '../../src/base/shared-blocks.ts'
 import {
@@ -15,6 +19,7 @@ import {
   REQUESTS,
   randomEvents,
 } from '../fixtures/analytics/scan-comparison.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 
 const ROWS = SCAN_OPEN_ROWS_MAX + 100
@@ -85,7 +90,9 @@ t.test('who reads what another has read finds its columns, and the same events',
 
 t.test('distinct_ids are shown as they lie there, to whoever only looks at them', async (t) => {
   const { first, second } = openTwo(t, store(t, 2), 16 * MIB)
+  const differences = new Differences()
   for (const names of [null, ['buy', 'signup'], ['rare'], ['none']]) {
+    const named = `events named ${names?.join() ?? 'anything'}`
     const request = { ...BASE, series: [{ names, filter: null, steps: [] }] }
     const expected = [...first.scanner(NO_LIMITS).scan(request).persons].sort()
     for (const reader of [first, second]) {
@@ -99,12 +106,13 @@ t.test('distinct_ids are shown as they lie there, to whoever only looks at them'
         looksAt: () => 'persons' as const,
       } as const
       scanner.scanPieces(asked, ({ count, persons }) => {
-        t.equal(count, persons.length)
+        differences.equal(count, persons.length, `${named}: the number of rows`)
         for (const id of persons) found.push((words[id] ?? 0) & OWNER_BITS)
       })
-      t.strictSame(found.sort(), expected)
+      differences.same(found.sort(), expected, named)
     }
   }
+  t.strictSame(differences.list(), [], 'the same persons own the events')
 })
 
 t.test('readers that push each other out of the memory find what they would alone', async (t) => {
@@ -113,24 +121,28 @@ t.test('readers that push each other out of the memory find what they would alon
   t.teardown(() => wide.close())
   const all = everything(wide)
   const columns = bytesOf(wide)
+  const differences = new Differences()
   for (const share of [0.1, 0.4, 0.8]) {
     const bytesMax = Math.floor(columns * share)
     const { first, second } = openTwo(t, log, bytesMax)
     for (let round = 0; round < 3; round++) {
       for (const reader of [first, second]) {
-        t.equal(everything(reader), all)
+        differences.equal(everything(reader), all, `everything in ${bytesMax} bytes`)
         reader.scans?.rest()
         for (const filter of [
           { key: 'lib', value: 'web' },
           { key: 'amount', value: '3' },
         ]) {
           const request = { filter: { type: 'AND', values: [filter] } } as const
-          t.equal(everything(reader, request), everything(wide, request))
+          const expected = everything(wide, request)
+          const name = `${filter.key} in ${bytesMax} bytes`
+          differences.equal(everything(reader, request), expected, name)
         }
       }
-      t.ok(bytesOf(first) <= bytesMax)
+      differences.ok(bytesOf(first) <= bytesMax, `${bytesMax} bytes are not exceeded`)
     }
   }
+  t.strictSame(differences.list(), [], 'the same events within the memory')
 })
 
 t.test('what a query looks at stays as it is while others fill the memory', async (t) => {
@@ -138,15 +150,17 @@ t.test('what a query looks at stays as it is while others fill the memory', asyn
   const { first, second } = openTwo(t, log, 200_000)
   const shown = { ...BASE, order: 'any', areIds: true, looksAt: () => 'persons' as const } as const
   let pieces = 0
+  const differences = new Differences()
   first.scanner(NO_LIMITS).scanPieces(shown, ({ persons }) => {
     const before = [...persons]
     for (const key of ['amount', 'lib', '$current_url', 'list']) {
       everything(second, { values: [{ kind: 'event_property', key }] })
       second.scans?.rest()
     }
-    t.strictSame([...persons], before)
+    differences.same([...persons], before, `chunk ${pieces}`)
     pieces++
   })
+  t.strictSame(differences.list(), [], 'no chunk changes')
   t.ok(pieces > 2)
   t.equal(everything(first), everything(second))
 })

@@ -1,6 +1,8 @@
 /**
  * The three environments of a store bear witness of each other: one that is older than the others is
  * refused with what is missing, and no crash or restore makes a store that disagrees.
+ *
+ * @lane all
  */
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,6 +32,7 @@ import { LogAppender } from '../../src/store/log/event-log.ts'
 import { lookAtLog } from '../../src/store/log/log-inspection.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import { turnToFormat2 } from '../fixtures/faults/old-store.ts'
@@ -122,13 +125,13 @@ async function checkRefused(t: Test, path: string, name: string, what: RegExp): 
   t.equal(verified.exitCode, 3)
   t.ok(verified.out.startsWith(place), verified.out)
   t.match(verified.out, what)
+  const differences = new Differences()
   for (const [index, file] of files.entries()) {
-    t.ok(
-      readFileSync(file).equals(before[index]?.[0] ?? Buffer.alloc(0)),
-      'the bytes are as before',
-    )
-    t.equal(statSync(file).mtimeMs, before[index]?.[1])
+    const [bytes = Buffer.alloc(0), mtimeMs] = before[index] ?? []
+    differences.ok(readFileSync(file).equals(bytes), `the bytes of ${file} are as before`)
+    differences.equal(statSync(file).mtimeMs, mtimeMs, `the time of ${file}`)
   }
+  t.strictSame(differences.list(), [], 'no file is changed')
 }
 
 /** Every file in which something is stored. */

@@ -1,4 +1,8 @@
-/** Storing events: round trips, duplicates, atomic commits, projects apart, opening again. */
+/**
+ * Storing events: round trips, duplicates, atomic commits, projects apart, opening again.
+ *
+ * @lane quick
+ */
 
 import fc from 'fast-check'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** The logs beside the events: ingestion warnings and dead letters. */
+/**
+ * The logs beside the events: ingestion warnings and dead letters.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { eventInput, openReader, openWriter } from '../fixtures/stored-events.ts'
 

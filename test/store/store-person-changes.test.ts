@@ -1,6 +1,8 @@
 /**
  * Changes of persons in blocks and e-mail addresses in chunks: what was written last is what is read,
  * after any number of commits, and what is outdated does not pile up.
+ *
+ * @lane quick
  */
 import t from 'tap'
 import { DamagedRecordError } from '../../src/store/faults.ts'
@@ -11,6 +13,7 @@ import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
 import { store } from '../../src/store/lmdb/records.ts'
+import { Differences } from '../fixtures/differences.ts'
 
 const TABLES = ['person_changes', 'change_places', 'email_chunks'] as const
 const PROJECT = 7
@@ -70,11 +73,13 @@ for (const perCommit of [1, 40, 900]) {
       if (commit % 30 === 0) writer = new PersonChanges(PROJECT, tables)
     }
     environment.refresh()
+    const differences = new Differences()
     for (let number = 1; number <= 2000; number++) {
       const expected = model.get(number) ?? null
-      t.strictSame(loadChanges(tables, PROJECT, number), expected)
-      t.strictSame(writer.load(number), expected)
+      differences.same(loadChanges(tables, PROJECT, number), expected, `person ${number}, stored`)
+      differences.same(writer.load(number), expected, `person ${number}, of the writer`)
     }
+    t.strictSame(differences.list(), [], 'every person has the newest changes')
     const blocks = tables.person_changes.getKeysCount({})
     t.ok(blocks <= 16 + model.size / 8, `${blocks} blocks for ${model.size} persons`)
     await environment.close()

@@ -1,10 +1,15 @@
-/** Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids. */
+/**
+ * Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids.
+ *
+ * @lane quick
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { personBody } from '../../src/rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { PersonLog, personDigest } from '../fixtures/persons/person-log.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 20)
@@ -366,6 +371,7 @@ t.test(
     }
     let { version } = known()
     const tagged = [{ key: '$initial_utm_source', value: 'mail', type: 'person' }]
+    const differences = new Differences()
     for (let round = 1; round <= 20; round++) {
       await log.reopen()
       const properties = { ...automatic, $current_url: `/${round}`, $set_once: { first: round } }
@@ -375,10 +381,10 @@ t.test(
       log.send(1, [sent('u', 'again', round, { $current_url: `/${round}` })])
       log.process()
       const person = known()
-      t.not(person.version, version)
+      differences.ok(person.version !== version, `round ${round}: another version`)
       version = person.version
-      t.equal(known().version, version, 'nothing has changed since')
-      t.strictSame(
+      differences.equal(known().version, version, `round ${round}: the version, read again`)
+      differences.same(
         { ...person.properties },
         {
           ...{
@@ -392,12 +398,14 @@ t.test(
           ...(round < 3 ? { email: 'u@x.io', m: 0 } : { utm_source: 'mail' }),
           ...(round < 3 ? {} : { $initial_utm_source: 'mail' }),
         },
+        `round ${round}: the properties`,
       )
       const listed = log.reader.persons().list({ ...QUERY, email: 'u@x.io' }).results
-      t.equal(listed.length, round < 3 ? 1 : 0, 'the address is gone when it is removed')
+      differences.equal(listed.length, round < 3 ? 1 : 0, `round ${round}: persons by address`)
       const found = log.reader.listEvents({ projectId: 1, properties: tagged, limit: 100 }).results
-      t.equal(found.length, round < 3 ? 0 : round * 2 + 1)
+      differences.equal(found.length, round < 3 ? 0 : round * 2 + 1, `round ${round}: the events`)
     }
+    t.strictSame(differences.list(), [], 'every change is seen at once')
     const before = await personDigest(log.dataDir)
     await log.reopen()
     log.send(1, [sent('u', 'again', 30, { $current_url: '/20' })])

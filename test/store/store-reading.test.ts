@@ -1,4 +1,8 @@
-/** Reading stored events: order, pages, filters; merging and damage as readers see them. */
+/**
+ * Reading stored events: order, pages, filters; merging and damage as readers see them.
+ *
+ * @lane quick
+ */
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'

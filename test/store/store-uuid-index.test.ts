@@ -1,4 +1,8 @@
-/** The uuid index: what was added is found, through flushes, merges and reopening. */
+/**
+ * The uuid index: what was added is found, through flushes, merges and reopening.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { DamagedRecordError } from '../../src/store/faults.ts'
@@ -10,6 +14,7 @@ import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
 import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/warehouse/uuid/uuid-run.ts'
 import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { Differences } from '../fixtures/differences.ts'
 import {
   eventInput,
   openReader,
@@ -221,9 +226,12 @@ t.test('a damaged filter of the index is made anew of its entries', async (t) =>
   const reported: DamagedRecordError[] = []
   const writer = openWriter(t, dataDir, { onDamage: (error) => reported.push(error) })
   t.equal(reported.length, 4)
+  const differences = new Differences()
   for (let number = 0; number < 200; number++) {
-    t.equal(writer.add(eventInput({ uuid: uuidOf(number) })), false, 'a duplicate')
+    const isAdded = writer.add(eventInput({ uuid: uuidOf(number) }))
+    differences.equal(isAdded, false, `event ${number} is added`)
   }
+  t.strictSame(differences.list(), [], 'every event is a duplicate')
   t.equal(writer.add(eventInput({ uuid: uuidOf(1000) })), true)
 })
 

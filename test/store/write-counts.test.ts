@@ -1,4 +1,8 @@
-/** What threads count of their write transactions: all, and those that change what anybody reads. */
+/**
+ * What threads count of their write transactions: all, and those that change what anybody reads.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ALL_WRITES, CHANGING_WRITES, counted, countWrites } from '../../src/store/faults.ts'
 

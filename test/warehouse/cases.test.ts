@@ -1,4 +1,8 @@
-/** The worked examples of queries, of events that have left their properties to ClickHouse. */
+/**
+ * The worked examples of queries, of events that have left their properties to ClickHouse.
+ *
+ * @lane cluster
+ */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { serveDecisions } from '../fixtures/flags/decision-daemon.ts'

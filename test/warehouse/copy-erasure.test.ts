@@ -1,4 +1,8 @@
-/** Erasing copies: what a job means goes there, too, and nothing else. */
+/**
+ * Erasing copies: what a job means goes there, too, and nothing else.
+ *
+ * @lane cluster
+ */
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { ErasureCriteria } from '../../src/rules/events/erasure.ts'

@@ -1,4 +1,8 @@
-/** Copying stored events: what ClickHouse has is what the store has, each event once, whatever goes wrong. */
+/**
+ * Copying stored events: what ClickHouse has is what the store has, each event once, whatever goes wrong.
+ *
+ * @lane cluster
+ */
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import { WarehouseError } from '../../src/warehouse/clickhouse.ts'

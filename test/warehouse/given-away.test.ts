@@ -1,4 +1,8 @@
-/** A store whose segments have given their columns away answers everything as it did. */
+/**
+ * A store whose segments have given their columns away answers everything as it did.
+ *
+ * @lane cluster
+ */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,8 @@
-/** A daemon whose old events leave their properties to ClickHouse. */
+/**
+ * A daemon whose old events leave their properties to ClickHouse.
+ *
+ * @lane cluster
+ */
 import { join } from 'node:path'
 import t from 'tap'
 import { COPY_SETTLED_MS } from '../../src/warehouse/limits.ts'

@@ -1,4 +1,8 @@
-/** A daemon with a warehouse, as an operator runs it: killed, without ClickHouse, beside load. */
+/**
+ * A daemon with a warehouse, as an operator runs it: killed, without ClickHouse, beside load.
+ *
+ * @lane cluster
+ */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'

@@ -1,4 +1,8 @@
-/** Questions end when their time is over or nobody waits, in the middle of whatever they are at. */
+/**
+ * Questions end when their time is over or nobody waits, in the middle of whatever they are at.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'

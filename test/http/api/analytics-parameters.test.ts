@@ -1,6 +1,8 @@
 /**
  * Every parameter of the analytic routes does something, or is known to do nothing, and a value that
  * cannot be used is refused as the reference says.
+ *
+ * @lane quick
  */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
@@ -12,6 +14,7 @@ import {
   readQuestion,
 } from '../../../src/rules/analytics/questions.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import {
   PARAMETER_EVENTS,
   PARAMETER_PERSONS,
@@ -89,11 +92,13 @@ const ROWS = [...SERIES_ROWS, ...IDLE_ROWS, ...WAY_ROWS]
 for (const { name, route, base, without, given, found, wrong } of ROWS) {
   t.test(`${name} of persons/${route}`, async (t) => {
     const query = { ...DEFAULTS[route], ...base }
-    t.equal(seen(route, query), without, 'without it')
-    t.equal(seen(route, { ...query, [name]: given }), found, 'with it')
+    const differences = new Differences()
+    differences.equal(seen(route, query), without, 'without it')
+    differences.equal(seen(route, { ...query, [name]: given }), found, 'with it')
     for (const [value, answer] of wrong ?? []) {
-      t.equal(seen(route, { ...query, [name]: value }), answer, JSON.stringify(value))
+      differences.equal(seen(route, { ...query, [name]: value }), answer, JSON.stringify(value))
     }
+    t.strictSame(differences.list(), [], 'it does what its row says')
   })
 }
 
@@ -149,21 +154,27 @@ t.test('each refusal of the routes', async (t) => {
     ['retention', { period: 'Decade' }, 'invalid_input null'],
     ['retention', { selected_interval: 7 }, 'invalid_input null'],
   ]
+  const differences = new Differences()
   for (const [route, query, answer] of cases) {
-    t.equal(seen(route, { ...DEFAULTS[route], ...query }), answer, JSON.stringify([route, query]))
+    const found = seen(route, { ...DEFAULTS[route], ...query })
+    differences.equal(found, answer, JSON.stringify([route, query]))
   }
   for (const [route, defaults] of Object.entries(DEFAULTS) as [ParameterRoute, Query][]) {
     const query = { ...defaults, ...NEEDED[route] }
-    t.notMatch(seen(route, query), /^(invalid_input|required) /, `${route} can be asked`)
-    t.equal(seen(route, { ...query, properties: '{' }), 'invalid_input properties', route)
-    t.equal(seen(route, { ...query, properties: MIXED }), 'invalid_input properties', route)
+    const expect = (changes: Query, refusal: string): void =>
+      differences.equal(seen(route, { ...query, ...changes }), refusal, `${route}: ${refusal}`)
+    const refusal = /^(invalid_input|required) .*/.exec(seen(route, query))?.[0]
+    differences.equal(refusal, undefined, `${route} is refused`)
+    expect({ properties: '{' }, 'invalid_input properties')
+    expect({ properties: MIXED }, 'invalid_input properties')
     const prefix = route === 'funnel/correlation' ? 'funnel_correlation_person_' : ''
     for (const name of [`${prefix}limit`, `${prefix}offset`]) {
-      t.equal(seen(route, { ...query, [name]: '1.5' }), `invalid_input ${name}`, route)
+      expect({ [name]: '1.5' }, `invalid_input ${name}`)
     }
     if (route === 'retention') continue
-    t.equal(seen(route, { ...query, interval: 'year' }), 'invalid_input interval', route)
+    expect({ interval: 'year' }, 'invalid_input interval')
   }
+  t.strictSame(differences.list(), [], 'exactly what is wrong is refused')
 })
 
 t.test('members of a property filter', async (t) => {
@@ -190,8 +201,10 @@ t.test('members of a property filter', async (t) => {
       'invalid_input properties',
     ],
   ]
+  const differences = new Differences()
   for (const [filter, found] of cases) {
     const query = { ...RANGE, ...NEEDED.trends, properties: [filter] }
-    t.equal(seen('trends', query), found, JSON.stringify(filter))
+    differences.equal(seen('trends', query), found, JSON.stringify(filter))
   }
+  t.strictSame(differences.list(), [], 'every member of a filter has its effect')
 })

@@ -1,4 +1,8 @@
-/** Actions over HTTP, and in the store from the command to the scan. */
+/**
+ * Actions over HTTP, and in the store from the command to the scan.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   type ActionStep,

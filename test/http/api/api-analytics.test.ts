@@ -1,4 +1,8 @@
-/** The analytic routes over HTTP: what is asked of the threads, and the forms of the answers. */
+/**
+ * The analytic routes over HTTP: what is asked of the threads, and the forms of the answers.
+ *
+ * @lane quick
+ */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** Personal keys, scopes and projects on private routes, over HTTP. */
+/**
+ * Personal keys, scopes and projects on private routes, over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { authenticate, authoriseAs, type KeyGrant } from '../../../src/http/server/auth.ts'
 import { type ApiRequest, json } from '../../../src/http/server/router.ts'

@@ -1,4 +1,8 @@
-/** Cohorts over HTTP: definitions, tables of distinct ids, references among cohorts, errors. */
+/**
+ * Cohorts over HTTP: definitions, tables of distinct ids, references among cohorts, errors.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { cohort, parseCsv, startPersons, uuidOf } from '../../fixtures/persons/persons-port.ts'
 

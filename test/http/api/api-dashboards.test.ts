@@ -1,5 +1,10 @@
-/** Dashboards, their tiles, and how they and insights are shared, over HTTP. */
+/**
+ * Dashboards, their tiles, and how they and insights are shared, over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
+import { Differences } from '../../fixtures/differences.ts'
 import { send } from '../../fixtures/exact-client.ts'
 import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
@@ -165,10 +170,14 @@ t.test('what is refused of dashboards and tiles', async (t) => {
       'layouts',
     ],
   ]
+  const differences = new Differences()
   for (const [body, code, attr] of cases) {
     const shown = JSON.stringify(body).slice(0, 60)
-    t.match(await daemon.ask('PATCH', board, body), error(400, code, attr), shown)
+    const answer = await daemon.ask('PATCH', board, body)
+    const found = [answer.status, answer.body['code'], answer.body['attr']]
+    differences.same(found, [400, code, attr], shown)
   }
+  t.strictSame(differences.list(), [], 'every fault is refused with the name of the field')
   const tiles = Array.from({ length: 200 }, () => ({ text: { body: 'x' } }))
   t.match(await daemon.ask('PATCH', board, { tiles }), { status: 200 })
   const full = await daemon.ask('PATCH', board, { name: 'full', tiles: [{ text: { body: 'x' } }] })
@@ -323,12 +332,13 @@ t.test('any value in any field is taken or refused, and nothing breaks', async (
     ],
     [`${DASHBOARDS}${board}/sharing/`, ['enabled', 'settings', 'password_required']],
   ]
-  const refused = [400, 403]
+  const differences = new Differences()
   const ask = async (path: string, body: object) => {
+    const name = (): string => `${path} ${JSON.stringify(body)}`
     const { status } = await daemon.ask('PATCH', path, body)
-    t.ok(status === 200 || refused.includes(status), `${path} ${JSON.stringify(body)}: ${status}`)
+    differences.oneOf(status, [200, 400, 403], name)
     const { status: shown } = await daemon.ask('GET', path)
-    t.ok(shown === 200 || shown === 404, `${path} is shown with ${shown}`)
+    differences.oneOf(shown, [200, 404], () => `shown after ${name()}`)
     if (shown === 404) await daemon.ask('PATCH', path, { deleted: false })
   }
   for (const [path, names] of fields) {
@@ -342,4 +352,5 @@ t.test('any value in any field is taken or refused, and nothing breaks', async (
       })
     }
   }
+  t.strictSame(differences.list(), [], 'every value is taken or refused, and the object is shown')
 })

@@ -1,4 +1,8 @@
-/** The event list over HTTP: parameters, paging, errors. A list in memory stands for the store. */
+/**
+ * The event list over HTTP: parameters, paging, errors. A list in memory stands for the store.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
 import { ServiceError } from '../../../src/base/errors.ts'

@@ -1,4 +1,8 @@
-/** What flags are for somebody, over HTTP: reasons, own flags, definitions, payloads, and reach. */
+/**
+ * What flags are for somebody, over HTTP: reasons, own flags, definitions, payloads, and reach.
+ *
+ * @lane quick
+ */
 import { PostHog } from 'posthog-node'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'

@@ -1,4 +1,8 @@
-/** Why a flag is what it is, over HTTP: what `tenrec flag explain` says, for those who may see it. */
+/**
+ * Why a flag is what it is, over HTTP: what `tenrec flag explain` says, for those who may see it.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { startOrganization } from '../../fixtures/organization-daemon.ts'

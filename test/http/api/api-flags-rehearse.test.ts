@@ -1,4 +1,8 @@
-/** Whose value a change of a flag would flip, over HTTP, against decisions before and after the change. */
+/**
+ * Whose value a change of a flag would flip, over HTTP, against decisions before and after the change.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { Dice } from '../../fixtures/dice.ts'

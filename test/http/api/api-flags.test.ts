@@ -1,7 +1,12 @@
-/** Feature flags over HTTP: the routes that read, list and change them, and who may use them. */
+/**
+ * Feature flags over HTTP: the routes that read, list and change them, and who may use them.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import {
   type DecisionDaemon,
   type JsonAnswer,
@@ -201,11 +206,13 @@ t.test('the list: filters', async (t) => {
     ['evaluation_runtime=server', ['remote']],
     ['active=true&type=boolean&search=r', ['remote']],
   ]
+  const differences = new Differences()
   for (const [query, expected] of rows) {
     const answer = await own('GET', `${FLAGS}?${query.replace(/"/g, '%22')}`)
-    t.strictSame(keysOf(answer), expected, query)
-    t.equal(answer.body['count'], expected.length)
+    differences.same(keysOf(answer), expected, query)
+    differences.equal(answer.body['count'], expected.length, `${query}: the count`)
   }
+  t.strictSame(differences.list(), [], 'every filter finds its flags')
 })
 
 t.test('the log of one flag and of all', async (t) => {
@@ -296,16 +303,16 @@ t.test('who may use which route', async (t) => {
       headers: authorization === null ? {} : { Authorization: authorization },
       json: { key: 'guarded', condition: {} },
     })
+  const differences = new Differences()
   for (const [method, path, scope] of rows) {
     const name = `${method} ${path.replace(/\d+/, ':id')}`
     const anonymous = await ask(method, path, null)
-    t.match(anonymous, { status: 401, body: { code: 'not_authenticated' } }, name)
-    t.equal(anonymous.headers['www-authenticate'], 'Bearer')
+    differences.match(anonymous, { status: 401, body: { code: 'not_authenticated' } }, name)
+    differences.equal(anonymous.headers['www-authenticate'], 'Bearer', name)
     for (const wrong of ['Bearer phx_unknown', `Bearer ${daemon.key()}`]) {
-      t.match(await ask(method, path, wrong), {
-        status: 401,
-        body: { code: 'authentication_failed' },
-      })
+      const answer = await ask(method, path, wrong)
+      const failed = { status: 401, body: { code: 'authentication_failed' } }
+      differences.match(answer, failed, `${name} with ${wrong}`)
     }
     for (const [held, key] of [
       ['feature_flag:read', read],
@@ -314,12 +321,16 @@ t.test('who may use which route', async (t) => {
     ] as const) {
       const includes = held === scope || held === scope.replace(':read', ':write')
       const { status } = await ask(method, path, `Bearer ${key}`)
-      t.equal(status !== 403, includes, `${name} with ${held}`)
+      differences.equal(status !== 403, includes, `${name} with ${held}`)
     }
-    t.match(await ask(method, path, `Bearer ${second}`), { status: 403 }, `${name}: other project`)
-    t.match(await ask(method, path, `Bearer ${PERSONAL_KEY}`, '99'), { status: 404 })
-    t.match(await ask(method, path, `Bearer ${PERSONAL_KEY}`, 'x'), { status: 404 })
+    const elsewhere = await ask(method, path, `Bearer ${second}`)
+    differences.equal(elsewhere.status, 403, `${name} with a key of another project`)
+    for (const project of ['99', 'x']) {
+      const { status } = await ask(method, path, `Bearer ${PERSONAL_KEY}`, project)
+      differences.equal(status, 404, `${name} in project ${project}`)
+    }
   }
+  t.strictSame(differences.list(), [], 'every route is open to exactly the keys of its scope')
   t.match(await ask('GET', path, `Bearer ${second}`, '2'), { status: 404 }, 'of another project')
 })
 

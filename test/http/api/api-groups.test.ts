@@ -1,4 +1,8 @@
-/** Groups and group types over HTTP: lists by cursor, single groups, changes, errors. */
+/**
+ * Groups and group types over HTTP: lists by cursor, single groups, changes, errors.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { GroupView } from '../../../src/rules/persons/group-shapes.ts'
 import { parseCsv, startPersons } from '../../fixtures/persons/persons-port.ts'

@@ -1,5 +1,10 @@
-/** Insights and annotations over HTTP: made, changed, listed, deleted, limited; by whom, and what is noted. */
+/**
+ * Insights and annotations over HTTP: made, changed, listed, deleted, limited; by whom, and what is noted.
+ *
+ * @lane quick
+ */
 import t from 'tap'
+import { Differences } from '../../fixtures/differences.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
@@ -140,10 +145,13 @@ t.test('what makes no insight', async (t) => {
     [[], 'invalid_input', null],
   ]
   const before = (await daemon.ask('GET', INSIGHTS)).body['count']
+  const differences = new Differences()
   for (const [body, code, attr] of cases) {
     const shown = JSON.stringify(body).slice(0, 60)
-    t.match(await daemon.ask('POST', INSIGHTS, body), error(400, code, attr), shown)
+    const answer = await daemon.ask('POST', INSIGHTS, body)
+    differences.match(answer, error(400, code, attr), shown)
   }
+  t.strictSame(differences.list(), [], 'every fault is refused with the name of the field')
   t.match(await daemon.askRaw('POST', INSIGHTS, '{', 'application/json'), error(400, 'parse_error'))
   t.equal((await daemon.ask('GET', INSIGHTS)).body['count'], before)
 })
@@ -252,15 +260,19 @@ t.test('scopes', async (t) => {
   const keys = scopes.map((scope) => [scope, daemon.keyOf({ scopes: [scope] })] as const)
   const limited = daemon.keyOf({ projectIds: [2] })
   await daemon.settled()
+  const differences = new Differences()
   for (const [method, path, needed] of rows) {
     for (const [scope, key] of keys) {
       const isEnough = scope === needed || scope === needed.replace(':read', ':write')
       const { status } = await daemon.ask(method, path, method === 'GET' ? undefined : {}, key)
-      t.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
+      differences.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
     }
-    t.match(await daemon.ask(method, path, undefined, limited), error(403, 'permission_denied'))
-    t.match(await daemon.ask(method, path, undefined, null), error(401, 'not_authenticated'))
+    const denied = await daemon.ask(method, path, undefined, limited)
+    differences.match(denied, error(403, 'permission_denied'), `${method} ${path} elsewhere`)
+    const anonymous = await daemon.ask(method, path, undefined, null)
+    differences.match(anonymous, error(401, 'not_authenticated'), `${method} ${path} keyless`)
   }
+  t.strictSame(differences.list(), [], 'exactly the scope of the row is enough')
 })
 
 t.test('who saves a question has to be allowed to ask it', async (t) => {

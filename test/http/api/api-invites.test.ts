@@ -1,4 +1,8 @@
-/** Members that are made and invited over HTTP: who may, what is refused, and what a code opens, once. */
+/**
+ * Members that are made and invited over HTTP: who may, what is refused, and what a code opens, once.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { LOGIN_FAILURES_PER_MINUTE_MAX } from '../../../src/http/server/limits.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'

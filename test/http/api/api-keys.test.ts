@@ -1,6 +1,11 @@
-/** Personal keys and secret keys over HTTP: made, rolled, revoked, and what they never open. */
+/**
+ * Personal keys and secret keys over HTTP: made, rolled, revoked, and what they never open.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { KeyRequest } from '../../../src/rules/access/organization.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
@@ -298,6 +303,7 @@ t.test('revoked, expired, foreign and mistyped keys open nothing', async (t) => 
     'phx_',
     'x'.repeat(5000),
   ]
+  const differences = new Differences()
   for (const path of [
     'users/@me/',
     ORGANIZATION,
@@ -307,11 +313,14 @@ t.test('revoked, expired, foreign and mistyped keys open nothing', async (t) => 
   ]) {
     for (const key of invalid) {
       const answer = await daemon.ask('GET', path, undefined, key)
-      t.match(answer, error(401, 'authentication_failed'), `${path} ${key.slice(0, 20)}`)
-      t.equal(answer.headers['www-authenticate'], 'Bearer')
+      const name = `${path} ${key.slice(0, 20)}`
+      differences.match(answer, error(401, 'authentication_failed'), name)
+      differences.equal(answer.headers['www-authenticate'], 'Bearer', name)
     }
-    t.match(await daemon.ask('GET', path, undefined, null), error(401, 'not_authenticated'))
+    const anonymous = await daemon.ask('GET', path, undefined, null)
+    differences.match(anonymous, error(401, 'not_authenticated'), `${path} without a key`)
   }
+  t.strictSame(differences.list(), [], 'no route is opened')
   daemon.store.users.change(gone.user.id, { isActive: true })
   await daemon.settled()
   t.equal((await daemon.ask('GET', 'users/@me/', undefined, gone.key)).status, 200)

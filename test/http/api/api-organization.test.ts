@@ -1,6 +1,11 @@
-/** Organization, members, the calling user, projects, personal keys and secret keys over HTTP. */
+/**
+ * Organization, members, the calling user, projects, personal keys and secret keys over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { linesOf, runCommand as run } from '../../fixtures/command-line.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
@@ -270,13 +275,15 @@ t.test('each route needs its scope', async (t) => {
   const scopes = things.flatMap((thing) => [`${thing}:read`, `${thing}:write`])
   const keys = new Map(scopes.map((scope) => [scope, daemon.keyOf({ scopes: [scope] })]))
   await daemon.settled()
+  const differences = new Differences()
   for (const [method, path, needed] of rows) {
     for (const [scope, key] of keys) {
       const isEnough = scope === needed || scope === needed.replace(':read', ':write')
       const { status } = await daemon.ask(method, path, undefined, key)
-      t.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
+      differences.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
     }
   }
+  t.strictSame(differences.list(), [], 'exactly the scope of the row is enough')
 })
 
 t.test('a link never carries the key on', async (t) => {

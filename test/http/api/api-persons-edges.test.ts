@@ -1,4 +1,8 @@
-/** What all routes of persons share: keys and scopes, failures behind them, tables and formats. */
+/**
+ * What all routes of persons share: keys and scopes, failures behind them, tables and formats.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { parseCsv, person, startPersons, uuidOf } from '../../fixtures/persons/persons-port.ts'

@@ -1,4 +1,8 @@
-/** Activity and timelines of persons over HTTP: pages, ranges, names that matter, errors. */
+/**
+ * Activity and timelines of persons over HTTP: pages, ranges, names that matter, errors.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { ActivityView } from '../../../src/rules/persons/person-queries.ts'
 import {

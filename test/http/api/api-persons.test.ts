@@ -1,5 +1,10 @@
-/** The routes of persons over HTTP: parameters, answers, errors. A list in memory stands for the store. */
+/**
+ * The routes of persons over HTTP: parameters, answers, errors. A list in memory stands for the store.
+ *
+ * @lane quick
+ */
 import t from 'tap'
+import { Differences } from '../../fixtures/differences.ts'
 import { NOW_MS, person, startPersons, uuidOf } from '../../fixtures/persons/persons-port.ts'
 
 const ACTOR = { userId: 7, firstName: 'Ann', email: 'ann@x.example' }
@@ -75,11 +80,14 @@ t.test('parameters of the list come from query and body, and the body wins', asy
     ['', { distinct_id: 12 }, { distinctId: '12' }],
     ['', '', {}],
   ]
+  const differences = new Differences()
   for (const [query, body, expected] of cases) {
     const { status } = await ask(`1/persons/${query}`, { body })
-    t.equal(status, 200, query)
-    t.strictSame(sorted(store.asked.pop()), sorted({ ...base, ...expected }), query)
+    const name = `${query} ${JSON.stringify(body)}`
+    differences.equal(status, 200, name)
+    differences.same(sorted(store.asked.pop()), sorted({ ...base, ...expected }), name)
   }
+  t.strictSame(differences.list(), [], 'every parameter reaches the store')
 })
 
 function sorted(value: unknown): unknown {
@@ -96,11 +104,13 @@ t.test('a parameter of the list that cannot be used is refused by name', async (
       (text) => ['properties', text] as const,
     ),
   ]
+  const differences = new Differences()
   for (const [attr, text] of refused) {
-    const { status, body } = await ask(`1/persons/?${attr}=${encodeURIComponent(text)}`)
-    t.equal(status, 400, text.slice(0, 20))
-    t.match(body, { type: 'validation_error', code: 'invalid_input', attr })
+    const answer = await ask(`1/persons/?${attr}=${encodeURIComponent(text)}`)
+    const body = { type: 'validation_error', code: 'invalid_input', attr }
+    differences.match(answer, { status: 400, body }, `${attr}=${text.slice(0, 20)}`)
   }
+  t.strictSame(differences.list(), [], 'every parameter is refused by name')
   for (const [given, attr] of [
     [{ limit: -5 }, 'limit'],
     [{ email: {} }, 'email'],

@@ -1,5 +1,10 @@
-/** Roles, memberships and role access over HTTP; what they let their members do with flags. */
+/**
+ * Roles, memberships and role access over HTTP; what they let their members do with flags.
+ *
+ * @lane quick
+ */
 import t from 'tap'
+import { Differences } from '../../fixtures/differences.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
@@ -98,11 +103,13 @@ t.test('what makes no role', async (t) => {
     [{ name: 'x', feature_flags_access_level: {} }, 'invalid_choice', 'feature_flags_access_level'],
     [[], 'invalid_input', null],
   ]
+  const differences = new Differences()
   for (const [body, code, attr] of cases) {
     const answer = await daemon.ask('POST', ROLES, body)
-    t.match(answer, { ...error(400, code, attr) }, JSON.stringify(body))
-    t.equal(answer.body['type'], 'validation_error')
+    const wanted = { status: 400, body: { type: 'validation_error', code, attr } }
+    differences.match(answer, wanted, JSON.stringify(body))
   }
+  t.strictSame(differences.list(), [], 'every fault is refused with the name of the field')
   t.match(await daemon.askRaw('POST', ROLES, '{', 'application/json'), error(400, 'parse_error'))
   t.match(
     await daemon.askRaw('POST', ROLES, 'name=x', 'application/x-www-form-urlencoded'),
@@ -401,18 +408,22 @@ t.test(
     const log = daemon.keyOf({ scopes: ['activity_log:read', 'project:write'] })
     const limited = daemon.keyOf({ projectIds: [2] })
     await daemon.settled()
+    const differences = new Differences()
     for (const [method, path, needed] of rows) {
       for (const [scope, key] of keys) {
         const isEnough = scope === needed || scope === needed.replace('read', 'write')
         const { status } = await daemon.ask(method, path, undefined, key)
-        t.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
+        differences.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
       }
-      t.match(await daemon.ask(method, path, undefined, log), error(403, 'permission_denied'))
-      t.match(await daemon.ask(method, path, undefined, limited), error(403, 'permission_denied'))
-      t.match(
-        await daemon.ask(method, path, undefined, 'phx_unknown'),
-        error(401, 'authentication_failed'),
-      )
+      for (const [key, refusal] of [
+        [log, error(403, 'permission_denied')],
+        [limited, error(403, 'permission_denied')],
+        ['phx_unknown', error(401, 'authentication_failed')],
+      ] as const) {
+        const answer = await daemon.ask(method, path, undefined, key)
+        differences.match(answer, refusal, `${method} ${path} with another key`)
+      }
     }
+    t.strictSame(differences.list(), [], 'exactly the scope of the row is enough')
   },
 )

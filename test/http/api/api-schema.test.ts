@@ -1,9 +1,11 @@
 /**
  * The description of the API against a running daemon: what is served is described and nothing else, the
  * document is sound, and answers are what it says.
+ *
+ * @lane quick
  */
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { renderPage } from '../../../src/http/openapi/page.ts'
 import { CAPTURE_SCOPE, SCOPES } from '../../../src/rules/access/scopes.ts'
 import {
@@ -15,6 +17,7 @@ import {
   resolve,
 } from '../../fixtures/answer-checker.ts'
 import { ConsoleClient, FROM_CONSOLE } from '../../fixtures/console-client.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { send } from '../../fixtures/exact-client.ts'
 import {
   type OrganizationDaemon,
@@ -48,31 +51,37 @@ t.test('the document is sound OpenAPI 3.1', async (t) => {
   const { securitySchemes = {}, schemas = {}, responses = {} } = DOCUMENT.components
   const tags = (DOCUMENT['tags'] as readonly { name: string }[]).map(({ name }) => name)
   t.equal(new Set(tags).size, tags.length)
+  const differences = new Differences()
   for (const { method, path, operation } of OPERATIONS) {
     const { parameters = [], security } = operation
+    const place = `${method} ${path}`
     const inPath = parameters.filter((parameter) => parameter.in === 'path')
     const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
-    t.strictSame(
-      inPath.map(({ name }) => name),
-      named,
-      `${method} ${path} declares its segments`,
-    )
-    t.ok(inPath.every(({ required }) => required === true))
-    const places = parameters.map(({ name, in: place }) => `${place} ${name}`)
-    t.equal(new Set(places).size, places.length, `${method} ${path} says everything once`)
+    const declared = inPath.map(({ name }) => name)
+    differences.same(declared, named, `${place} declares its segments`)
+    const areRequired = inPath.every(({ required }) => required === true)
+    differences.ok(areRequired, `${place} requires its segments`)
+    const names = parameters.map((parameter) => `${parameter.in} ${parameter.name}`)
+    differences.equal(new Set(names).size, names.length, `${place} names each parameter once`)
     for (const parameter of parameters) {
       const forms = ['schema', 'content'].filter((form) => Object.hasOwn(parameter, form))
-      t.equal(forms.length, 1, `${path} ${parameter.name} has one form`)
-      t.ok(parameter['description'])
+      differences.equal(forms.length, 1, `${place} ${parameter.name} has one form`)
+      differences.ok(parameter['description'], `${place} ${parameter.name} has a description`)
     }
-    t.ok(operation.summary.endsWith('.'), `${method} ${path} has a sentence`)
-    t.ok(tags.includes((operation['tags'] as readonly string[])[0] ?? ''))
-    t.ok(Object.keys(operation.responses).some((status) => status.startsWith('2')))
+    differences.ok(operation.summary.endsWith('.'), `${place} has a sentence`)
+    const [tag = ''] = operation['tags'] as readonly string[]
+    differences.ok(tags.includes(tag), `${place} has a tag of the document`)
+    const statuses = Object.keys(operation.responses)
+    const canSucceed = statuses.some((status) => status.startsWith('2'))
+    differences.ok(canSucceed, `${place} has an answer of success`)
     for (const door of security) {
-      t.ok(Object.keys(door).every((name) => Object.hasOwn(securitySchemes, name)))
+      const areKnown = Object.keys(door).every((name) => Object.hasOwn(securitySchemes, name))
+      differences.ok(areKnown, `${place} has known security schemes`)
     }
-    if (method === 'GET') t.notOk(Object.hasOwn(operation, 'requestBody'), path)
+    const hasBody = Object.hasOwn(operation, 'requestBody')
+    if (method === 'GET') differences.equal(hasBody, false, `${place} has a body`)
   }
+  t.strictSame(differences.list(), [], 'every operation is sound')
   const text = JSON.stringify(DOCUMENT)
   const places = [
     ...Object.keys(schemas).map((name) => `#/components/schemas/${name}`),
@@ -96,10 +105,23 @@ t.test('every schema is valid JSON Schema', async (t) => {
   const ajv = new Ajv2020({ strict: true, validateFormats: false, allowUnionTypes: true })
   ajv.addVocabulary(['components'])
   ajv.addSchema({ $id: 'document', components: { schemas: DOCUMENT.components['schemas'] } })
+  const differences = new Differences()
   for (const name of Object.keys(DOCUMENT.components['schemas'] ?? {})) {
-    t.doesNotThrow(() => ajv.compile({ $ref: `document#/components/schemas/${name}` }), name)
+    const $ref = `document#/components/schemas/${name}`
+    differences.equal(compileFault(ajv, { $ref }), null, name)
   }
+  t.strictSame(differences.list(), [], 'every schema is compiled')
 })
+
+/** The message of the error that a schema leads to, or null. */
+function compileFault(ajv: Ajv2020, schema: Json): string | null {
+  try {
+    ajv.compile(schema)
+    return null
+  } catch (error) {
+    return String(error)
+  }
+}
 
 /** A path as a client would ask for it. */
 function filled(path: string, segments: Readonly<Record<string, string>>): string {
@@ -119,14 +141,16 @@ t.test('what is served is described, and nothing else', async (t) => {
   t.ok(routes.delete('console'))
   t.ok(routes.size > 60, `${routes.size} routes`)
   const served: string[] = []
+  const differences = new Differences()
   for (const route of routes) {
     const answer = await send(`${decisions.url}${filled(route, {})}`, { method: 'PROPFIND' })
-    t.equal(answer.status, 405, route)
+    differences.equal(answer.status, 405, route)
     const path = route.replace(/:(\w+)/g, '{$1}')
     for (const method of String(answer.headers['allow']).split(', ')) {
       served.push(`${method} ${path}`)
     }
   }
+  t.strictSame(differences.list(), [], 'every route refuses an unknown method')
   const described = OPERATIONS.map(({ method, path }) => `${method} ${path}`)
   t.strictSame(
     served.filter((one) => !described.includes(one)),
@@ -159,7 +183,12 @@ t.test('the document is served with a tag and without a key, and as a page', asy
   t.equal((await ask('/api/schema/?format=yaml')).status, 404)
   const text = page.body.toString()
   t.notMatch(text, /<(script|link|img|iframe)|@import|url\(|(src|href)="(https?:)?\/\//)
-  for (const { operation } of OPERATIONS) t.ok(text.includes(`id="${operation.operationId}"`))
+  const ids = OPERATIONS.map(({ operation }) => operation.operationId)
+  t.strictSame(
+    ids.filter((id) => !text.includes(`id="${id}"`)),
+    [],
+    'the page shows every operation',
+  )
   const anchors = new Set([...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
   const links = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
   t.strictSame(
@@ -181,18 +210,30 @@ t.test('the page shows text as text', async (t) => {
 
 /** Checks answers against the document: they have to be described each for itself. */
 class Checker {
-  readonly #t: Test
-
-  constructor(t: Test) {
-    this.#t = t
-  }
+  readonly #differences = new Differences()
 
   check(placed: PlacedOperation, status: number, body: unknown): void {
     const { method, path, operation } = placed
     const name = `${method} ${path} ${status}`
-    this.#t.ok(Object.hasOwn(operation.responses, status), `${name} is described`)
-    this.#t.equal(faultOf(placed, status, body), null, `${name} is as described`)
+    this.#differences.ok(Object.hasOwn(operation.responses, status), `${name} is described`)
+    this.#differences.equal(faultOf(placed, status, body), null, `${name} is as described`)
   }
+
+  /** Checks the status of an answer, and that the answer is as described. */
+  checkStatus(placed: PlacedOperation, found: CheckedAnswer, status: number, name: string): void {
+    const text = (): string => `${name}: ${JSON.stringify(found.body).slice(0, 200)}`
+    this.#differences.equal(found.status, status, text)
+    this.check(placed, found.status, found.body)
+  }
+
+  list(): readonly string[] {
+    return this.#differences.list()
+  }
+}
+
+interface CheckedAnswer {
+  readonly status: number
+  readonly body: unknown
 }
 
 function placed(id: string): PlacedOperation {
@@ -325,7 +366,7 @@ function idFor(path: string, made: Readonly<Record<string, string>>): string {
 
 t.test('answers are what the document says', async (t) => {
   const daemon = DAEMON
-  const checker = new Checker(t)
+  const checker = new Checker()
   const made = await fill(daemon, checker)
   const client = new ConsoleClient(daemon.decisions)
   t.equal(await client.logIn(), 200)
@@ -358,29 +399,24 @@ t.test('answers are what the document says', async (t) => {
     const headers = isSession ? { ...FROM_CONSOLE, Cookie: client.cookie } : keyHeaders
     const answer = await daemon.decisions.ask(encodeURI(url), { headers })
     const isMissing = operation.operationId === 'getFlagRemoteConfig'
-    t.equal(
-      answer.status,
-      isMissing ? 404 : 200,
-      `${url}: ${JSON.stringify(answer.body).slice(0, 200)}`,
-    )
-    checker.check(one, answer.status, answer.body)
+    checker.checkStatus(one, answer, isMissing ? 404 : 200, url)
     count++
   }
+  t.strictSame(checker.list(), [], 'every answer is described, and as described')
   t.ok(count > 50, `${count} routes were asked`)
 })
 
 t.test('decisions and refusals are what the document says', async (t) => {
   const daemon = DAEMON
   const { decisions } = daemon
-  const checker = new Checker(t)
+  const checker = new Checker()
   await decisions.putFlags([{ key: 'f' }])
   const body = { distinct_id: 'ann' }
   for (const version of ['', '?v=1', '?v=2', '?v=3', '?v=4']) {
     for (const id of ['postFlags', 'postDecide']) {
       const operation = placed(id)
       const answer = await decisions.decide(`${operation.path}/${version}`, body)
-      t.equal(answer.status, 200)
-      checker.check(operation, answer.status, answer.body)
+      checker.checkStatus(operation, answer, 200, `${id} ${version}`)
     }
   }
   const headers = { 'X-API-Key': decisions.key() }
@@ -393,8 +429,7 @@ t.test('decisions and refusals are what the document says', async (t) => {
   ] as const) {
     const operation = placed(id)
     const answer = await decisions.ask(filled(operation.path, { key }), { headers, json })
-    t.equal(answer.status, status)
-    checker.check(operation, answer.status, answer.body)
+    checker.checkStatus(operation, answer, status, `${id} ${key}`)
   }
   for (const [id, path, status, key] of [
     ['getPerson', 'projects/1/persons/9999/', 404, undefined],
@@ -403,10 +438,9 @@ t.test('decisions and refusals are what the document says', async (t) => {
     ['getFeatureFlag', 'projects/77/feature_flags/1/', 404, undefined],
   ] as const) {
     const answer = await daemon.ask('GET', path, undefined, key)
-    t.equal(answer.status, status)
-    checker.check(placed(id), answer.status, answer.body)
+    checker.checkStatus(placed(id), answer, status, path)
   }
   const captured = await decisions.ask('/capture/', { json: { event: 'e' } })
-  t.equal(captured.status, 401)
-  checker.check(placed('postEventsCapture'), captured.status, captured.body)
+  checker.checkStatus(placed('postEventsCapture'), captured, 401, '/capture/')
+  t.strictSame(checker.list(), [], 'every answer is described, and as described')
 })

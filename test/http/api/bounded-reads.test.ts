@@ -1,4 +1,8 @@
-/** Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads. */
+/**
+ * Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads.
+ *
+ * @lane all
+ */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
 import { toCsv } from '../../../src/base/csv.ts'

@@ -1,4 +1,8 @@
-/** Exports of events over HTTP: the same events as the list, the same lines as the command, piece by piece. */
+/**
+ * Exports of events over HTTP: the same events as the list, the same lines as the command, piece by piece.
+ *
+ * @lane all
+ */
 import t from 'tap'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'

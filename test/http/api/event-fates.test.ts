@@ -1,4 +1,8 @@
-/** What became of events that have no stored row, and dead letters, over HTTP. */
+/**
+ * What became of events that have no stored row, and dead letters, over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { formatUuid } from '../../../src/base/ids.ts'
 import { RECORD_IP_ANONYMIZED } from '../../../src/rules/capture/log-block.ts'

@@ -1,4 +1,8 @@
-/** The status of a daemon over HTTP. */
+/**
+ * The status of a daemon over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { VERSION } from '../../../src/base/version.ts'
 import { createBackup } from '../../../src/store/care/backup/backups.ts'

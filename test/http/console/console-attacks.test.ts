@@ -1,4 +1,8 @@
-/** What strangers, and people with a session, try against the console beside what console-sessions.test.ts has. */
+/**
+ * What strangers, and people with a session, try against the console beside what console-sessions.test.ts has.
+ *
+ * @lane quick
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import {

@@ -1,4 +1,8 @@
-/** The console's files over HTTP: what is served, as what, how long it is kept, and what is not. */
+/**
+ * The console's files over HTTP: what is served, as what, how long it is kept, and what is not.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { consoleFolder, startConsole } from '../../fixtures/console-client.ts'
 import { type RequestOptions, send } from '../../fixtures/exact-client.ts'

@@ -2,6 +2,8 @@
  * Compressed, encoded and mislabelled bodies that no honest client sends, and flipped bytes in honest
  * ones, against the built daemon: a clear 4xx, bounded time and memory, nothing stored, and a good
  * client on the same daemon notices nothing.
+ *
+ * @lane all
  */
 import assert from 'node:assert/strict'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'

@@ -2,6 +2,8 @@
  * What can go wrong on the wire of an ingestion request, against the built daemon: aborted and slow
  * uploads, pipelines, chunks, floods of headers, ambiguous lengths. Whatever is answered 200 is stored
  * once, whatever is not answered 200 never twice, half a request never; a good client notices nothing.
+ *
+ * @lane quick
  */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
@@ -264,12 +266,10 @@ t.test('the wire', async (t) => {
   await t.test('a length that is too large is refused before the body comes', async (t) => {
     for (const length of ['25000000', '1000000000000']) {
       const connection = await RawConnection.open(url)
-      const startedAtMs = performance.now()
       connection.write(
         `POST /e/ HTTP/1.1\r\nHost: tenrec\r\nOrigin: null\r\nContent-Length: ${length}\r\n\r\n`,
       )
       t.strictSame(await connection.untilAnswers(1), [413])
-      t.ok(performance.now() - startedAtMs < 15_000)
       t.match(connection.text, /access-control-allow-origin: null/i, 'a browser may read it')
       connection.destroy()
     }

@@ -2,6 +2,8 @@
  * Bodies that no honest client sends, against the built daemon: each gets a clear 4xx or is taken as
  * the rules say, nothing of a refused one is stored, memory stays bounded, and a good client on the
  * same daemon notices nothing.
+ *
+ * @lane all
  */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'

@@ -1,6 +1,8 @@
 /**
  * Answers that are larger than what a socket takes at once: they are put together in memory that the next
  * decision uses again, and a slow reader gets its own all the same.
+ *
+ * @lane quick
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,6 +1,8 @@
 /**
  * What decisions depend on besides the flags themselves: persons, groups and cohorts as they are stored,
  * where a request comes from, continuity, and what SDKs fetch around them.
+ *
+ * @lane quick
  */
 import { runInNewContext } from 'node:vm'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** Routes of flags and role access, row by row of the interface description, sections 4.1 and 4.2. */
+/**
+ * Routes of flags and role access, row by row of the interface description, sections 4.1 and 4.2.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { FLAGS, pathOf, startInterface } from '../../fixtures/interface-daemon.ts'

@@ -1,4 +1,8 @@
-/** Flags and role access, row by row of the interface description, sections 2.3, 2.4, 2.5 and 3. */
+/**
+ * Flags and role access, row by row of the interface description, sections 2.3, 2.4, 2.5 and 3.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { FLAGS, pathOf, ROLES, startInterface } from '../../fixtures/interface-daemon.ts'

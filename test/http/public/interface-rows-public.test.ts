@@ -1,4 +1,8 @@
-/** Keys, errors and versions, row by row of the interface description, sections 5, 7 and 9. */
+/**
+ * Keys, errors and versions, row by row of the interface description, sections 5, 7 and 9.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { ERROR_CODES } from '../../../src/base/errors.ts'
 import type { JsonObject } from '../../../src/base/json.ts'

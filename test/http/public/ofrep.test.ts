@@ -1,4 +1,8 @@
-/** OpenFeature's remote evaluation: the protocol as its description says, and its released provider. */
+/**
+ * OpenFeature's remote evaluation: the protocol as its description says, and its released provider.
+ *
+ * @lane quick
+ */
 import { OFREPProvider } from '@openfeature/ofrep-provider'
 import { OpenFeature } from '@openfeature/server-sdk'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** What browsers are told besides flags: when they may keep it, and what a project says. */
+/**
+ * What browsers are told besides flags: when they may keep it, and what a project says.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ProjectStore } from '../../../src/store/catalog/project-store.ts'
 import { send } from '../../fixtures/exact-client.ts'

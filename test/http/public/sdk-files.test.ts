@@ -1,4 +1,8 @@
-/** The files of posthog-js for PostHog's `<script>`: what is served, how it may be kept, and how it gets there. */
+/**
+ * The files of posthog-js for PostHog's `<script>`: what is served, how it may be kept, and how it gets there.
+ *
+ * @lane quick
+ */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

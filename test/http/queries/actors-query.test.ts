@@ -1,4 +1,8 @@
-/** Persons and groups as rows over HTTP: columns, orders, filters, pages, and who is behind other queries. */
+/**
+ * Persons and groups as rows over HTTP: columns, orders, filters, pages, and who is behind other queries.
+ *
+ * @lane quick
+ */
 import t, { type Test } from 'tap'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'

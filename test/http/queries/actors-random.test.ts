@@ -1,4 +1,8 @@
-/** Behind each number of a random query are as many actors as it says, with as many events. */
+/**
+ * Behind each number of a random query are as many actors as it says, with as many events.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { Dice } from '../../fixtures/dice.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'

@@ -1,4 +1,8 @@
-/** The channels of sessions from the capture route to a table of web analytics, with rules of projects. */
+/**
+ * The channels of sessions from the capture route to a table of web analytics, with rules of projects.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   caseFaults,

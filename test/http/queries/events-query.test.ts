@@ -1,4 +1,8 @@
-/** Events as rows over HTTP: their order, their elements, and what requests may not override. */
+/**
+ * Events as rows over HTTP: their order, their elements, and what requests may not override.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'

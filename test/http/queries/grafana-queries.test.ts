@@ -1,4 +1,8 @@
-/** The dashboard of product numbers for Grafana: what each of its panels asks, asked of a daemon. */
+/**
+ * The dashboard of product numbers for Grafana: what each of its panels asks, asked of a daemon.
+ *
+ * @lane quick
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { PERSONAL_KEY, startDecisions } from '../../fixtures/flags/decision-daemon.ts'

@@ -1,4 +1,8 @@
-/** Queries whose answers would have more numbers over time than an answer has room for. */
+/**
+ * Queries whose answers would have more numbers over time than an answer has room for.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'

@@ -1,4 +1,8 @@
-/** Queries over the day that Samoa left out: 30 December 2011. */
+/**
+ * Queries over the day that Samoa left out: 30 December 2011.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'

@@ -1,6 +1,8 @@
 /**
  * Visitors who are no persons, as `posthog-js` sends them: they count in every kind of query but lifecycle,
  * each as one for its distinct_id, until they are somebody.
+ *
+ * @lane quick
  */
 import t, { type Test } from 'tap'
 import { type DecisionDaemon, startDecisions } from '../../fixtures/flags/decision-daemon.ts'

@@ -1,5 +1,10 @@
-/** The worked examples of queries over HTTP. */
+/**
+ * The worked examples of queries over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
+import { Differences } from '../../fixtures/differences.ts'
 import { caseFaults, casesOf, QueryCases } from '../../fixtures/queries/query-cases.ts'
 
 const CASES = casesOf('question-cases.json')
@@ -13,9 +18,11 @@ const CONTRADICTED = 'tr-016'
 t.test('every case is answered as it says', async (t) => {
   const cases = await QueryCases.start(t, CASES)
   const only = process.env['QUERY_CASES'] ?? ''
+  const differences = new Differences()
   for (const [index, one] of CASES.entries()) {
     if (!one.id.startsWith(only) || one.id === CONTRADICTED) continue
     const answer = await cases.ask(index, one, 'POST', 'query/', one.request)
-    t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
+    differences.same(caseFaults(one, answer), [], `${one.id} ${one.title}`)
   }
+  t.strictSame(differences.list(), [], 'every case is answered as it says')
 })

@@ -1,4 +1,8 @@
-/** What queries refuse, and what lies below their route. */
+/**
+ * What queries refuse, and what lies below their route.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 

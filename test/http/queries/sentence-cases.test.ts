@@ -1,5 +1,10 @@
-/** Sentences about queries, each asked over HTTP: every math, interval, breakdown, filter and refusal. */
+/**
+ * Sentences about queries, each asked over HTTP: every math, interval, breakdown, filter and refusal.
+ *
+ * @lane quick
+ */
 import t from 'tap'
+import { Differences } from '../../fixtures/differences.ts'
 import {
   caseFaults,
   casesOf,
@@ -24,12 +29,15 @@ t.test('every sentence holds', async (t) => {
     ...{ ...one, id: one.title, request: {}, expect: {}, requires: ['clock'] },
   }))
   const cases = await QueryCases.start(t, worlds)
+  const differences = new Differences()
   for (const [index, world] of worlds.entries()) {
     const names = await cases.prepare(index, world)
     for (const { query, ...rest } of world.asked) {
       const one = { ...world, ...rest }
       const answer = await cases.askPrepared(index, one, names, 'POST', 'query/', { query })
-      t.strictSame(caseFaults(one, answer), [], `${world.title}: ${JSON.stringify(query)}`)
+      const name = `${world.title}: ${JSON.stringify(query)}`
+      differences.same(caseFaults(one, answer), [], name)
     }
   }
+  t.strictSame(differences.list(), [], 'every sentence is answered as it says')
 })

@@ -1,4 +1,8 @@
-/** Values of properties of sessions, rules of projects that are refused, and timelines, over HTTP. */
+/**
+ * Values of properties of sessions, rules of projects that are refused, and timelines, over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { type QueryCase, QueryCases } from '../../fixtures/queries/query-cases.ts'
 

@@ -1,4 +1,8 @@
-/** Clients that ask for large answers and stop reading: others are answered in the meantime. */
+/**
+ * Clients that ask for large answers and stop reading: others are answered in the meantime.
+ *
+ * @lane quick
+ */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'

@@ -1,4 +1,8 @@
-/** The worked examples of web analytics and of definitions over HTTP. */
+/**
+ * The worked examples of web analytics and of definitions over HTTP.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { caseFaults, casesOf, QueryCases, requestOf } from '../../fixtures/queries/query-cases.ts'
 

@@ -1,4 +1,8 @@
-/** The tables of levels: what is stored and told by number, and named on the command line. */
+/**
+ * The tables of levels: what is stored and told by number, and named on the command line.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   FLAG_ACCESS_LEVELS,

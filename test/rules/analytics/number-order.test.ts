@@ -1,4 +1,8 @@
-/** Numbers in order: the smallest first, equal ones as they come, whatever their size. */
+/**
+ * Numbers in order: the smallest first, equal ones as they come, whatever their size.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ascendingOrder } from '../../../src/rules/analytics/number-order.ts'
 import { Dice } from '../../fixtures/dice.ts'

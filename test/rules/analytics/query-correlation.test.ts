@@ -1,4 +1,8 @@
-/** Correlations: what happened between the steps of a funnel, and to whom. */
+/**
+ * Correlations: what happened between the steps of a funnel, and to whom.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'

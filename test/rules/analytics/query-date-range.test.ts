@@ -1,4 +1,8 @@
-/** Ranges of dates around the hours that a clock shows twice. */
+/**
+ * Ranges of dates around the hours that a clock shows twice.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { dateRange, type RangeRequest } from '../../../src/rules/analytics/date-range.ts'
 import { periodStart, shiftedPeriodStart } from '../../../src/rules/analytics/periods.ts'

@@ -1,4 +1,8 @@
-/** The search for the best attempt of a funnel, compared with the definition taken literally. */
+/**
+ * The search for the best attempt of a funnel, compared with the definition taken literally.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import {

@@ -1,4 +1,8 @@
-/** Breakdowns of funnels: which value a person stands for. */
+/**
+ * Breakdowns of funnels: which value a person stands for.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { at, funnel, JANUARY, type Query, steps } from '../../fixtures/analytics/funnels.ts'
 import { type ShortEvent, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'

@@ -1,4 +1,8 @@
-/** Funnels: which persons a request means, by every parameter but those of breakdowns. */
+/**
+ * Funnels: which persons a request means, by every parameter but those of breakdowns.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { windowEnd } from '../../../src/rules/analytics/funnel/conversion-window.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'

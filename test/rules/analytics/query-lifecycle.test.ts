@@ -1,4 +1,8 @@
-/** Lifecycle: who was new, returning, resurrecting or dormant in a period. */
+/**
+ * Lifecycle: who was new, returning, resurrecting or dormant in a period.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
@@ -12,6 +16,7 @@ import {
   type ShortEvent,
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -142,6 +147,7 @@ t.test('random lives agree with the definition', async (t) => {
   })
   // Clocks change on the 12th.
   const noon = (day: number): string => `2023-03-${String(day + 8).padStart(2, '0')}T20:00:00Z`
+  const differences = new Differences()
   fc.assert(
     fc.property(
       life,
@@ -165,9 +171,10 @@ t.test('random lives agree with the definition', async (t) => {
         else if (isActive) expected = wasActive ? 'returning' : 'resurrecting'
         else if (wasActive) expected = 'dormant'
         const found = lives(scanner, query, { timezone: 'America/Los_Angeles' })
-        t.strictSame(found, expected === status ? ['p'] : [])
+        differences.same(found, expected === status ? ['p'] : [], JSON.stringify(query))
       },
     ),
     { numRuns: 300 },
   )
+  t.strictSame(differences.list(), [], 'every life agrees with the definition')
 })

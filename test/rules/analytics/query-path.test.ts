@@ -1,4 +1,8 @@
-/** Paths: what becomes of events, how sessions are cut, and which keys fit. */
+/**
+ * Paths: what becomes of events, how sessions are cut, and which keys fit.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { PatternReplacement } from '../../../src/base/pattern/pattern-replacement.ts'

@@ -1,4 +1,8 @@
-/** Periods of the calendar in time zones, found in a table and one by one. */
+/**
+ * Periods of the calendar in time zones, found in a table and one by one.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import {

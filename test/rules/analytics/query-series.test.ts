@@ -1,4 +1,8 @@
-/** Series of charts: reading them, finding the one that a link means, and filters on events. */
+/**
+ * Series of charts: reading them, finding the one that a link means, and filters on events.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { globalFilter } from '../../../src/rules/analytics/analytic-query.ts'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'

@@ -1,4 +1,8 @@
-/** Stickiness: persons with events in exactly so many periods. */
+/**
+ * Stickiness: persons with events in exactly so many periods.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
@@ -13,6 +17,7 @@ import {
   type ShortEvent,
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -77,6 +82,7 @@ t.test('many persons and hours agree with sets of local hours', async (t) => {
   )
   // Clocks are put back in this stretch.
   const baseMs = Date.parse('2023-11-04T00:00:00Z')
+  const differences = new Differences()
   fc.assert(
     fc.property(hours, fc.integer({ min: 1, max: 5 }), (list, wanted) => {
       const events = list.map(
@@ -97,10 +103,11 @@ t.test('many persons and hours agree with sets of local hours', async (t) => {
       for (const { who, hour } of list) seen.set(who, (seen.get(who) ?? new Set()).add(hour))
       const expected = [...seen].filter(([, set]) => set.size === wanted).map(([who]) => `p${who}`)
       const found = sticky(scannerOf(events), query, { timezone: 'America/New_York' })
-      t.strictSame([...found].sort(), expected.sort())
+      differences.same([...found].sort(), expected.sort(), JSON.stringify([query, list]))
     }),
     { numRuns: 100 },
   )
+  t.strictSame(differences.list(), [], 'the same persons')
 })
 
 t.test('persons take turns when there are more periods than bits at a time', async (t) => {

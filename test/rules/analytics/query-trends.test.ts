@@ -1,4 +1,8 @@
-/** Trends: who is behind a point, with which value, in which order. */
+/**
+ * Trends: who is behind a point, with which value, in which order.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import { readQuestion } from '../../../src/rules/analytics/questions.ts'
@@ -10,6 +14,7 @@ import {
   type ShortEvent,
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 type Query = Readonly<Record<string, unknown>>
 
@@ -187,16 +192,18 @@ t.test('equal values are ordered by the whole uuid, pages fit together', async (
   )
   t.equal(all.length, 40)
   t.strictSame(all, sorted)
+  const differences = new Differences()
   for (const limit of [1, 3, 7, 39, 40, 41]) {
     const paged = []
     for (let offset = 0; ; offset += limit) {
       const page = trend(scanner, { ...VIEW, limit, offset })
       paged.push(...page.rows)
-      t.equal(page.isFull, page.rows.length === limit)
+      differences.equal(page.isFull, page.rows.length === limit, `${limit} rows from ${offset}`)
       if (!page.isFull) break
     }
-    t.strictSame(paged, all, `pages of ${limit}`)
+    differences.same(paged, all, `pages of ${limit}`)
   }
+  t.strictSame(differences.list(), [], 'the pages have all rows, and say whether they are full')
 })
 
 t.test('groups: by value, then key; events without a key are nobody', async (t) => {

@@ -1,11 +1,17 @@
-/** Numbers at places of sorted lists. */
+/**
+ * Numbers at places of sorted lists.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { selectPlace } from '../../../src/rules/analytics/selection.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 const LISTS = 300
 
 t.test('the number at a place is that of the sorted list, which is divided there', async (t) => {
+  const differences = new Differences()
   for (let seed = 1; seed <= LISTS; seed++) {
     const random = randomNumbers(seed)
     const length = 1 + Math.floor(random() * 200)
@@ -18,9 +24,11 @@ t.test('the number at a place is that of the sorted list, which is divided there
     const isDivided =
       numbers.subarray(0, place).every((one) => one <= found) &&
       numbers.subarray(place).every((one) => one >= found)
-    t.ok(found === sorted[place] && isDivided, `seed ${seed}`)
-    t.strictSame(numbers.sort(), sorted)
+    differences.equal(found, sorted[place], `seed ${seed}: the number at place ${place}`)
+    differences.ok(isDivided, `seed ${seed}: the list is divided at place ${place}`)
+    differences.same(numbers.sort(), sorted, `seed ${seed}: all numbers`)
   }
+  t.strictSame(differences.list(), [], 'every list has the number of the sorted one')
 })
 
 t.test('numbers in the worst order are as many', async (t) => {

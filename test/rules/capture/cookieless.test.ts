@@ -1,6 +1,8 @@
 /**
  * Visitors without cookies: one id for each of them and day, the same after a crash, nothing left of what
  * it was made of, and the same answer of flags for a visitor as for the id of his events.
+ *
+ * @lane quick
  */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,8 @@
 /**
  * The ingestion cases against the pure rules: every request goes through decoding, envelope, key and
  * normalisation, without HTTP, persons or a store. What belongs to those is left out by name below.
+ *
+ * @lane quick
  */
 import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
@@ -16,6 +18,7 @@ import { findKey, findProjectId, resolveProject } from '../../../src/rules/captu
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
 import { requestSentAt } from '../../../src/rules/capture/time.ts'
 import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { mismatches } from '../../fixtures/matchers.ts'
 
 const BODY_BYTES_MAX = 20 * 1024 * 1024
@@ -93,7 +96,10 @@ t.test('the matchers tell what differs', async (t) => {
     [{ '~type': 'null' }, null],
     [{ '~uuidv5Of': 'anon' }, '7318c711-4e13-553f-aa67-bd012837acb9'],
   ]
-  for (const [expected, actual] of matching) t.same(mismatches(expected, actual), [])
+  const differences = new Differences()
+  for (const [expected, actual] of matching) {
+    differences.same(mismatches(expected, actual), [], JSON.stringify(expected))
+  }
   const differing: [unknown, unknown][] = [
     [{ a: 1 }, {}],
     [[1], [1, 2]],
@@ -106,7 +112,10 @@ t.test('the matchers tell what differs', async (t) => {
     [{ a: [] }, { a: {} }],
     [{}, []],
   ]
-  for (const [expected, actual] of differing) t.equal(mismatches(expected, actual).length, 1)
+  for (const [expected, actual] of differing) {
+    differences.equal(mismatches(expected, actual).length, 1, JSON.stringify(expected))
+  }
+  t.strictSame(differences.list(), [], 'every difference is told, and nothing else')
   t.match(mismatches({ a: [{ b: 1 }] }, { a: [{ b: 2 }] }), ['$.a[0].b: 2, expected 1'])
 })
 
@@ -115,14 +124,18 @@ for (const ingestionCase of file.cases) {
   t.test(`${ingestionCase.id}: ${ingestionCase.title}`, async (t) => {
     const stored: JsonObject[] = []
     const seen = new Set<string>()
-    for (const { request, response } of ingestionCase.steps) {
+    const differences = new Differences()
+    for (const [step, { request, response }] of ingestionCase.steps.entries()) {
       const answer = answerOf(request, stored, seen)
       const { status, body } = response
-      t.same(mismatches({ status, body }, answer), [], 'the answer')
+      differences.same(mismatches({ status, body }, answer), [], `answer ${step}`)
     }
-    const { ingested, events } = ingestionCase.final
-    if (ingested !== undefined) t.equal(stored.length, ingested, 'the number of stored events')
-    if (events !== undefined) t.same(mismatches(events.map(withoutState), stored), [], 'the events')
+    const { ingested = stored.length, events } = ingestionCase.final
+    differences.equal(stored.length, ingested, 'the number of stored events')
+    if (events !== undefined) {
+      differences.same(mismatches(events.map(withoutState), stored), [], 'the events')
+    }
+    t.strictSame(differences.list(), [], 'the answers and events of the case')
   })
 }
 

@@ -1,4 +1,8 @@
-/** From the bytes of a request to the bytes of its JSON. */
+/**
+ * From the bytes of a request to the bytes of its JSON.
+ *
+ * @lane quick
+ */
 import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'

@@ -1,4 +1,8 @@
-/** From JSON text to clean, structurally checked events, and to the project that they belong to. */
+/**
+ * From JSON text to clean, structurally checked events, and to the project that they belong to.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'

@@ -1,4 +1,8 @@
-/** The lz64 decoder against the npm encoder and decoder. */
+/**
+ * The lz64 decoder against the npm encoder and decoder.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import lzString from 'lz-string'
 import t from 'tap'

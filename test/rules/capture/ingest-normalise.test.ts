@@ -1,4 +1,8 @@
-/** What is stored of an event, what is not, and what an event says about its person. */
+/**
+ * What is stored of an event, what is not, and what an event says about its person.
+ *
+ * @lane quick
+ */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'

@@ -1,6 +1,8 @@
 /**
  * Large bodies that are parsed event by event: they mean what they mean as a whole, wrong keys are told
  * without looking at the events, and no body makes more objects than the limits say.
+ *
+ * @lane quick
  */
 import fc from 'fast-check'
 import t from 'tap'

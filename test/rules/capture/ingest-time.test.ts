@@ -1,4 +1,8 @@
-/** Moments as clients write them, and when an event happened. */
+/**
+ * Moments as clients write them, and when an event happened.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
@@ -15,6 +19,7 @@ import {
   usualMomentAt,
 } from '../../../src/rules/capture/timestamp.ts'
 import type { EventContext } from '../../../src/rules/capture/types.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 const MIDNIGHT = Date.UTC(2021, 9, 29)
 const NOW = Date.UTC(2024, 0, 15, 12)
@@ -31,7 +36,9 @@ t.test('every accepted form of one moment', async (t) => {
     ...['1635465600000999', '1635465600000999999'],
     ...[1635465600, 1635465600000, 1635465600000999, 1635465600000000000],
   ]
-  for (const form of forms) t.equal(parseTimestamp(form), MIDNIGHT, String(form))
+  const differences = new Differences()
+  for (const form of forms) differences.equal(parseTimestamp(form), MIDNIGHT, String(form))
+  t.strictSame(differences.list(), [], 'every form is the same moment')
 })
 
 t.test('digits beyond milliseconds are cut', async (t) => {
@@ -52,7 +59,11 @@ t.test('what is no moment is refused', async (t) => {
     ...['163546560000x', '-1635465600', '12345', '99999999999999999999'],
     ...[0, 1, -1635465600, 1635465600.5, Number.POSITIVE_INFINITY, true, null, undefined, {}, []],
   ]
-  for (const value of values) t.equal(parseTimestamp(value), null, JSON.stringify(value) ?? 'none')
+  const differences = new Differences()
+  for (const value of values) {
+    differences.equal(parseTimestamp(value), null, JSON.stringify(value) ?? 'none')
+  }
+  t.strictSame(differences.list(), [], 'every value is refused')
 })
 
 t.test('leap years and 53rd weeks', async (t) => {
@@ -204,13 +215,18 @@ t.test('the usual form is read from bytes as from a text', async (t) => {
   const near = fc
     .tuple(usual, fc.nat(23), fc.constantFrom(...'0123456789-:.TZ /'))
     .map(([text, at, unit]) => text.slice(0, at) + unit + text.slice(at + 1))
+  const differences = new Differences()
   fc.assert(
     fc.property(fc.oneof(usual, near), (text) => {
       const ms = usualMomentAt(Buffer.from(`"${text}"`), 1)
-      // Other forms of that length are left to who reads texts.
-      if (!Number.isNaN(ms)) t.equal(ms, parseTimestamp(text), text)
-      else t.not(text, new Date(parseTimestamp(text) ?? 0).toISOString())
+      // Other forms of that length are left to the reader of texts.
+      if (!Number.isNaN(ms)) differences.equal(ms, parseTimestamp(text), text)
+      else {
+        const isUsual = text === new Date(parseTimestamp(text) ?? 0).toISOString()
+        differences.equal(isUsual, false, `${text} is of the usual form`)
+      }
     }),
     { numRuns: 3000 },
   )
+  t.strictSame(differences.list(), [], 'exactly the usual form is read, as the same moment')
 })

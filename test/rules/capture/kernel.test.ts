@@ -1,4 +1,8 @@
-/** The kernel by itself: what it recognises, what its cells hold, and what it forgets. */
+/**
+ * The kernel by itself: what it recognises, what its cells hold, and what it forgets.
+ *
+ * @lane quick
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

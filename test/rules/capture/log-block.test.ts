@@ -1,6 +1,8 @@
 /**
  * The bytes of the log: what goes into a block comes out of it, event by event, and nothing of a
  * damaged block is ever taken for an event.
+ *
+ * @lane quick
  */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
@@ -20,6 +22,7 @@ import {
   seal,
 } from '../../../src/rules/capture/log-block.ts'
 import { Scanner } from '../../../src/rules/capture/scanner/scanner.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 /** So small that every block outgrows it. */
 const SMALL_BYTES = 64
@@ -187,9 +190,12 @@ t.test('a flipped bit anywhere is noticed', async (t) => {
 
 t.test('a block that was cut off or never sealed is refused', async (t) => {
   const block = blockOf([ONE])
+  const differences = new Differences()
   for (let length = 0; length < block.length; length++) {
-    t.throws(() => readBlock(block.subarray(0, length)), RangeError)
+    const read = () => readBlock(block.subarray(0, length))
+    differences.throws(read, RangeError, `a block of ${length} bytes`)
   }
+  t.strictSame(differences.list(), [], 'every cut of a block is refused')
   const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(SMALL_BYTES))
   writer.add({ ...ONE }, new ParsedEvents(['{}'], [null]))
   t.throws(() => readBlock(writer.finish()), RangeError)

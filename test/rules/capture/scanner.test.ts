@@ -1,6 +1,8 @@
 /**
  * The scanner against JSON.parse: whatever it calls regular must be JSON, must have the shape it claims,
  * and its events must be the very events of the body. Whatever is odd must be left to the other path.
+ *
+ * @lane quick
  */
 import { isUtf8 } from 'node:buffer'
 import { execFileSync } from 'node:child_process'
@@ -10,6 +12,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseUuid } from '../../../src/base/ids.ts'
 import { Scanner } from '../../../src/rules/capture/scanner/scanner.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 const scanner = new Scanner()
 
@@ -177,6 +180,7 @@ t.test('what it calls regular is what JSON.parse reads', async (t) => {
     extra: fc.string(),
   })
   let regularCount = 0
+  const differences = new Differences()
   fc.assert(
     fc.property(fc.oneof(root, event), fc.nat({ max: 4 }), (body, indent) => {
       const text = JSON.stringify(body, null, indent)
@@ -184,13 +188,12 @@ t.test('what it calls regular is what JSON.parse reads', async (t) => {
       regularCount++
       const parsed = JSON.parse(text) as Record<string, unknown>
       const expected = 'batch' in parsed ? parsed['batch'] : [parsed]
-      t.same(
-        events().map((found) => JSON.parse(found.text)),
-        expected,
-      )
+      const found = events().map((event): unknown => JSON.parse(event.text))
+      differences.same(found, expected, text)
     }),
     { numRuns: 3000 },
   )
+  t.strictSame(differences.list(), [], 'the events are those of JSON.parse')
   t.ok(regularCount > 100, 'the sample holds regular bodies')
 })
 

@@ -1,4 +1,8 @@
-/** Rows of Umami's tables as events: each column, each type of event, and what is left out. */
+/**
+ * Rows of Umami's tables as events: each column, each type of event, and what is left out.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { isSessionId } from '../../../src/rules/analytics/session-id.ts'
 import { umamiEvent, umamiEventData } from '../../../src/rules/capture/umami-row.ts'

@@ -1,4 +1,8 @@
-/** What a user agent tells, compared with what the SDK of browsers says of the same one. */
+/**
+ * What a user agent tells, compared with what the SDK of browsers says of the same one.
+ *
+ * @lane quick
+ */
 import {
   detectBrowser,
   detectBrowserVersion,
@@ -100,7 +104,7 @@ t.test('what tells nothing gets nothing', async (t) => {
   t.strictSame(agentProperties('Chrome/x'), { $browser: 'Chrome', $device_type: 'Desktop' })
 })
 
-t.test('no user agent of the length that is looked at takes long', async (t) => {
+t.test('a hostile user agent is cut before it is read', async (t) => {
   const parts = [
     'Android ',
     'Windows ',
@@ -113,10 +117,9 @@ t.test('no user agent of the length that is looked at takes long', async (t) => 
   ]
   for (const part of parts) {
     const agent = agentOf({ $user_agent: part.repeat(10_000) })
-    const begunAt = performance.now()
-    agentProperties(agent)
-    isBot(agent)
-    t.ok(performance.now() - begunAt < 2000, part)
+    t.equal(agent.length, AGENT_UNITS_MAX, part)
+    t.type(agentProperties(agent), 'object', part)
+    t.type(isBot(agent), 'boolean', part)
   }
 })
 

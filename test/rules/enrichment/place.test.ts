@@ -1,4 +1,8 @@
-/** Records of GeoIP databases as properties of events and persons. */
+/**
+ * Records of GeoIP databases as properties of events and persons.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { PLACE_TEXT_UNITS_MAX } from '../../../src/rules/enrichment/limits.ts'
 import { placeOf } from '../../../src/rules/enrichment/place.ts'

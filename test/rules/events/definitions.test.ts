@@ -1,4 +1,8 @@
-/** Which definitions a question means, in which order, and what values say about a property. */
+/**
+ * Which definitions a question means, in which order, and what values say about a property.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   definitionId,

@@ -1,4 +1,8 @@
-/** Filters on the elements of autocapture events: names, texts, links and selectors. */
+/**
+ * Filters on the elements of autocapture events: names, texts, links and selectors.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { elementsChain } from '../../../src/rules/capture/elements-chain.ts'
 import { elementTest, isSelector } from '../../../src/rules/filters/element-filter.ts'
@@ -103,10 +107,8 @@ t.test('what cannot be read as a selector fits nothing', async (t) => {
   }
 })
 
-t.test('long chains and selectors take no time', async (t) => {
+t.test('a long selector on a long chain is not tried in every way', async (t) => {
   const deep = elementsChain(Array.from({ length: 300 }, () => ({ tag_name: 'div' })))
   const selector = `form ${'> div div '.repeat(90)}`.trim()
-  const startedAtMs = performance.now()
   t.equal(elementTest({ key: 'selector', value: selector })?.(deep), false)
-  t.ok(performance.now() - startedAtMs < 10_000)
 })

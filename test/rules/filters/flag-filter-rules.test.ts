@@ -1,4 +1,8 @@
-/** What filters must be to be stored: each rule and its code. */
+/**
+ * What filters must be to be stored: each rule and its code.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { draftFlag } from '../../../src/rules/flags/edit/flag-changes.ts'

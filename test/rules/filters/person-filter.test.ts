@@ -1,4 +1,8 @@
-/** Filters on persons as pure rules: trees, cohorts, names, and ranges of dates. */
+/**
+ * Filters on persons as pure rules: trees, cohorts, names, and ranges of dates.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { type DateRange, dateRange, isoInZone } from '../../../src/rules/analytics/date-range.ts'
 import { parseInterval } from '../../../src/rules/analytics/periods.ts'

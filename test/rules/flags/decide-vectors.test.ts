@@ -1,6 +1,8 @@
 /**
  * Whole-flag cases over HTTP: each has a project of its own, with its flags, cohorts, persons and groups,
  * and its request must get exactly the expected answer on `/flags/?v=2`, and the same values on `/decide/`.
+ *
+ * @lane quick
  */
 import t from 'tap'
 import {
@@ -10,6 +12,7 @@ import {
   FLAG_CASES,
   makeCohorts,
 } from '../../fixtures/conformance/flags.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const world = await startDecisions(t, FLAG_CASES.length)
@@ -23,5 +26,9 @@ for (const evalCase of FLAG_CASES) {
 await world.settled()
 
 for (const evalCase of FLAG_CASES) {
-  t.test(`case ${evalCase.id}`, (t) => checkFlagCase(t, world, evalCase))
+  t.test(`case ${evalCase.id}`, async (t) => {
+    const differences = new Differences()
+    await checkFlagCase(differences, world, evalCase)
+    t.strictSame(differences.list(), [], 'the case is decided as it says')
+  })
 }

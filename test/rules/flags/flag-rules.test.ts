@@ -1,4 +1,8 @@
-/** What makes a body unfit for a flag: each rule, its code and its field, and which comes first. */
+/**
+ * What makes a body unfit for a flag: each rule, its code and its field, and which comes first.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import type { JsonObject } from '../../../src/base/json.ts'

@@ -1,4 +1,8 @@
-/** Bucketing: hashes, rollouts, variants and holdouts, against vectors whose doubles are compared exactly. */
+/**
+ * Bucketing: hashes, rollouts, variants and holdouts, against vectors whose doubles are compared exactly.
+ *
+ * @lane quick
+ */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,6 +17,7 @@ import {
   variantAt,
 } from '../../../src/rules/flags/bucketing.ts'
 import { HashPrefix } from '../../../src/rules/flags/sha1/sha1.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 interface VectorFile {
   readonly variant_sets: Readonly<
@@ -84,30 +89,37 @@ t.test('hashes, rollouts and variants are those of the vectors, to the last bit'
 })
 
 t.test('a bound belongs to a rollout and not to a variant', async (t) => {
+  const differences = new Differences()
   for (const boundary of file.boundaries) {
     const { kind, key, identifier, hash, variant_hash, rollout_percentage, variants, expected } =
       boundary
     const hashes = new FlagHashes(key)
     if (rollout_percentage !== undefined) {
       const got = hashes.rolloutOf(identifier)
-      t.equal(got, hash)
-      t.equal(isWithin(got, rollout_percentage), expected, `${kind} ${key} ${rollout_percentage}`)
+      const name = `${kind} ${key} ${rollout_percentage}`
+      differences.equal(got, hash, `${name}: the hash`)
+      differences.equal(isWithin(got, rollout_percentage), expected, name)
     } else {
       const got = hashes.variantOf(identifier)
-      t.equal(got, variant_hash)
-      t.equal(variantName(got, variantsOf(variants ?? [])), expected, `${kind} ${key}`)
+      const variant = variantName(got, variantsOf(variants ?? []))
+      differences.equal(got, variant_hash, `${kind} ${key}: the hash`)
+      differences.equal(variant, expected, `${kind} ${key}`)
     }
   }
+  t.strictSame(differences.list(), [], 'every bound is on its side')
 })
 
 t.test('holdouts hash without the flag', async (t) => {
+  const differences = new Differences()
   for (const { identifier, hash, held_out } of file.holdout) {
     const got = holdoutHash(identifier)
-    t.equal(got, hash, identifier)
+    differences.equal(got, hash, `${identifier}: the hash`)
     for (const [percentage, expected] of Object.entries(held_out)) {
-      t.equal(isWithin(got, Number(percentage)), expected, `${identifier} at ${percentage}`)
+      const isHeldOut = isWithin(got, Number(percentage))
+      differences.equal(isHeldOut, expected, `${identifier} at ${percentage}`)
     }
   }
+  t.strictSame(differences.list(), [], 'every identifier is held out as in the vectors')
 })
 
 t.test('an empty identifier has the hash 0, which is inside of 0 %', async (t) => {

@@ -1,6 +1,8 @@
 /**
  * Compiling what has changed gives the same as compiling everything, whatever changed: and the list of
  * flags in memory likewise.
+ *
+ * @lane quick
  */
 import t from 'tap'
 import { type CompiledFlags, compileFlags } from '../../../src/rules/flags/compile.ts'
@@ -8,6 +10,7 @@ import type { Flag, FlagCohort, FlagSet } from '../../../src/rules/flags/types.t
 import { ProjectFlags } from '../../../src/store/catalog/flag-cache.ts'
 import type { StoredFlag } from '../../../src/store/catalog/flag-records.ts'
 import { Dice } from '../../fixtures/dice.ts'
+import { Differences } from '../../fixtures/differences.ts'
 
 const STEPS = 300
 const IDS = 60
@@ -82,6 +85,8 @@ t.test('a random history of flags', async (t) => {
   let cohorts: ReadonlyMap<number, FlagCohort> = COHORTS
   let compiled: CompiledFlags | undefined
   let change = 0
+  const listed = new Differences()
+  const recompiled = new Differences()
   for (let step = 0; step < STEPS; step++) {
     const changes = new Map<number, StoredFlag | null>()
     const count = dice.chance(0.05) ? 200 : dice.between(0, 3)
@@ -106,16 +111,15 @@ t.test('a random history of flags', async (t) => {
     if (dice.chance(0.05)) cohorts = new Map([...COHORTS].slice(0, dice.between(0, 3)))
     const expected = [...all.values()].map(({ flag }) => flag).filter(({ deleted }) => !deleted)
     expected.sort((one, other) => one.id - other.id)
-    t.ok(
+    const isListed =
       expected.length === project.flags.length &&
-        expected.every((flag, index) => flag === project.flags[index]),
-      `the list after step ${step}`,
-    )
-    for (const flag of expected) t.equal(project.byKey(flag.key), flag)
-    t.equal(
-      project.filtersUnits,
-      [...all.values()].reduce((sum, { filtersUnits }) => sum + filtersUnits, 0),
-    )
+      expected.every((flag, index) => flag === project.flags[index])
+    listed.ok(isListed, `the list after step ${step}`)
+    for (const flag of expected) {
+      listed.equal(project.byKey(flag.key), flag, `${flag.key} after step ${step}`)
+    }
+    const units = [...all.values()].reduce((sum, { filtersUnits }) => sum + filtersUnits, 0)
+    listed.equal(project.filtersUnits, units, `the units of all filters after step ${step}`)
     const set: FlagSet = {
       projectId: 1,
       timezone: dice.chance(0.02) ? 'Europe/Paris' : 'UTC',
@@ -125,8 +129,16 @@ t.test('a random history of flags', async (t) => {
     }
     const before = compiled === undefined ? null : contentsOf(compiled)
     const next: CompiledFlags = compileFlags(set, compiled)
-    t.strictSame(contentsOf(next), contentsOf(compileFlags(set)), `step ${step}`)
-    if (compiled !== undefined) t.strictSame(contentsOf(compiled), before, 'the older one stays')
+    recompiled.same(contentsOf(next), contentsOf(compileFlags(set)), `step ${step}`)
+    if (compiled !== undefined) {
+      recompiled.same(contentsOf(compiled), before, `the older one after step ${step}`)
+    }
     compiled = next
   }
+  t.strictSame(listed.list(), [], 'the flags in memory are those of the changes')
+  t.strictSame(
+    recompiled.list(),
+    [],
+    'compiling the changes gives the same as compiling everything and leaves the older one as it is',
+  )
 })

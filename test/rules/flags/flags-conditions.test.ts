@@ -1,4 +1,8 @@
-/** Who takes part in a decision, what conditions look at, and how a decision is explained. */
+/**
+ * Who takes part in a decision, what conditions look at, and how a decision is explained.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { compileFlags } from '../../../src/rules/flags/compile.ts'

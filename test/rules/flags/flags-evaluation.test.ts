@@ -1,4 +1,8 @@
-/** Whole decisions: the cases, and the rules that they leave out. */
+/**
+ * Whole decisions: the cases, and the rules that they leave out.
+ *
+ * @lane quick
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'

@@ -1,4 +1,8 @@
-/** What holds for all flags and requests: lookups, taking over compiled flags, malformed filters. */
+/**
+ * What holds for all flags and requests: lookups, taking over compiled flags, malformed filters.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'

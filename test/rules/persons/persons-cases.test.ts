@@ -1,12 +1,15 @@
 /**
  * The person merge cases, as one batch and one by one, and what the ingestion cases say about persons,
  * groups and the events that they leave their mark on: all through decoding, normalisation and the rules.
+ *
+ * @lane quick
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import type { ProjectDirectory } from '../../../src/rules/access/project-directory.ts'
 import { personUuid } from '../../../src/rules/persons/person-uuid.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { mismatches } from '../../fixtures/matchers.ts'
 import { type CaseRequest, PersonPipeline } from '../../fixtures/persons/person-pipeline.ts'
 
@@ -79,6 +82,7 @@ for (const mergeCase of merges.cases) {
       'one batch': [mergeCase.events],
       'one by one': mergeCase.events.map((e) => [e]),
     }
+    const differences = new Differences()
     for (const [mode, bodies] of Object.entries(batches)) {
       const pipeline = new PersonPipeline(directory, Date.parse(merges.env.now), '203.0.113.7')
       for (const batch of bodies) {
@@ -89,17 +93,23 @@ for (const mergeCase of merges.cases) {
       const { expect } = mergeCase
       const personIds = pipeline.stored.map((event) => event['person_id'])
       const expectedIds = expect.person_of_event?.map((id) => personUuid(1, id))
-      if (expect.ingested !== undefined) t.equal(pipeline.stored.length, expect.ingested, mode)
-      t.same(pipeline.warnings, expect.warnings ?? [], `${mode}: warnings`)
-      if (expectedIds !== undefined) t.same(personIds, expectedIds, `${mode}: persons of events`)
+      if (expect.ingested !== undefined) {
+        differences.equal(pipeline.stored.length, expect.ingested, `${mode}: stored events`)
+      }
+      differences.same(pipeline.warnings, expect.warnings ?? [], `${mode}: warnings`)
+      if (expectedIds !== undefined) {
+        differences.same(personIds, expectedIds, `${mode}: persons of events`)
+      }
       const wanted = expect.persons.map(({ uuid_of: seed, ...person }) => ({
         ...person,
         distinct_ids: { '~set': person.distinct_ids },
         properties: { '~exact': person.properties },
         ...(seed === undefined ? {} : { uuid: { '~uuidv5Of': seed } }),
       }))
-      t.same(mismatches({ '~set': wanted }, pipeline.persons()), [], `${mode}: persons`)
+      const found = mismatches({ '~set': wanted }, pipeline.persons())
+      differences.same(found, [], `${mode}: persons`)
     }
+    t.strictSame(differences.list(), [], 'the same events, warnings and persons in both modes')
   })
 }
 
@@ -110,18 +120,21 @@ for (const ingestionCase of ingestion.cases) {
     const pipeline = new PersonPipeline(directory, Date.parse(env.now), env.remote_addr)
     for (const { request } of ingestionCase.steps) pipeline.post(request)
     const { final } = ingestionCase
+    const differences = new Differences()
     for (const { id } of env.projects) pipeline.world(id).settle()
-    if (final.ingested !== undefined) t.equal(pipeline.stored.length, final.ingested)
-    for (const [wanted, actual] of [
-      [final.events, pipeline.stored],
-      [final.persons, pipeline.persons()],
-      [final.groups, pipeline.groups()],
-    ]) {
-      if (wanted !== undefined) t.same(mismatches(wanted, actual), [])
+    const { ingested = pipeline.stored.length } = final
+    differences.equal(pipeline.stored.length, ingested, 'stored events')
+    for (const [name, wanted, actual] of [
+      ['events', final.events, pipeline.stored],
+      ['persons', final.persons, pipeline.persons()],
+      ['groups', final.groups, pipeline.groups()],
+    ] as const) {
+      if (wanted !== undefined) differences.same(mismatches(wanted, actual), [], name)
     }
     for (const [projectId, types] of Object.entries(final.group_types ?? {})) {
-      t.same(pipeline.world(Number(projectId)).types, types)
+      differences.same(pipeline.world(Number(projectId)).types, types, 'group types')
     }
+    t.strictSame(differences.list(), [], 'all that the case names is stored')
   })
 }
 

@@ -1,6 +1,8 @@
 /**
  * Random histories of a project: the rules against a slow model, with persons kept as text between
  * events at random moments, and what must hold after every event whatever it was.
+ *
+ * @lane quick
  */
 import { strict as assert } from 'node:assert'
 import fc from 'fast-check'

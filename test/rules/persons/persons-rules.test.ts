@@ -1,4 +1,8 @@
-/** The rules of persons and groups one by one: ids, sizes, names that try to harm, and what is told to the world. */
+/**
+ * The rules of persons and groups one by one: ids, sizes, names that try to harm, and what is told to the world.
+ *
+ * @lane quick
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { isSameJson, type JsonObject } from '../../../src/base/json.ts'
@@ -15,6 +19,7 @@ import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/limits.t
 import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-uuid.ts'
 import type { GroupState, PersonState } from '../../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 
@@ -48,16 +53,20 @@ t.test(
     anyCase.push('email', 'undefined', 'true', 'false')
     const exact = ['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined']
     const upper = anyCase.map((id) => id.toUpperCase())
+    const differences = new Differences()
+    const expect = (id: string, isIllegal: boolean): void =>
+      differences.equal(isIllegalId(id), isIllegal, JSON.stringify(id))
     for (const id of [...anyCase, ...upper, ...exact]) {
-      for (const written of [id, `'${id}'`, `"${id}"`]) t.ok(isIllegalId(written), written)
+      for (const written of [id, `'${id}'`, `"${id}"`]) expect(written, true)
       for (const written of [` ${id}`, `'${id}"`, `"${id}`, `''${id}''`, `' ${id}'`, `${id}1`]) {
-        t.notOk(isIllegalId(written), written)
+        expect(written, false)
       }
     }
-    for (const id of ['', ' ', '\t\n', '\u00a0', ' '.repeat(200)]) t.ok(isIllegalId(id))
+    for (const id of ['', ' ', '\t\n', '\u00a0', ' '.repeat(200)]) expect(id, true)
     for (const id of ['nan', 'NULL', 'Null', 'NONE', "'nan'", '00', "''", '"', 'user', 'ids']) {
-      t.notOk(isIllegalId(id), id)
+      expect(id, false)
     }
+    t.strictSame(differences.list(), [], 'exactly these ids are illegal')
   },
 )
 
@@ -113,6 +122,7 @@ t.test('automatic entries are those that readers of the event see', async (t) =>
     set: explicit,
     setOnce: explicit,
   })
+  const differences = new Differences()
   fc.assert(
     fc.property(properties, ({ event, isServer, set, setOnce }) => {
       const given = { ...event, $is_server: isServer, $set: set, $set_once: setOnce }
@@ -120,9 +130,11 @@ t.test('automatic entries are those that readers of the event see', async (t) =>
       const world = new MemoryPersons()
       send(world, 'e', 'u', given)
       const expected = { ...updates.setOnce, ...updates.set }
-      t.ok(isSameJson({ ...personOf(world, 'u').properties.toObject() }, expected))
+      const found = { ...personOf(world, 'u').properties.toObject() }
+      differences.ok(isSameJson(found, expected), () => JSON.stringify([given, found, expected]))
     }),
   )
+  t.strictSame(differences.list(), [], 'the same entries')
 })
 
 t.test(

@@ -1,7 +1,12 @@
-/** Funnels of the query route: against a naive evaluator, however the events are divided; and what is refused. */
+/**
+ * Funnels of the query route: against a naive evaluator, however the events are divided; and what is refused.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { divisionOf, planQuery } from '../../../src/rules/queries/kinds.ts'
 import { QueryFields } from '../../../src/rules/queries/query-fields.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import {
   COHORTS,
   CONTEXT,
@@ -179,16 +184,19 @@ function faultOf(one: Trial, world: World, random: () => number, dateRange = RAN
 
 t.test('funnels are those of a naive evaluator, however they are divided', async (t) => {
   const random = randomNumbers(20_240_110)
+  const differences = new Differences()
   for (let trial = 0; trial < 400; trial++) {
     const world = new World(random)
-    t.equal(faultOf(randomTrial(random), world, random), null, `trial ${trial}`)
+    differences.equal(faultOf(randomTrial(random), world, random), null, `trial ${trial}`)
   }
+  t.strictSame(differences.list(), [], 'every funnel is that of the naive evaluator')
 })
 
 t.test('so are those whose events arrive about as they happened', async (t) => {
   const random = randomNumbers(31)
   const usual = { by: 'nothing', isByGroup: false, measured: [0, 1] } as const
   const rules = { order: 'ordered', exclusions: [], attribution: null } as const
+  const differences = new Differences()
   for (let trial = 0; trial < 300; trial++) {
     const world = new World(random, true, [0, 0.02, 0][trial % 3])
     // Longer than numbers of 32 bits go, which end amidst the events.
@@ -202,8 +210,9 @@ t.test('so are those whose events arrive about as they happened', async (t) => {
       visual,
       funnel: { ...drawn.funnel, ...rules, steps },
     } as const
-    t.equal(faultOf(one, world, random, dateRange), null, `trial ${trial}`)
+    differences.equal(faultOf(one, world, random, dateRange), null, `trial ${trial}`)
   }
+  t.strictSame(differences.list(), [], 'every funnel is that of the naive evaluator')
 })
 
 t.test('those behind a step are those who were counted', async (t) => {
@@ -290,10 +299,13 @@ t.test('what cannot be asked is refused, with the path of the member', async (t)
       'funnelsFilter.breakdownAttributionValue',
     ],
   ]
+  const differences = new Differences()
   for (const [query, attr] of refusals) {
     const full = { kind: 'FunnelsQuery', ...query }
-    t.throws(() => planQuery(full, CONTEXT), { code: 'invalid_query', attr }, JSON.stringify(query))
+    const refusal = { code: 'invalid_query', attr }
+    differences.throws(() => planQuery(full, CONTEXT), refusal, JSON.stringify(query))
   }
+  t.strictSame(differences.list(), [], 'every query is refused with the path of the member')
   const narrow = [{ key: 'k', value: 'x' }]
   t.ok(
     planQuery(

@@ -1,4 +1,8 @@
-/** Counting persons by bits of distinct_ids, against sets of owners. */
+/**
+ * Counting persons by bits of distinct_ids, against sets of owners.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   firstIdOfPersons,
@@ -7,6 +11,7 @@ import {
   ownerCounts,
 } from '../../../src/rules/queries/owner-bits.ts'
 import { activeCounts, firstCounts } from '../../../src/rules/queries/person-bits.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 const NO_LIMITS = { checkLimits: () => undefined }
@@ -48,6 +53,7 @@ function placesOf(row: Uint32Array | null): readonly number[] {
 }
 
 t.test('persons are as many as the owners of the distinct_ids', async (t) => {
+  const differences = new Differences()
   for (let seed = 1; seed <= ROUNDS; seed++) {
     const random = randomNumbers(seed)
     const lastDistinctId = 1 + Math.floor(random() * 400)
@@ -61,7 +67,7 @@ t.test('persons are as many as the owners of the distinct_ids', async (t) => {
       }
       return found
     })
-    t.strictSame(
+    differences.same(
       ownerCounts(bits, owners, NO_LIMITS),
       sets.map(({ size }) => size),
       `seed ${seed}, counts`,
@@ -73,14 +79,15 @@ t.test('persons are as many as the owners of the distinct_ids', async (t) => {
       for (const owner of set) seen.add(owner)
       return seen.size - before
     })
-    t.strictSame(firstCounts(placed), fresh, `seed ${seed}, each once`)
+    differences.same(firstCounts(placed), fresh, `seed ${seed}, each once`)
     const window = { length: 3, lastPeriods: Uint32Array.from(bits.keys()) }
     const active = sets.map((_, last) => {
       return new Set(sets.slice(Math.max(0, last - 2), last + 1).flatMap((set) => [...set])).size
     })
-    t.strictSame(activeCounts(placed, window, NO_LIMITS), active, `seed ${seed}, in three periods`)
+    const counts = activeCounts(placed, window, NO_LIMITS)
+    differences.same(counts, active, `seed ${seed}, in three periods`)
     const idOf = firstIdOfPersons(owners)
-    t.strictSame(
+    differences.same(
       ownerBits(bits, owners, NO_LIMITS, true).map((row) => placesOf(row)),
       sets.map((set) => {
         const persons = [...set].filter((owner) => owner < owners.firstPersonless)
@@ -88,7 +95,7 @@ t.test('persons are as many as the owners of the distinct_ids', async (t) => {
       }),
       `seed ${seed}, persons only`,
     )
-    t.strictSame(
+    differences.same(
       ownerCounts(bits, owners, NO_LIMITS),
       ownerCounts([...bits], { ...owners, words: owners.words.slice() }, NO_LIMITS),
       `seed ${seed}, asked again`,
@@ -98,8 +105,9 @@ t.test('persons are as many as the owners of the distinct_ids', async (t) => {
       const length = sets.filter((set) => set.has(owner)).length
       lengths[length] = (lengths[length] ?? 0) + 1
     }
-    t.strictSame(lengthCounts(placed), lengths, `seed ${seed}, by number of periods`)
+    differences.same(lengthCounts(placed), lengths, `seed ${seed}, by number of periods`)
   }
+  t.strictSame(differences.list(), [], 'every count is that of the owners')
 })
 
 t.test('the owners of then are not those of now', async (t) => {

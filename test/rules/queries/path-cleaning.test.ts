@@ -1,4 +1,8 @@
-/** Rules that make paths alike, and that they end with the query. */
+/**
+ * Rules that make paths alike, and that they end with the query.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { pathCleaner } from '../../../src/rules/queries/web/path-cleaning.ts'
 

@@ -1,4 +1,8 @@
-/** Paths of the query route: against a naive evaluator, however the persons are divided; and what is refused. */
+/**
+ * Paths of the query route: against a naive evaluator, however the persons are divided; and what is refused.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { planQuery } from '../../../src/rules/queries/kinds.ts'
 import { PATH_EDGES_MAX } from '../../../src/rules/queries/limits.ts'

@@ -1,4 +1,8 @@
-/** The buckets of ranges in all time zones: around the moments at which their clocks are moved. */
+/**
+ * The buckets of ranges in all time zones: around the moments at which their clocks are moved.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { utcOf, wallOf } from '../../../src/base/time-zone.ts'
 import {

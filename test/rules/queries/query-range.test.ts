@@ -1,4 +1,8 @@
-/** Ranges of queries, what they are compared with, and their buckets. */
+/**
+ * Ranges of queries, what they are compared with, and their buckets.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import {
   bucketCount,

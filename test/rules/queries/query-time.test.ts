@@ -1,4 +1,8 @@
-/** The time of a query is looked at in all that it does: also when parts are put together, and in the answer. */
+/**
+ * The time of a query is looked at in all that it does: also when parts are put together, and in the answer.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { planQuery } from '../../../src/rules/queries/kinds.ts'

@@ -1,4 +1,8 @@
-/** Random retention, stickiness and lifecycle, against an evaluator that looks at every event; whole and in parts. */
+/**
+ * Random retention, stickiness and lifecycle, against an evaluator that looks at every event; whole and in parts.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { EventPart } from '../../../src/rules/analytics/event-columns.ts'
 import { divisionOf, planQuery } from '../../../src/rules/queries/kinds.ts'
@@ -7,6 +11,7 @@ import type { QueryContext, QueryShard } from '../../../src/rules/queries/query-
 import { MemoryScanner } from '../../fixtures/analytics/memory-scanner.ts'
 import type { Interval } from '../../fixtures/analytics/reference-time.ts'
 import { Dice } from '../../fixtures/dice.ts'
+import { Differences } from '../../fixtures/differences.ts'
 import {
   type NaiveEntity,
   type NaiveEvent,
@@ -151,6 +156,8 @@ class Asked {
 t.test('retention', async (t) => {
   const dice = new Dice(61)
   let counted = 0
+  const results = new Differences()
+  const actors = new Differences()
   for (let round = 0; round < ROUNDS; round++) {
     const world = randomWorld(dice)
     const [asked, naive] = [new Asked(world, dice), new NaiveReturns(world)]
@@ -176,10 +183,10 @@ t.test('retention', async (t) => {
         cells.map((row) => [label, ...row.map((actors) => actors.length)]),
       )
       counted += expected.flat().filter((value) => typeof value === 'number' && value > 0).length
-      const results = asked.results(query).map(({ breakdown_value, values }) => {
+      const found = asked.results(query).map(({ breakdown_value, values }) => {
         return [breakdown_value, ...(values as readonly Json[]).map(({ count }) => count)]
       })
-      t.strictSame(results, expected, JSON.stringify(query))
+      results.same(found, expected, () => JSON.stringify(query))
       const table = tables.length === 0 ? undefined : dice.pick(tables)
       const row = dice.below(table?.cells.length ?? 1)
       const columnsOf = new Map<string, Set<number>>()
@@ -193,9 +200,11 @@ t.test('retention', async (t) => {
         [actor, ...[...columns].sort((a, b) => a - b)].join(' '),
       )
       const pick = { interval: row, ...(table.label === null ? {} : { breakdown: [table.label] }) }
-      t.strictSame(asked.actors(query, pick), people.sort(), JSON.stringify([query, pick]))
+      actors.same(asked.actors(query, pick), people.sort(), () => JSON.stringify([query, pick]))
     }
   }
+  t.strictSame(results.list(), [], 'the results of every query')
+  t.strictSame(actors.list(), [], 'the actors of every query')
   t.ok(counted > 10 * ROUNDS, `${counted} numbers are not zero`)
 })
 
@@ -234,6 +243,8 @@ function retentionQuery(wanted: NaiveRetention, world: NaiveWorld): Json {
 t.test('stickiness', async (t) => {
   const dice = new Dice(62)
   let counted = 0
+  const results = new Differences()
+  const actors = new Differences()
   for (let round = 0; round < ROUNDS; round++) {
     const world = randomWorld(dice)
     const [asked, naive] = [new Asked(world, dice), new NaiveReturns(world)]
@@ -273,22 +284,27 @@ t.test('stickiness', async (t) => {
         }),
       }))
       counted += expected.reduce((sum, { count }) => sum + count, 0)
-      const results = asked.results(query).map(({ count, data }) => ({ count, data }))
-      t.strictSame(results, expected, JSON.stringify(query))
+      const answered = asked.results(query).map(({ count, data }) => ({ count, data }))
+      results.same(answered, expected, () => JSON.stringify(query))
       const series = dice.below(entities.length)
       const day = dice.between(1, 3)
       const people = [...(found[series]?.actors ?? [])]
         .filter(([, count]) => isIn(count, day))
         .map(([actor]) => actor)
-      t.strictSame(asked.actors(query, { series, day }), people.sort(), JSON.stringify(query))
+      const pick = { series, day }
+      actors.same(asked.actors(query, pick), people.sort(), () => JSON.stringify([query, pick]))
     }
   }
+  t.strictSame(results.list(), [], 'the results of every query')
+  t.strictSame(actors.list(), [], 'the actors of every query')
   t.ok(counted > 10 * ROUNDS, `${counted} actors came`)
 })
 
 t.test('lifecycle', async (t) => {
   const dice = new Dice(63)
   let counted = 0
+  const results = new Differences()
+  const actors = new Differences()
   for (let round = 0; round < ROUNDS; round++) {
     const world = randomWorld(dice)
     const [asked, naive] = [new Asked(world, dice), new NaiveReturns(world)]
@@ -309,21 +325,20 @@ t.test('lifecycle', async (t) => {
         ),
       }))
       counted += [...found.values()].flat(2).length
-      const results = asked.results(query)
-      t.strictSame(
-        results.map(({ status, data }) => ({ status, data })),
-        expected,
-        JSON.stringify(query),
-      )
+      const answered = asked.results(query)
+      const shown = answered.map(({ status, data }) => ({ status, data }))
+      results.same(shown, expected, () => JSON.stringify(query))
       const status = dice.pick([...found.keys()])
-      const days = results[0]?.['days'] as readonly string[]
+      const days = answered[0]?.['days'] as readonly string[]
       const place = dice.below(days.length)
       // Of an hour that clocks show twice the text means the first.
       if (range.interval === 'hour' && days.indexOf(days[place] ?? '') !== place) continue
       const people = [...(found.get(status)?.[place] ?? [])]
       const pick = { status, day: days[place] }
-      t.strictSame(asked.actors(query, pick), people.sort(), JSON.stringify([query, pick]))
+      actors.same(asked.actors(query, pick), people.sort(), () => JSON.stringify([query, pick]))
     }
   }
+  t.strictSame(results.list(), [], 'the results of every query')
+  t.strictSame(actors.list(), [], 'the actors of every query')
   t.ok(counted > 10 * ROUNDS, `${counted} persons were counted`)
 })

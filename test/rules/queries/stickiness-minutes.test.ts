@@ -1,4 +1,8 @@
-/** Stickiness by the minute with criteria: more actors and intervals than there are bits for at a time. */
+/**
+ * Stickiness by the minute with criteria: more actors and intervals than there are bits for at a time.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { planQuery } from '../../../src/rules/queries/kinds.ts'
 import type { QueryContext } from '../../../src/rules/queries/query-kind.ts'

@@ -1,4 +1,8 @@
-/** The question of an insight: taken out of its frames, and asked under the filters of a dashboard. */
+/**
+ * The question of an insight: taken out of its frames, and asked under the filters of a dashboard.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { questionOf } from '../../../src/rules/saved/insight-question.ts'

@@ -1,4 +1,8 @@
-/** Results of queries as plain tables: what becomes a row, what a column, and what is left out. */
+/**
+ * Results of queries as plain tables: what becomes a row, what a column, and what is left out.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { SHARED_COLUMNS_MAX, SHARED_ROWS_MAX } from '../../../src/rules/saved/limits.ts'
 import { resultTable } from '../../../src/rules/saved/result-table.ts'

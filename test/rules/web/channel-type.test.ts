@@ -1,4 +1,8 @@
-/** The channel of a session: the vectors of the reference, rules of a project, and how values are read. */
+/**
+ * The channel of a session: the vectors of the reference, rules of a project, and how values are read.
+ *
+ * @lane quick
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import {

@@ -3,6 +3,8 @@
  * configuration) and of the days of `/decide/` in a real Chromium, on a page of another origin, and
  * posthog-js-lite in Node. All users get from them what the daemon decides, and what a page does to its
  * flags (properties, groups, logging in, loading them again) has the effect that it should have.
+ *
+ * @lane browser
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

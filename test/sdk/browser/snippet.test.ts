@@ -3,6 +3,8 @@
  * npm package, with PostHog's `<script>` and with its loader, the files coming from the built daemon. The
  * browser has nothing to say about any of it, and a first flag is there when the page is loaded again.
  * What the project switches on is captured, and visitors without cookies are told apart.
+ *
+ * @lane browser
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,8 @@
-/** Formulas over series. */
+/**
+ * Formulas over series.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { parseFormula } from '../../../../src/rules/queries/trends/formula.ts'
 

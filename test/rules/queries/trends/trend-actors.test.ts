@@ -1,4 +1,8 @@
-/** Who is behind a number of a trend. */
+/**
+ * Who is behind a number of a trend.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { QueryFields } from '../../../../src/rules/queries/query-fields.ts'
 import type { QueryContext } from '../../../../src/rules/queries/query-kind.ts'

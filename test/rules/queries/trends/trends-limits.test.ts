@@ -1,4 +1,8 @@
-/** Trends and filters that would take too long, or give more than fits: refused before they are computed. */
+/**
+ * Trends and filters that would take too long, or give more than fits: refused before they are computed.
+ *
+ * @lane quick
+ */
 import t from 'tap'
 import { planQuery } from '../../../../src/rules/queries/kinds.ts'
 import { QUERY_PATTERNS_MAX } from '../../../../src/rules/queries/limits.ts'

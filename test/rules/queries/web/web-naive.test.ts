@@ -1,6 +1,8 @@
 /**
  * Figures and tables of web analytics on a store through all that changes it, compared with the long way
  * over the events that lists show.
+ *
+ * @lane quick
  */
 import t, { type Test } from 'tap'
 import { planQuery } from '../../../../src/rules/queries/kinds.ts'

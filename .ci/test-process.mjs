@@ -1,0 +1,38 @@
+/**
+ * Runs test files in one process, each as a subtest of the name of its file. A test file imports `tap` and speaks to
+ * its root; here that root is the subtest of the file, so that what it tears down is torn down at its end, and what
+ * fails is found under its name. TEST_PROGRESS names a file that gets a byte for each file that has ended: what tap
+ * says of a process comes when all of it has ended.
+ */
+import { appendFileSync, readdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { root, runWithin } from '../.js/node_modules/tap/index.js'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const FIXTURES = join(ROOT, '.tap/fixtures')
+
+/** Runs `file`, a path below the root such as `test/base/log.test.ts`, and resolves when all its tests have ended. */
+export async function runFile(file) {
+  const folder = file.replaceAll('/', '-')
+  await root.test(file, async (test) => {
+    // The name that the folder has when the file runs by itself: paths of sockets must be short.
+    test.testdirName = join(FIXTURES, folder)
+    runWithin(test)
+    await import(join(ROOT, '.js', file.replace(/\.ts$/, '.js')))
+  })
+  if (process.env.TEST_PROGRESS !== undefined) appendFileSync(process.env.TEST_PROGRESS, '.')
+  if (process.env.TEST_FOLDERS_STAY !== '1') removeFolders(folder)
+}
+
+function removeFolders(folder) {
+  let names = []
+  try {
+    names = readdirSync(FIXTURES)
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+  }
+  for (const name of names.filter((one) => one === folder || one.startsWith(`${folder}-`))) {
+    rmSync(join(FIXTURES, name), { recursive: true, force: true, maxRetries: 9 })
+  }
+}
