@@ -1,7 +1,7 @@
 /**
  * Every analytic route of persons against a slow evaluator that shares no code with it, person by person
  * in order: random questions about random histories, which went through the real log, rules and store.
- * `ANALYTICS_HISTORIES` and `ANALYTICS_SEED` make it longer and different.
+ * TEST_DEPTH makes it longer, TEST_SEED different.
  *
  * @lane all
  */
@@ -17,9 +17,10 @@ import { Differences } from '../fixtures/differences.ts'
 import { faultyQuery } from '../fixtures/faults/random-faults.ts'
 import { growHistories } from '../fixtures/persons/grown-histories.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
+import { roundsOf, seedOf } from '../fixtures/random-depth.ts'
 
-const HISTORIES = Number(process.env['ANALYTICS_HISTORIES'] ?? 60)
-const SEED = Number(process.env['ANALYTICS_SEED'] ?? 1)
+const HISTORIES = roundsOf(60, 6)
+const SEED = seedOf(1)
 const QUERIES = 40
 const FAULTS = 3
 /** Histories in one data directory. */

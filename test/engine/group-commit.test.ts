@@ -15,6 +15,7 @@ import { refusal } from '../../src/base/refusals.ts'
 import { Slabs } from '../../src/base/slabs.ts'
 import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
 import { buffersOf, openLog, setUp, stalledLog } from '../fixtures/group-commits.ts'
+import { runsOf } from '../fixtures/random-depth.ts'
 
 const DEADLINE_MS = 10_000
 /** However busy the machine is, no commit takes time. */
@@ -89,7 +90,7 @@ t.test('whatever arrives whenever is in the log once, and is answered once', asy
       assert.deepEqual(log.names().sort(), [...names].sort())
       await log.close()
     }),
-    { seed: SEED, numRuns: 25 },
+    runsOf(25, SEED),
   )
 })
 

@@ -8,6 +8,7 @@ import t from 'tap'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { seededRandom } from '../fixtures/event-ledger.ts'
 import { send } from '../fixtures/exact-client.ts'
+import { seedOf } from '../fixtures/random-depth.ts'
 
 const KILLS = 6
 const WRITERS = 4
@@ -15,7 +16,7 @@ const RUN_MS_MAX = 250
 /** Large enough that a write takes many pages. */
 const FILLER = 'x'.repeat(60_000)
 
-const seed = Number(process.env['CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 32))
+const seed = seedOf(1)
 const random = seededRandom(seed)
 
 // Some starts of a daemon on a machine that others use, too.
@@ -73,7 +74,7 @@ async function write(daemon: SpawnedDaemon, ledger: Ledger, isOver: () => boolea
 }
 
 t.test('kill -9 while flags are written leaves whole flags', async (t) => {
-  t.comment(`seed ${seed} (CRASH_SEED)`)
+  t.comment(`seed ${seed} (TEST_SEED)`)
   const options = { dataDir: `${t.testdir()}/data` }
   let daemon = await spawnDaemon(options)
   const ledgers: Ledger[] = []

@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { csvCell, firstCsvCells, toCsv } from '../../src/base/csv.ts'
 import { parseCsv } from '../fixtures/persons/persons-port.ts'
+import { runsOf } from '../fixtures/random-depth.ts'
 
 t.test('nested values become columns, sorted by name', async (t) => {
   const rows = [
@@ -99,7 +100,7 @@ t.test('blanks, invisible characters and wide signs hide no formula', async (t) 
     const isNumber = /^ *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)
     return cell === (isNumber ? text : `'${text}`)
   })
-  t.doesNotThrow(() => fc.assert(holds))
+  t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
 })
 
 t.test('a text without a sign in front stays as it is behind any blanks', async (t) => {
@@ -108,7 +109,7 @@ t.test('a text without a sign in front stays as it is behind any blanks', async 
   const holds = fc.property(skipped, rest, (blanks, text) => {
     return parseCsv(`${csvCell(blanks + text)}\r\n`)[0]?.[0] === blanks + text
   })
-  t.doesNotThrow(() => fc.assert(holds))
+  t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
 })
 
 t.test('names of own members only are columns', async (t) => {

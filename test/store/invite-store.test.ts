@@ -1,7 +1,7 @@
 /**
  * Invitations in the store: their seven days, and how many there can be.
  *
- * @lane quick
+ * @lane all
  */
 import t from 'tap'
 import type { AuditEntry } from '../../src/rules/access/audit-entry.ts'

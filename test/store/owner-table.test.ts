@@ -1,7 +1,7 @@
 /**
  * All owners of a project, kept from snapshot to snapshot, against those of who reads all of them anew.
  *
- * @lane quick
+ * @lane all
  */
 import t from 'tap'
 import type { EventScanRequest } from '../../src/rules/analytics/event-columns.ts'

@@ -8,10 +8,11 @@ import { Dice } from '../../fixtures/dice.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 import { QUERY_MAKERS, randomEvents } from '../../fixtures/queries/random-queries.ts'
+import { roundsOf, seedOf } from '../../fixtures/random-depth.ts'
 
-const SEED = 5
+const SEED = seedOf(5)
 const ZONES = ['Asia/Kolkata', 'UTC']
-const QUERIES_EACH = 14
+const QUERIES_EACH = roundsOf(14, 3)
 /** Numbers of a query that are looked at. */
 const NUMBERS_EACH = 6
 const OTHER = '$$_posthog_breakdown_other_$$'

@@ -9,9 +9,10 @@ import { Differences } from '../../fixtures/differences.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 import { QUERY_MAKERS, randomEvents } from '../../fixtures/queries/random-queries.ts'
+import { roundsOf, seedOf } from '../../fixtures/random-depth.ts'
 
-const SEED = Number(process.env['TEST_SEED'] ?? 1)
-const QUERIES_EACH = Number(process.env['TEST_ROUNDS'] ?? 15)
+const SEED = seedOf(1)
+const QUERIES_EACH = roundsOf(15, 4)
 /** The first has events of one person at one time, and values that are null. */
 const ZONES = ['UTC', 'Europe/Berlin', 'America/New_York']
 
@@ -86,6 +87,6 @@ t.test('every address leads to as many as the number beside it says', async (t) 
   t.strictSame(differences.list(), [], 'there are no addresses by default')
   for (const [kind, { numbers, linked, above }] of known) {
     t.comment(`${kind}: ${linked} of ${numbers} numbers, ${above} of them above zero`)
-    t.ok(linked > numbers / 10 && above > 20, `numbers of ${kind} have addresses`)
+    t.ok(linked > numbers / 10 && above > QUERIES_EACH, `numbers of ${kind} have addresses`)
   }
 })

@@ -13,6 +13,7 @@ import t from 'tap'
 import { parseUuid } from '../../../src/base/ids.ts'
 import { Scanner } from '../../../src/rules/capture/scanner/scanner.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { roundsOf, runsOf } from '../../fixtures/random-depth.ts'
 
 const scanner = new Scanner()
 
@@ -191,10 +192,10 @@ t.test('what it calls regular is what JSON.parse reads', async (t) => {
       const found = events().map((event): unknown => JSON.parse(event.text))
       differences.same(found, expected, text)
     }),
-    { numRuns: 3000 },
+    runsOf(3000),
   )
   t.strictSame(differences.list(), [], 'the events are those of JSON.parse')
-  t.ok(regularCount > 100, 'the sample holds regular bodies')
+  t.ok(regularCount > roundsOf(100), 'the sample holds regular bodies')
 })
 
 t.test('a regular body with one byte changed is refused or still JSON', async () => {
@@ -207,6 +208,6 @@ t.test('a regular body with one byte changed is refused or still JSON', async ()
       changed[position] = byte
       if (isUtf8(changed) && scanner.scan(changed)) JSON.parse(changed.toString())
     }),
-    { numRuns: 5000 },
+    runsOf(5000),
   )
 })

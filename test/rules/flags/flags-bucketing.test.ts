@@ -18,6 +18,7 @@ import {
 } from '../../../src/rules/flags/bucketing.ts'
 import { HashPrefix } from '../../../src/rules/flags/sha1/sha1.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 interface VectorFile {
   readonly variant_sets: Readonly<
@@ -163,7 +164,7 @@ t.test('the hash is that of the crypto library for texts of any length and scrip
         }
       },
     ),
-    { numRuns: 500 },
+    runsOf(500),
   )
   t.pass('compared')
 })

@@ -11,8 +11,9 @@ import { ProjectFlags } from '../../../src/store/catalog/flag-cache.ts'
 import type { StoredFlag } from '../../../src/store/catalog/flag-records.ts'
 import { Dice } from '../../fixtures/dice.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { roundsOf } from '../../fixtures/random-depth.ts'
 
-const STEPS = 300
+const STEPS = roundsOf(300)
 const IDS = 60
 const KEYS = 80
 

@@ -18,6 +18,7 @@ import {
   makeSources,
   type StoredFlag,
 } from '../../fixtures/flags/flag-set.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 const personKey = fc.constantFrom(
   '$browser',
@@ -64,7 +65,7 @@ t.test('a property is what the merged map of the person would hold', async (t) =
       if (JSON.stringify(got) !== JSON.stringify(expected))
         throw new Error(`${key}: ${String(got)}`)
     }),
-    { numRuns: 2000 },
+    runsOf(2000),
   )
   t.equal(standInFor('$initial_browser'), '$browser')
   t.equal(standInFor('$initial_utm_source'), 'utm_source')
@@ -171,7 +172,7 @@ t.test('flags that are taken over decide as flags that are compiled anew', async
       const fresh = decide(compileFlags(set), request, makeSources())
       if (JSON.stringify(taken) !== JSON.stringify(fresh)) throw new Error('they differ')
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
   const one = compileFlags(makeSet([{ id: 1, key: 'a', filters: {} }]))
   const two = compileFlags(makeSet([{ id: 1, key: 'a', filters: {} }]), one)
@@ -196,7 +197,7 @@ t.test('an explanation ends where the decision does', async (t) => {
         if (matched !== index) throw new Error(`condition ${matched} instead of ${index}`)
       }
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
   t.pass('compared')
 })
@@ -249,7 +250,7 @@ t.test('malformed filters decide something and never throw', async (t) => {
       if (decisions.length !== 1) throw new Error('no decision')
       explainFlag(compiled, 'flag-1', makeRequest(), makeSources())
     }),
-    { numRuns: 3000 },
+    runsOf(3000),
   )
   const off = [
     { groups: [null] },

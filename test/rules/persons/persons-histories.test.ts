@@ -21,6 +21,7 @@ import {
   runHistory,
 } from '../../fixtures/persons/person-histories.ts'
 import { sortedText } from '../../fixtures/persons/person-model.ts'
+import { runsOf } from '../../fixtures/random-depth.ts'
 
 t.test('random histories end as the slow model says', async () => {
   checkHistories(400)
@@ -38,7 +39,7 @@ t.test('the same events lead to the same state, whatever was forgotten between t
       assert.deepEqual(personTexts(first), personTexts(second))
       assert.deepEqual(groupTexts(first), groupTexts(second))
     }),
-    { numRuns: 100 },
+    runsOf(100),
   )
 })
 
@@ -57,7 +58,7 @@ t.test('no event loses an id, and no id belongs to two persons', async () => {
         assert.ok(world.persons().every(({ distinctIds }) => distinctIds.length > 0))
       }
     }),
-    { numRuns: 100 },
+    runsOf(100),
   )
 })
 
@@ -76,7 +77,7 @@ t.test('two JSON values are the same exactly when their sorted texts are', async
       assert.ok(isSameJson(third, reversed(third)))
       if (isSame) assert.equal(isSameJson(left, third), isSameJson(right, third))
     }),
-    { numRuns: 500 },
+    runsOf(500),
   )
 })
 

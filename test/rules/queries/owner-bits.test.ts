@@ -12,11 +12,12 @@ import {
 } from '../../../src/rules/queries/owner-bits.ts'
 import { activeCounts, firstCounts } from '../../../src/rules/queries/person-bits.ts'
 import { Differences } from '../../fixtures/differences.ts'
+import { roundsOf } from '../../fixtures/random-depth.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 const NO_LIMITS = { checkLimits: () => undefined }
 const SINCE = 0x8000_0000
-const ROUNDS = 60
+const ROUNDS = roundsOf(60)
 
 /** Owners of so many distinct_ids: several of one person, visitors, those whose earlier events are nobody's. */
 function randomOwners(random: () => number, lastDistinctId: number) {

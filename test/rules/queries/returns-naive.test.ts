@@ -21,8 +21,9 @@ import {
   type NaiveWorld,
 } from '../../fixtures/queries/naive-returns.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
+import { roundsOf } from '../../fixtures/random-depth.ts'
 
-const ROUNDS = 100
+const ROUNDS = roundsOf(100)
 const QUERIES_EACH = 8
 const HOUR_MS = 3_600_000
 const VALUES = ['x', 'y', 'z', '']
