@@ -114,7 +114,7 @@ export default class Report extends PassThrough {
     file.told.push(path.join(' > '))
     const place = diag?.at?.lineNumber === undefined ? '' : `:${diag.at.lineNumber}`
     this.#print(`FAILED ${name}${place}  ${path.join(' > ')}${explain(diag)}`)
-    if (file.failures === 1) this.#print(`       alone: node .ci/test.mjs ${name}`)
+    if (file.failures === 1) this.#print(`       alone: ${settings()}node .ci/test.mjs ${name}`)
   }
 
   #print(text) {
@@ -141,12 +141,15 @@ export default class Report extends PassThrough {
       this.#print(`Passed: ${this.#passed} checks in ${files.length} files, ${time}.`)
       return
     }
-    const { TEST_SEED, TEST_DEPTH } = process.env
-    this.#print(
-      `FAILED: ${this.#failures} checks in ${failed.length} of ${files.length} files, ${time} ` +
-        `(TEST_SEED=${TEST_SEED} TEST_DEPTH=${TEST_DEPTH}).`,
-    )
+    const count = `${this.#failures} checks in ${failed.length} of ${files.length} files`
+    this.#print(`FAILED: ${count}, ${time}.`)
   }
+}
+
+/** What a run of one file needs in front of the command to be like this run. */
+function settings() {
+  const { TEST_DEPTH, TEST_SEED } = process.env
+  return `${TEST_DEPTH === '0.1' ? '' : `TEST_DEPTH=${TEST_DEPTH} `}${TEST_SEED === '0' ? '' : `TEST_SEED=${TEST_SEED} `}`
 }
 
 /** What was found and what was expected, in one line. */

@@ -263,15 +263,16 @@ t.test('one after the other is killed', { skip: areBrokersMissing }, async (t) =
   t.strictSame(wrong, [], `nothing of ${number} rounds was wrong`)
 
   await two.kill()
+  const refused = await ask(edge, 'GET', `${PERSONS}${id}/`)
+  t.match(refused, { status: 503, retryAfter: '5', text: /No machine that holds the events/ })
+  t.match(await makeFlag(edge, 'late', { groups: [{}] }), { status: 503, retryAfter: '5' })
   const answered: string[] = []
-  const asking = ask(edge, 'GET', `${PERSONS}${id}/`).finally(() => answered.push('read'))
+  const reading = ask(edge, 'GET', `${PERSONS}${id}/`).finally(() => answered.push('read'))
   const partial = await decideOnce(edge, 'ann').finally(() => answered.push('decision'))
   t.match(partial, { errorsWhileComputingFlags: true, featureFlags: { everybody: true } })
   t.notOk(partial.featureFlags['pro'])
-  const refused = await asking
+  await reading
   t.strictSame(answered, ['decision', 'read'], 'a decision does not wait as a read does')
-  t.match(refused, { status: 503, retryAfter: '5', text: /No machine that holds the events/ })
-  t.match(await makeFlag(edge, 'late', { groups: [{}] }), { status: 503, retryAfter: '5' })
   const isDegraded = async (): Promise<boolean> =>
     (await edge.text('/_health')).includes('degraded')
   t.ok(await eventually(isDegraded), 'it says that nobody is there')

@@ -3,7 +3,7 @@
  * persons, and of jobs that erase: at the end the store holds what a twin holds that nobody killed, and
  * `verify` finds nothing. Flags and backups that are killed: crash-flags.test.ts, backup-faults.test.ts.
  *
- * @lane all
+ * @lane quick alone
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -16,6 +16,7 @@ import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../f
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+import { atFullDepth } from '../fixtures/random-depth.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 const KILLS = new URL('../fixtures/faults/write-kills.mjs', import.meta.url)
@@ -237,7 +238,30 @@ async function contents(store: Store) {
   }
 }
 
-t.test('kills in the middle of writes leave the store of a twin that was not killed', async (t) => {
+t.test(
+  'a kill while segments are merged leaves every event, and they are merged later',
+  async (t) => {
+    const store = new Store(join(t.testdir({}), 'killed'))
+    await seed(t, store.dataDir)
+    t.teardown(() => store.end())
+    store.arm('SegmentCompactor before')
+    t.equal(await store.startAndDie(), 'SIGKILL')
+    t.ok(store.isSpent, 'it died where it was told to')
+    await store.start()
+    const indexes = (await readEvents(store.source)).map(({ properties }) => properties['index'])
+    const wanted = Array.from({ length: EVENTS }, (_, index) => index)
+    t.strictSame(
+      indexes.filter((index) => index !== undefined),
+      wanted,
+      'every event is there, once',
+    )
+    t.strictSame(await store.daemon.stop(), { code: 0, signal: null })
+    t.same((await verifyStore(store.dataDir, () => undefined)).findings, [])
+  },
+)
+
+const TWIN = 'kills in the middle of writes leave the store of a twin that was not killed'
+t.test(TWIN, { skip: atFullDepth }, async (t) => {
   const folder = t.testdir({})
   await seed(t, join(folder, 'seed'))
   const [killed, twin] = ['killed', 'twin'].map((name) => {

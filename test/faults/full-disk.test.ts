@@ -4,7 +4,7 @@
  * without a restart. A start on a full disk goes as well. It needs a small file system of its own, which
  * only root may mount.
  *
- * @lane all
+ * @lane quick alone
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
