@@ -27,16 +27,25 @@ export default class Report extends PassThrough {
   #passed = 0
   #failures = 0
 
-  constructor() {
+  /** With `isOneProcess` it is written to by a test process, and otherwise by tap, for all of them. */
+  constructor({ isOneProcess = false } = {}) {
     super()
-    this.#parser.on('child', (child) => this.#followProcess(child))
-    this.#parser.on('assert', (result) => this.#takeProcess(result))
+    if (isOneProcess) this.#followProcess(this.#parser)
+    else {
+      this.#parser.on('child', (child) => this.#followProcess(child))
+      this.#parser.on('assert', (result) => this.takeProcess(result))
+    }
     const everyMs = IS_TERMINAL ? TERMINAL_PROGRESS_MS : PROGRESS_MS
     this.#timer = setInterval(() => this.#showProgress(), everyMs)
   }
 
   write(chunk) {
-    return this.#parser.write(chunk)
+    this.#parser.write(chunk)
+    return true
+  }
+
+  get isPassed() {
+    return this.#failures === 0
   }
 
   end(chunk) {
@@ -76,8 +85,11 @@ export default class Report extends PassThrough {
     if (!result.ok && file.failures === 0) this.#tell(result.name, [], result)
   }
 
-  /** A process that ended in the middle names no file: all of its files that did not end have failed. */
-  #takeProcess(result) {
+  /**
+   * The end of a process, which is named by the module that it ran. One that ended in the middle names no file: all of
+   * its files that did not end have failed.
+   */
+  takeProcess(result) {
     if (result.ok) return
     const entry = existsSync(result.name) ? readFileSync(result.name, 'utf8') : ''
     const files = [...entry.matchAll(/runFile\("(.*)"\)/g)].map(([, file]) => file)

@@ -16,7 +16,8 @@
  * `quick`, otherwise 1); TEST_SEED, a number added to the seed of every random test (0); TEST_FAILED, a file that gets
  * the names of the files that failed, one a line.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   existsSync,
   mkdirSync,
@@ -56,7 +57,7 @@ const PLANS = {
 }
 
 /** @returns {{ path: string, lane: string, isAlone: boolean }[]} every test file with what its tag says. */
-export function listTests() {
+function listTests() {
   const folders = readdirSync(join(ROOT, 'test')).filter((name) => name !== 'node_modules')
   const paths = folders.flatMap((name) => {
     const folder = join('test', name)
@@ -83,7 +84,7 @@ function readTag(path) {
 }
 
 /** Divides tests among processes: each is a list of files. The longest process comes first. */
-export function planProcesses(tests, durations) {
+function planProcesses(tests, durations) {
   const secondsOf = ({ path, isAlone }) =>
     durations[path] ?? (isAlone ? UNKNOWN_ALONE_SECONDS : UNKNOWN_SHARED_SECONDS)
   const processes = []
@@ -143,24 +144,11 @@ function run(command, words, env = {}) {
   return status === 0
 }
 
-/** True if all tests passed. */
-function runTests(tests, { depth, isCovered = false }) {
-  const entries = writeEntries(planProcesses(tests, readDurations()))
+/** What the processes of tests and the report read from the environment. */
+function environmentOf(tests, depth) {
   mkdirSync(dirname(PROGRESS), { recursive: true })
   writeFileSync(PROGRESS, '')
-  const jobs = process.env.TEST_JOBS ?? String(availableParallelism() + 1)
-  const tap = [
-    join(ROOT, 'node_modules/tap/dist/esm/run.mjs'),
-    `--jobs=${jobs}`,
-    `--timeout=${PROCESS_TIMEOUT_SECONDS}`,
-    '--reporter=./.ci/test-report.mjs',
-    ...entries,
-  ]
-  const words = isCovered
-    ? [join(ROOT, 'node_modules/c8/bin/c8.js'), process.execPath, ...tap]
-    : tap
-  return run(process.execPath, words, {
-    SOURCES_ARE_BLANKED: '1',
+  return {
     // Teardowns that write to a folder run after tap would remove it, so test-process.mjs does that.
     TAP_SAVE_FIXTURE: '1',
     TEST_FOLDERS_STAY: process.env.TAP_SAVE_FIXTURE === '1' ? '1' : '0',
@@ -169,7 +157,43 @@ function runTests(tests, { depth, isCovered = false }) {
     TEST_FILES: String(tests.length),
     TEST_DURATIONS: DURATIONS,
     TEST_PROGRESS: PROGRESS,
+  }
+}
+
+/** Resolves to true if all tests passed. */
+async function runTests(tests, { depth, isCovered = false }) {
+  const entries = writeEntries(planProcesses(tests, readDurations()))
+  const environment = environmentOf(tests, depth)
+  if (entries.length === 1 && !isCovered) return runOneProcess(entries[0], environment)
+  if (!run(process.execPath, [join(ROOT, '.ci/loader.cjs')])) return false
+  const jobs = process.env.TEST_JOBS ?? String(availableParallelism() + 1)
+  const tap = [
+    join(ROOT, 'node_modules/tap/dist/esm/run.mjs'),
+    `--jobs=${jobs}`,
+    `--timeout=${PROCESS_TIMEOUT_SECONDS}`,
+    '--reporter=./.ci/test-report.mjs',
+    ...entries,
+  ]
+  const c8 = [join(ROOT, 'node_modules/c8/bin/c8.js'), process.execPath]
+  const words = isCovered ? [...c8, ...tap] : tap
+  return run(process.execPath, words, { SOURCES_ARE_BLANKED: '1', ...environment })
+}
+
+/** The same without tap's runner, whose start takes longer than most files. */
+async function runOneProcess(entry, environment) {
+  Object.assign(process.env, environment)
+  const { default: Report } = await import('./test-report.mjs')
+  const report = new Report({ isOneProcess: true })
+  const child = spawn(process.execPath, ['--require', join(ROOT, '.ci/loader.cjs'), entry], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'inherit'],
   })
+  child.stdout.on('data', (chunk) => report.write(chunk))
+  const [exitCode, signal] = await once(child, 'close')
+  const isPassed = exitCode === 0
+  if (!isPassed) report.takeProcess({ ok: false, name: entry, diag: { exitCode, signal } })
+  report.end()
+  return isPassed
 }
 
 /** What the lane `quick` leaves out, and how to run it. */
@@ -190,23 +214,23 @@ function namedTests(words) {
   const tests = listTests().filter(({ path }) =>
     wanted.some((name) => path === name || path.startsWith(`${name}/`)),
   )
-  if (tests.length === 0) throw new Error(`There is no test file at ${words.join(' ')}.`)
-  return tests
+  if (tests.length > 0) return tests
+  process.stderr.write(`There is no test file at ${words.join(' ')}.\n`)
+  process.exit(1)
 }
 
-function main(words) {
+async function main(words) {
   const [command = 'quick'] = words
   const plan = PLANS[command]
-  if (!run(process.execPath, [join(ROOT, '.ci/loader.cjs')])) return 1
-  if (plan === undefined) return runTests(namedTests(words), { depth: '0.1' }) ? 0 : 1
-  const isAll = command === 'all'
-  if (plan.isChecked && !run(join(ROOT, '.ci/check'), isAll ? ['all'] : [])) return 1
-  const tests = words.length > 1 ? namedTests(words.slice(1)) : listTests()
-  const chosen = tests.filter(({ lane }) => plan.lanes.includes(lane))
-  const isPassed = runTests(chosen, plan)
+  if (plan === undefined) return runTests(namedTests(words), { depth: '0.1' })
+  if (plan.isChecked && !run(join(ROOT, '.ci/check'), command === 'all' ? ['all'] : []))
+    return false
+  const isPassed = await runTests(
+    listTests().filter(({ lane }) => plan.lanes.includes(lane)),
+    plan,
+  )
   if (command === 'quick') tellLeftOut()
-  return isPassed ? 0 : 1
+  return isPassed
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url))
-  process.exitCode = main(process.argv.slice(2))
+process.exitCode = (await main(process.argv.slice(2))) ? 0 : 1

@@ -3,16 +3,16 @@
  *
  * @lane quick
  */
-import t, { type Test } from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import t from 'tap'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 /** More than are read and sorted for one answer. */
 const MANY = 10_500
 const BATCH = 3500
 
-async function startQueries(t: Test, events: readonly Json[]) {
-  const daemon = await startDecisions(t, 1)
+async function startQueries(events: readonly Json[]) {
+  const daemon = await shareDecisions()
   for (let first = 0; first < events.length; first += BATCH) {
     await daemon.capture(events.slice(first, first + BATCH))
   }
@@ -72,7 +72,7 @@ const behind = (source: Json, more: Json = {}): Json => {
 }
 
 t.test('columns, orders, filters and pages', async (t) => {
-  const { daemon, ask, rows, firsts } = await startQueries(t, EVENTS)
+  const { daemon, ask, rows, firsts } = await startQueries(EVENTS)
   const { results, ...members } = await ask({ kind: 'ActorsQuery', orderBy: ['created_at'] })
   const people = results as readonly (readonly unknown[])[]
   const [person, id, deletion] = people[0] ?? []
@@ -140,7 +140,7 @@ t.test('columns, orders, filters and pages', async (t) => {
 })
 
 t.test('who is behind a number', async (t) => {
-  const { ask, rows, firsts } = await startQueries(t, EVENTS)
+  const { ask, rows, firsts } = await startQueries(EVENTS)
   const tag = { select: ['properties.tag', 'appearances'], orderBy: ['length(appearances) DESC'] }
   t.strictSame(await rows({ ...tag, ...behind(RETENTION) }), [['first', [0, 1, 2]]])
   t.strictSame(await rows({ ...tag, ...behind(RETENTION, { interval: 1 }), orderBy: null }), [
@@ -215,7 +215,6 @@ t.test('who is behind a number', async (t) => {
 t.test('of very many persons only those of the page are read', async (t) => {
   const startMs = Date.parse('2023-01-02T00:00:00Z')
   const { firsts } = await startQueries(
-    t,
     Array.from({ length: MANY }, (_, index) => ({
       event: index % 2 === 0 ? 'view' : 'other',
       distinct_id: `u${index}`,

@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { Dice } from '../../fixtures/dice.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 import { QUERY_MAKERS, randomEvents } from '../../fixtures/queries/random-queries.ts'
 import { roundsOf, seedOf } from '../../fixtures/random-depth.ts'
@@ -126,7 +126,7 @@ function isSummed({ kind, funnelsFilter, breakdownFilter }: Json, { source }: Be
 }
 
 t.test('who is behind a number is as many as it says', async (t) => {
-  const daemon = await startDecisions(t, ZONES.length)
+  const daemon = await shareDecisions(ZONES.length)
   const faults: string[] = []
   const looked = new Map<string, number>()
   for (const [index, timezone] of ZONES.entries()) {

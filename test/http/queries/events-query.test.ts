@@ -4,7 +4,7 @@
  * @lane quick
  */
 import t from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const CLICKED = [
@@ -16,7 +16,7 @@ const CLICKED = [
 ]
 
 t.test('events as rows', async (t) => {
-  const daemon = await startDecisions(t, 1)
+  const daemon = await shareDecisions()
   const at = (hour: number) => `2023-01-02T0${hour}:00:00Z`
   await daemon.capture([
     { event: 'x', distinct_id: 'a', timestamp: at(1), properties: { n: 1 } },

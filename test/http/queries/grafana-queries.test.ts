@@ -5,7 +5,8 @@
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { PERSONAL_KEY, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 interface Target {
   readonly url: string
@@ -26,7 +27,7 @@ const DASHBOARD = JSON.parse(
 const DAY_MS = 86_400_000
 
 t.test('every panel is answered with rows that have its columns', async (t) => {
-  const daemon = await startDecisions(t)
+  const daemon = await shareDecisions()
   const nowMs = Date.now()
   const seen = (daysAgo: number, event: string, url: string) => ({
     event,
@@ -49,6 +50,7 @@ t.test('every panel is answered with rows that have its columns', async (t) => {
 
   const variables = new Map([
     ...DASHBOARD.templating.list.map(({ name, current }) => [name, current?.value] as const),
+    ['project', String(daemon.idOf())],
     ['__from:date:iso', new Date(nowMs - 30 * DAY_MS).toISOString()],
     ['__to:date:iso', new Date(nowMs).toISOString()],
   ])

@@ -5,13 +5,13 @@
  */
 import t from 'tap'
 import { Differences } from '../../fixtures/differences.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const TIMES = 4
 
 t.test('every change shows in the next answer', async (t) => {
-  const daemon = await startDecisions(t, 1)
+  const daemon = await shareDecisions()
   const view = (distinct_id: string, properties: Json = {}) => ({
     ...{ event: 'view', distinct_id, properties },
   })
@@ -95,7 +95,7 @@ t.test('every change shows in the next answer', async (t) => {
 })
 
 t.test('what is ready needs no thread', async (t) => {
-  const daemon = await startDecisions(t, 1)
+  const daemon = await shareDecisions()
   await daemon.capture([{ event: 'view', distinct_id: 'ann' }])
   const query = { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'view' }] }
   const ask = () => daemon.api('POST', 'query/', 1, { query })

@@ -4,7 +4,7 @@
  * @lane quick
  */
 import t from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 /** 192,960 minutes. */
@@ -16,7 +16,7 @@ const BROWSERS = { breakdownFilter: { breakdown: 'browser', breakdown_limit: 100
 const VALUES = 30
 
 t.test('they are refused before these are made', async (t) => {
-  const daemon = await startDecisions(t, 1)
+  const daemon = await shareDecisions()
   await daemon.capture(
     Array.from({ length: VALUES }, (_, number) => ({
       ...{ event: 'view', distinct_id: `d${number}`, timestamp: '2023-01-02T12:00:00Z' },

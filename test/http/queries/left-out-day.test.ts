@@ -4,11 +4,11 @@
  * @lane quick
  */
 import t from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 t.test('no kind of query has a bucket for it', async (t) => {
-  const daemon = await startDecisions(t, 1)
+  const daemon = await shareDecisions()
   await daemon.api('PATCH', '', 1, { timezone: 'Pacific/Apia' })
   const seen = [
     ['ann', '2011-12-29T12:00:00Z'],

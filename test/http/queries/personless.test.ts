@@ -4,8 +4,9 @@
  *
  * @lane quick
  */
-import t, { type Test } from 'tap'
-import { type DecisionDaemon, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import t from 'tap'
+import type { DecisionDaemon } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const at = (day: number, minute = 10) => `2023-01-0${day}T12:${minute}:00Z`
@@ -53,8 +54,8 @@ class Asked {
     this.daemon = daemon
   }
 
-  static async start(t: Test): Promise<Asked> {
-    const daemon = await startDecisions(t, 1)
+  static async start(): Promise<Asked> {
+    const daemon = await shareDecisions()
     await daemon.capture(EVENTS)
     return new Asked(daemon)
   }
@@ -94,7 +95,7 @@ class Asked {
 }
 
 t.test('visitors count in all kinds of queries', async (t) => {
-  const asked = await Asked.start(t)
+  const asked = await Asked.start()
   t.strictSame(await asked.data(DAU), [3, 2, 2])
   const total = { ...DAU, series: [VIEW], trendsFilter: { display: 'BoldNumber' } }
   t.match(await asked.results(total), [{ aggregated_value: 7 }])
@@ -155,7 +156,7 @@ t.test('visitors count in all kinds of queries', async (t) => {
 })
 
 t.test('they have no properties and are in no cohort', async (t) => {
-  const asked = await Asked.start(t)
+  const asked = await Asked.start()
   const plan = { key: 'plan', type: 'person' }
   t.strictSame(await asked.days({ ...plan, value: 'pro', operator: 'exact' }), [1, 1, 0])
   t.strictSame(await asked.days({ ...plan, value: 'pro', operator: 'is_not' }), [2, 1, 2])
@@ -179,10 +180,10 @@ t.test('they have no properties and are in no cohort', async (t) => {
 t.test(
   'a number is the total of those behind it; of visitors a row says who they are',
   async (t) => {
-    const asked = await Asked.start(t)
+    const asked = await Asked.start()
     const [item] = await asked.results({ ...DAU, persons_urls: true })
     const [first] = (item?.['persons_urls'] ?? []) as readonly { readonly url: string }[]
-    const path = first?.url.replace('/api/projects/1/', '') ?? ''
+    const path = first?.url.replace(asked.daemon.path(1, ''), '') ?? ''
     const { body } = await asked.daemon.api('GET', path)
     const [page] = body['results'] as readonly { readonly people: readonly Json[]; count: number }[]
     t.strictSame(
@@ -267,7 +268,7 @@ t.test(
 )
 
 t.test('a visitor who turns out to be somebody counts once', async (t) => {
-  const asked = await Asked.start(t)
+  const asked = await Asked.start()
   const identify = { event: '$identify', distinct_id: 'p3', timestamp: at(5) }
   await asked.daemon.capture([{ ...identify, properties: { $anon_distinct_id: 'v1' } }])
   t.strictSame(await asked.data(DAU), [2, 1, 2])
@@ -284,7 +285,7 @@ t.test('a visitor who turns out to be somebody counts once', async (t) => {
 t.test(
   'what is erased of a visitor does not count, what is kept of a deleted person neither',
   async (t) => {
-    const asked = await Asked.start(t)
+    const asked = await Asked.start()
     await asked.daemon.api('POST', 'erasures/', 1, { distinct_id: 'v1' })
     await asked.daemon.until(async () => (await asked.visitors()) === 3)
     t.strictSame(await asked.data(DAU), [2, 1, 2])
@@ -299,7 +300,7 @@ t.test(
 )
 
 t.test('events of a deleted person are events still, but nobody stands for them', async (t) => {
-  const asked = await Asked.start(t)
+  const asked = await Asked.start()
   const data = async (series: Json, more: Json = {}): Promise<readonly unknown[]> => {
     const query = { ...DAU, series: [{ ...VIEW, ...series }], ...more }
     return (await asked.results(query)).map((item) => item['data'])
@@ -347,7 +348,7 @@ t.test('events of a deleted person are events still, but nobody stands for them'
 })
 
 t.test('events of a visitor are found by the uuid that they show', async (t) => {
-  const asked = await Asked.start(t)
+  const asked = await Asked.start()
   const rows = async (more: Json): Promise<readonly unknown[]> =>
     asked.results({ kind: 'EventsQuery', after: 'all', before: '2023-02-01', ...more })
   const shown = (await rows({ select: ['distinct_id', 'person_id'] })) as readonly string[][]

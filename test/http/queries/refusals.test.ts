@@ -4,12 +4,12 @@
  * @lane quick
  */
 import t from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const ID = '018f38bf-1d00-7a0e-8000-000000000001'
 
 t.test('there is nothing below the route', async (t) => {
-  const daemon = await startDecisions(t, 1)
+  const daemon = await shareDecisions()
   const statusOf = async (method: string, path: string) =>
     (await daemon.api(method, path, 1, method === 'POST' ? {} : undefined)).status
   t.equal(await statusOf('GET', `query/${ID}/`), 404)
