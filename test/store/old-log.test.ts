@@ -2,7 +2,7 @@
  * A store whose log is in LMDB (format 2): the start, `tenrec migrate` and a restore take over what is not
  * processed with its numbers, whenever they are cut short, or refuse and change nothing.
  *
- * @lane all
+ * @lane quick alone
  */
 import {
   cpSync,
