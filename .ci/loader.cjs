@@ -65,7 +65,7 @@ function update() {
   bundleTap()
   if (changed.length === 0) return
   for (const name of NEIGHBOURS) link(name)
-  const wanted = new Set(paths.flatMap((path) => [targetOf(path), bodyOf(path)]))
+  const wanted = new Set(paths.flatMap((path) => [targetOf(path), bodyOf(path), codeOf(path)]))
   for (const path of FOLDERS.flatMap((folder) => filesIn(join(TARGET, folder)))) {
     if (!wanted.has(path) && !path.endsWith('.new')) fs.rmSync(path, { force: true })
   }
@@ -98,18 +98,25 @@ function bodyOf(path) {
   return join(TARGET, relative(ROOT, path))
 }
 
+/** Where V8's code of that body is: compiling all of them again takes a quarter of the start of a daemon. */
+function codeOf(path) {
+  return `${bodyOf(path)}.code`
+}
+
 /** True if there was something to do. */
 function updateFile(path) {
   const target = targetOf(path)
   const { mtimeMs } = fs.statSync(path)
-  const last = isFunction(path) ? bodyOf(path) : target
+  const last = isFunction(path) ? codeOf(path) : target
   const made = fs.statSync(last, { throwIfNoEntry: false })
   if (made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1) return false
   fs.mkdirSync(dirname(target), { recursive: true })
   if (isFunction(path)) {
     const { body, names } = functionOf(path)
     write(target, moduleOf(names), mtimeMs)
-    write(last, body, mtimeMs)
+    write(bodyOf(path), body, mtimeMs)
+    const options = { filename: nameOf(bodyOf(path)), produceCachedData: true }
+    write(last, compileFunction(body, NAMES, options).cachedData, mtimeMs)
   } else {
     write(target, path.endsWith('.ts') ? blanked(path) : fs.readFileSync(path), mtimeMs)
   }
@@ -166,7 +173,7 @@ function write(path, content, mtimeMs) {
 
 function isFunction(path) {
   const name = relative(ROOT, path)
-  return /^src\/(?!console\/).*(?<!\.d)\.ts$/.test(name) && !ENTRIES.includes(name)
+  return /^src\/(?!console\/).*(?<!\.d|\/assembly)\.ts$/.test(name) && !ENTRIES.includes(name)
 }
 
 function moduleOf(names) {
@@ -230,9 +237,17 @@ function asCall(declaration) {
     .replace(/^import ('[^']*')/, '_(    $1)')
 }
 
+/** What V8 calls a body in stack traces and in the coverage: the file that it was made of. */
+function nameOf(body) {
+  return pathToFileURL(join(ROOT, relative(TARGET, body))).href
+}
+
 /** Gives the modules of `.js/src/` what runs a source, once. */
 function runSources() {
   const done = new Map()
+  // Coverage counts only what V8 compiles itself. Code of another version of Node is refused, and compiled again.
+  const isCovered = process.env.NODE_V8_COVERAGE !== undefined
+  const codeFor = (path) => (isCovered ? undefined : REAL.readFileSync(`${path}.code`))
   const run = (path) => {
     let exports = done.get(path)
     if (exports !== undefined) return exports
@@ -241,8 +256,8 @@ function runSources() {
     const folder = dirname(path)
     const load = (name) => (name.startsWith('.') ? run(join(folder, name)) : packageOf(name))
     const meta = { url: pathToFileURL(path.replace(/\.ts$/, '.js')).href }
-    const filename = pathToFileURL(join(ROOT, relative(TARGET, path))).href
-    const body = compileFunction(REAL.readFileSync(path, 'utf8'), NAMES, { filename })
+    const options = { filename: nameOf(path), cachedData: codeFor(path) }
+    const body = compileFunction(REAL.readFileSync(path, 'utf8'), NAMES, options)
     body(exports, load, async (name) => load(name), meta)
     return exports
   }
@@ -340,8 +355,9 @@ function runMain(main) {
 if (require.main === module) {
   update()
 } else {
-  startAlone()
+  // Before the request for coverage is hidden.
   runSources()
+  startAlone()
   if (workerThreads.isMainThread) {
     if (process.env.SOURCES_ARE_BLANKED === undefined) update()
     Module.runMain = runMain
