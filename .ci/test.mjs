@@ -36,7 +36,7 @@ const ENTRIES = join(ROOT, '.js/processes')
 const PROGRESS = join(ROOT, '.tap/progress')
 const DURATIONS = join(ROOT, '.tap/durations.json')
 /** Seconds that the files of one process may take together by the last run; about a tenth of `npm test`. */
-const PROCESS_SECONDS_MAX = 12
+const PROCESS_SECONDS_MAX = 20
 /** Seconds that a file counts when no run has measured it yet: alone, and beside others. */
 const UNKNOWN_ALONE_SECONDS = 8
 const UNKNOWN_SHARED_SECONDS = 1

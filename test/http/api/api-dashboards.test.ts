@@ -6,15 +6,18 @@
 import t from 'tap'
 import { Differences } from '../../fixtures/differences.ts'
 import { send } from '../../fixtures/exact-client.ts'
-import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
+import { resultsOf, shareOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
-const daemon = await startOrganization(t)
-const INSIGHTS = 'projects/1/insights/'
-const DASHBOARDS = 'projects/1/dashboards/'
+const daemon = await shareOrganization(t)
+const INSIGHTS = daemon.projectPath(1, 'insights/')
+const DASHBOARDS = daemon.projectPath(1, 'dashboards/')
+const OTHER_DASHBOARDS = daemon.projectPath(2, 'dashboards/')
+const FLAGS = daemon.projectPath(1, 'feature_flags/')
+const ANNOTATIONS = daemon.projectPath(1, 'annotations/')
 const HOSTILE = `</title><script>alert(1)</script><img src=x onerror="alert(2)">&'`
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z$/
 
-const ann = daemon.somebody({ email: 'ann@x.example', firstName: 'Ann' })
+const ann = daemon.somebody({ email: 'ann@dashboards.example', firstName: 'Ann' })
 await daemon.settled()
 
 function error(status: number, code: string, attr: string | null = null) {
@@ -53,7 +56,11 @@ t.test('a dashboard is made, shown, changed, deleted and brought back', async (t
       ...{ name: 'Board', description: 'd', pinned: true, tags: ['t'], created_at: TIME },
       ...{ created_by: { id: ann.user.id }, last_accessed_at: null, is_shared: false },
       ...{ deleted: false, creation_mode: 'default', restriction_level: 21 },
-      ...{ effective_restriction_level: 21, effective_privilege_level: 37, team_id: 1 },
+      ...{
+        effective_restriction_level: 21,
+        effective_privilege_level: 37,
+        team_id: daemon.decisions.idOf(),
+      },
       ...{ user_access_level: 'editor', access_control_version: 'v2', last_refresh: null },
       ...{ filters, persisted_filters: filters, variables: {}, persisted_variables: null },
       ...{ breakdown_colors: [], data_color_theme_id: null, tiles: [] },
@@ -70,24 +77,26 @@ t.test('a dashboard is made, shown, changed, deleted and brought back', async (t
   t.match(await daemon.ask('GET', path), error(404, 'not_found'))
   t.strictSame(resultsOf(await daemon.ask('GET', DASHBOARDS)), [])
   t.match(await daemon.ask('PATCH', path, { deleted: false }), { status: 200 })
-  t.match(await daemon.ask('GET', path.replace('1', '2')), error(404, 'not_found'))
+  t.match(
+    await daemon.ask('GET', path.replace(DASHBOARDS, OTHER_DASHBOARDS)),
+    error(404, 'not_found'),
+  )
 })
 
 t.test('lists of dashboards', async (t) => {
-  const dashboards = DASHBOARDS.replace('1', '2')
   for (const [name, pinned] of [
     ['b', false],
     ['a', false],
     ['c', true],
   ] as const) {
-    await made(dashboards, { name, pinned, tags: [`${name}-tag`] })
+    await made(OTHER_DASHBOARDS, { name, pinned, tags: [`${name}-tag`] })
   }
   const names = async (query: string) =>
-    resultsOf(await daemon.ask('GET', `${dashboards}?${query}`)).map(({ name }) => name)
+    resultsOf(await daemon.ask('GET', `${OTHER_DASHBOARDS}?${query}`)).map(({ name }) => name)
   t.strictSame(await names(''), ['c', 'a', 'b'])
   t.strictSame(await names('search=A-T'), ['a'])
   t.strictSame(await names('limit=1&offset=1'), ['a'])
-  t.notOk('tiles' in (resultsOf(await daemon.ask('GET', dashboards))[0] ?? {}))
+  t.notOk('tiles' in (resultsOf(await daemon.ask('GET', OTHER_DASHBOARDS))[0] ?? {}))
 })
 
 t.test('tiles: insights and texts, their layouts, and what takes them away', async (t) => {
@@ -147,7 +156,7 @@ t.test('tiles: insights and texts, their layouts, and what takes them away', asy
 
 t.test('what is refused of dashboards and tiles', async (t) => {
   const board = `${DASHBOARDS}${await made(DASHBOARDS, {})}/`
-  const other = await made('projects/2/insights/', {})
+  const other = await made(daemon.projectPath(2, 'insights/'), {})
   const cases: readonly (readonly [object, string, string])[] = [
     [{ name: 'x'.repeat(401) }, 'max_length', 'name'],
     [{ description: null }, 'null', 'description'],
@@ -186,14 +195,14 @@ t.test('what is refused of dashboards and tiles', async (t) => {
 })
 
 t.test('the dashboard of a flag is one of them', async (t) => {
-  const flag = await made('projects/1/feature_flags/', { key: 'with-dashboard' })
-  await daemon.ask('POST', `projects/1/feature_flags/${flag}/dashboard/`)
-  const { body } = await daemon.ask('GET', `projects/1/feature_flags/${flag}/`)
+  const flag = await made(FLAGS, { key: 'with-dashboard' })
+  await daemon.ask('POST', `${FLAGS}${flag}/dashboard/`)
+  const { body } = await daemon.ask('GET', `${FLAGS}${flag}/`)
   const name = 'Generated Dashboard: with-dashboard Usage'
   const dashboard = await daemon.ask('GET', `${DASHBOARDS}${String(body['usage_dashboard'])}/`)
   t.match(dashboard, { status: 200, body: { name } })
   const own = await made(DASHBOARDS, {})
-  const changed = await daemon.ask('PATCH', `projects/1/feature_flags/${flag}/`, {
+  const changed = await daemon.ask('PATCH', `${FLAGS}${flag}/`, {
     analytics_dashboards: [own],
   })
   t.match(changed, { status: 200, body: { analytics_dashboards: [own] } })
@@ -309,7 +318,7 @@ t.test('a shared page shows names as text, runs nothing and may be framed', asyn
 t.test('any value in any field is taken or refused, and nothing breaks', async (t) => {
   const insight = await made(INSIGHTS, {})
   const board = await made(DASHBOARDS, { tiles: [{ insight }] })
-  const note = await made('projects/1/annotations/', {})
+  const note = await made(ANNOTATIONS, {})
   const [tile] = await tilesOf(`${DASHBOARDS}${board}/`)
   const values: readonly unknown[] = [
     ...[null, true, 0, -1, 1.5, 1e300, 2 ** 32, '', 'x', '\ud800', '\u0000', [], [null], [[]]],
@@ -327,7 +336,7 @@ t.test('any value in any field is taken or refused, and nothing breaks', async (
     [`${INSIGHTS}${insight}/`, [...insightFields, 'tags', 'dashboards', 'deleted']],
     [`${DASHBOARDS}${board}/`, [...boardFields, 'use_dashboard', 'tags', 'tiles', 'deleted']],
     [
-      `projects/1/annotations/${note}/`,
+      `${ANNOTATIONS}${note}/`,
       ['content', 'date_marker', 'dashboard_item', 'dashboard_id', 'scope', 'deleted'],
     ],
     [`${DASHBOARDS}${board}/sharing/`, ['enabled', 'settings', 'password_required']],

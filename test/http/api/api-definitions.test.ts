@@ -3,15 +3,12 @@
  *
  * @lane quick
  */
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { closeConnections } from '../../fixtures/exact-client.ts'
-import {
-  type DecisionDaemon,
-  PERSONAL_KEY,
-  startDecisions,
-} from '../../fixtures/flags/decision-daemon.ts'
-import { resultsOf, startOrganization } from '../../fixtures/organization-daemon.ts'
+import { type DecisionDaemon, PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
+import { resultsOf, shareOrganization } from '../../fixtures/organization-daemon.ts'
 
 const NOW_MS = Date.now()
 const HOUR_MS = 3_600_000
@@ -53,8 +50,8 @@ const SHOP = [
   },
 ]
 
-async function startShop(t: Test): Promise<DecisionDaemon> {
-  const daemon = await startDecisions(t, 2)
+async function openShop(): Promise<DecisionDaemon> {
+  const daemon = await shareDecisions(2)
   await daemon.capture(SHOP)
   return daemon
 }
@@ -75,7 +72,7 @@ async function names(daemon: DecisionDaemon, path: string): Promise<readonly unk
 const listOf = (...names: readonly string[]): string => encodeURIComponent(JSON.stringify(names))
 
 t.test('definitions', async (t) => {
-  const daemon = await startShop(t)
+  const daemon = await openShop()
 
   t.test('events with what is known about them', async (t) => {
     const [first] = await listed(daemon, 'event_definitions/?search=SIGN')
@@ -109,7 +106,7 @@ t.test('definitions', async (t) => {
     const { body } = await daemon.api('GET', path)
     t.match(body, { count: 5, previous: null })
     const seen: unknown[] = []
-    let next: unknown = `${daemon.url}/api/projects/1/${path}`
+    let next: unknown = `${daemon.url}${daemon.path(1, path)}`
     for (; typeof next === 'string'; ) {
       const { pathname, search } = new URL(next)
       const page = await daemon.ask(`${pathname}${search}`, {
@@ -262,7 +259,7 @@ t.test('definitions', async (t) => {
 })
 
 t.test('a deleted definition comes back with the next event', async (t) => {
-  const daemon = await startShop(t)
+  const daemon = await openShop()
   const [one] = await listed(daemon, 'event_definitions/?search=signup')
   const path = `event_definitions/${String(one?.['id'])}/`
   t.equal((await daemon.api('DELETE', path)).status, 204)
@@ -279,15 +276,16 @@ t.test('a deleted definition comes back with the next event', async (t) => {
   const log = await daemon.ask('/api/organizations/@current/audit_log/', {
     headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
   })
-  const noted = { method: 'DELETE', project_id: 1, object_id: String(one?.['id']) }
-  t.match(resultsOf(log), [
+  const noted = { method: 'DELETE', object_id: String(one?.['id']) }
+  const ofProject = resultsOf(log).filter(({ project_id }) => project_id === daemon.idOf())
+  t.match(ofProject, [
     { ...noted, status: 404 },
     { ...noted, status: 204 },
   ])
 })
 
 t.test('hostile names are data like any other', async (t) => {
-  const daemon = await startDecisions(t)
+  const daemon = await shareDecisions()
   const properties = Object.fromEntries([...HOSTILE, LONG].map((name) => [name, 1]))
   await daemon.capture(HOSTILE.map((event) => ({ event, distinct_id: 'a', properties })))
   for (const name of HOSTILE) {
@@ -309,7 +307,7 @@ t.test('hostile names are data like any other', async (t) => {
 })
 
 t.test('each route wants its scope', async (t) => {
-  const daemon = await startOrganization(t)
+  const daemon = await shareOrganization(t)
   const scopes = ['event_definition:read', 'property_definition:read', 'event:read', 'query:read']
   const rows: readonly (readonly [path: string, scope: string])[] = [
     ['event_definitions/', 'event_definition:read'],
@@ -321,11 +319,11 @@ t.test('each route wants its scope', async (t) => {
   await daemon.settled()
   for (const [path, needed] of rows) {
     for (const [scope, key] of keys) {
-      const { status } = await daemon.ask('GET', `projects/1/${path}`, undefined, key)
+      const { status } = await daemon.ask('GET', daemon.projectPath(1, path), undefined, key)
       t.equal(status, scope === needed ? 200 : 403, `${path} with ${scope}`)
     }
   }
   const [, reader] = keys[0] ?? []
-  const one = 'projects/1/event_definitions/00000000-0000-5000-8000-000000000000/'
+  const one = daemon.projectPath(1, 'event_definitions/00000000-0000-5000-8000-000000000000/')
   t.equal((await daemon.ask('DELETE', one, undefined, reader)).status, 403)
 })

@@ -8,13 +8,10 @@ import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
 import { send } from '../../fixtures/exact-client.ts'
-import {
-  type JsonAnswer,
-  PERSONAL_KEY,
-  startDecisions,
-} from '../../fixtures/flags/decision-daemon.ts'
+import { type JsonAnswer, PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
-const daemon = await startDecisions(t, 4)
+const daemon = await shareDecisions(4)
 const FLAGS = 'feature_flags/'
 const EVERYONE = [{ properties: [], rollout_percentage: 100 }]
 
@@ -102,7 +99,12 @@ t.test('reasons and own flags', async (t) => {
     ],
     'newest first, inactive ones too',
   )
-  t.match(shown[0]?.feature_flag, { team_id: 1, deleted: false, active: true, version: 1 })
+  t.match(shown[0]?.feature_flag, {
+    team_id: daemon.idOf(1),
+    deleted: false,
+    active: true,
+    version: 1,
+  })
 })
 
 t.test('a change is seen by the next decision', async (t) => {
@@ -161,7 +163,7 @@ t.test('definitions for local evaluation', async (t) => {
   )
   t.strictSame(listed[0], {
     id: a,
-    team_id: 3,
+    team_id: daemon.idOf(3),
     name: '',
     key: 'a',
     filters: { groups: [{ properties: [], rollout_percentage: null }] },
@@ -192,7 +194,7 @@ t.test('definitions for local evaluation', async (t) => {
   t.match(etag, /^W\/"[0-9a-f]{16}"$/)
   t.equal(plain.headers['cache-control'], 'private, must-revalidate')
   const conditional = (ifNoneMatch: string) =>
-    send(`${daemon.url}/api/projects/3/${path}/`, {
+    send(`${daemon.url}${daemon.path(3, path)}/`, {
       headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'If-None-Match': ifNoneMatch },
     })
   for (const known of [String(etag), String(etag).slice(2), `"x", ${String(etag)}`]) {
@@ -210,7 +212,7 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
   const api = apiOf(2)
   const store = new OrganizationStore(daemon.dataDir)
   t.teardown(() => store.close())
-  const secret = store.projects.keys.createSecret({ projectId: 2 }).text
+  const secret = store.projects.keys.createSecret({ projectId: daemon.idOf(2) }).text
   await daemon.settled()
   const payloads = { true: { a: [1, 'x'] } }
   const remote = { is_remote_configuration: true }
@@ -229,16 +231,16 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
     t.equal(answer.status, 404)
     t.equal(answer.headers['content-length'], '0')
   }
-  const ask = (project: string, path: string) =>
+  const ask = (project: number | '@current', path: string) =>
     daemon.ask(`/api/projects/${project}/${FLAGS}${path}`, {
       headers: { Authorization: `Bearer ${secret}` },
     })
-  t.equal((await ask('2', 'remote/remote_config/')).body, '{"a":[1,"x"]}')
+  t.equal((await ask(daemon.idOf(2), 'remote/remote_config/')).body, '{"a":[1,"x"]}')
   t.strictSame((await ask('@current', `remote/remote_config?token=${daemon.key(2)}`)).status, 200)
-  t.equal((await ask('2', 'local_evaluation/')).status, 200)
-  t.match(await ask('3', 'local_evaluation/'), { status: 403 }, 'of another project')
-  t.match(await ask('2', ''), { status: 401 }, 'a secret key reads nothing else')
-  t.match(await ask('2', `remote/remote_config?token=phc_unknown`), {
+  t.equal((await ask(daemon.idOf(2), 'local_evaluation/')).status, 200)
+  t.match(await ask(daemon.idOf(3), 'local_evaluation/'), { status: 403 }, 'of another project')
+  t.match(await ask(daemon.idOf(2), ''), { status: 401 }, 'a secret key reads nothing else')
+  t.match(await ask(daemon.idOf(2), `remote/remote_config?token=phc_unknown`), {
     status: 401,
     body: { code: 'authentication_failed' },
   })
@@ -261,7 +263,7 @@ t.test('posthog-node reads the payload that was stored, of any type', async (t) 
     const key = `config-${index}`
     const filters = { groups: EVERYONE, payloads: { true: text } }
     await create(api, key, { is_remote_configuration: true, filters })
-    const answer = await send(`${daemon.url}/api/projects/3/${FLAGS}${key}/remote_config`, {
+    const answer = await send(`${daemon.url}${daemon.path(3, FLAGS)}${key}/remote_config`, {
       headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
     })
     t.equal(answer.body.toString(), bytes)

@@ -5,11 +5,11 @@
  */
 import t from 'tap'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
-import { startOrganization } from '../../fixtures/organization-daemon.ts'
+import { shareOrganization } from '../../fixtures/organization-daemon.ts'
 
-const daemon = await startOrganization(t, 1)
+const daemon = await shareOrganization(t, 1)
 const { decisions } = daemon
-const FLAGS = 'projects/1/feature_flags/'
+const FLAGS = daemon.projectPath(1, 'feature_flags/')
 const person = (key: string, value: unknown) => ({ key, value, operator: 'exact', type: 'person' })
 
 await decisions.capture([
@@ -27,7 +27,7 @@ async function create(key: string, filters: unknown): Promise<number> {
   return Number(answer.body['id'])
 }
 
-const cohort = await daemon.ask('POST', 'projects/1/cohorts/', {
+const cohort = await daemon.ask('POST', daemon.projectPath(1, 'cohorts/'), {
   name: 'Pro',
   filters: { properties: { type: 'OR', values: [person('plan', 'pro')] } },
 })
@@ -89,7 +89,8 @@ t.test('the answer is that of the command line', async (t) => {
         value,
       ])
       const words = ['flag', 'explain', key, '--distinct-id', distinctId, ...options, '--json']
-      const told = linesOf(await runCommand(...words, '--data-dir', decisions.dataDir))
+      const place = ['--data-dir', decisions.dataDir, '--project', String(decisions.idOf())]
+      const told = linesOf(await runCommand(...words, ...place))
       const answer = await explain(id, { distinct_id: distinctId, ...query })
       t.equal(answer.status, 200)
       t.strictSame(told, [answer.body], `${words.join(' ')}`)

@@ -6,14 +6,14 @@
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { Dice } from '../../fixtures/dice.ts'
-import { startOrganization } from '../../fixtures/organization-daemon.ts'
+import { shareOrganization } from '../../fixtures/organization-daemon.ts'
 
 const PERSONS = 120
 const PLANS = ['free', 'pro', 'team']
 const COUNTRIES = ['DE', 'FR', 'US']
-const daemon = await startOrganization(t, 1)
+const daemon = await shareOrganization(t, 1)
 const { decisions } = daemon
-const FLAGS = 'projects/1/feature_flags/'
+const FLAGS = daemon.projectPath(1, 'feature_flags/')
 const REHEARSE = `${FLAGS}rehearse/`
 const dice = new Dice(7)
 const IDS = Array.from({ length: PERSONS }, (_, index) => `person-${index}`)
@@ -31,7 +31,7 @@ await decisions.capture([
     properties: { $group_type: 'company', $group_key: `c${size}`, $group_set: { size } },
   })),
 ])
-const cohort = await daemon.ask('POST', 'projects/1/cohorts/', {
+const cohort = await daemon.ask('POST', daemon.projectPath(1, 'cohorts/'), {
   name: 'Germans',
   filters: { properties: { type: 'OR', values: [person('country', 'DE')] } },
 })

@@ -11,10 +11,10 @@ import {
   type DecisionDaemon,
   type JsonAnswer,
   PERSONAL_KEY,
-  startDecisions,
 } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
-const daemon = await startDecisions(t, 3)
+const daemon = await shareDecisions(3)
 const FLAGS = 'feature_flags/'
 const FIELDS = [
   ...['active', 'analytics_dashboards', 'bucketing_identifier', 'can_edit', 'created_at'],
@@ -156,7 +156,7 @@ t.test('the list: newest first, in pages', async (t) => {
   })
   for (const key of ['a', 'b', 'c', 'd', 'e']) await create(own, key)
   t.strictSame(keysOf(await own('GET', FLAGS)), ['e', 'd', 'c', 'b', 'a'])
-  const url = `${daemon.url}/api/projects/2/feature_flags/`
+  const url = `${daemon.url}${daemon.path(2, FLAGS)}`
   // The header wins; what else the query says about keys does not go into links.
   const page = await own('GET', `${FLAGS}?offset=2&zoo=1&limit=2&personal_api_key=phx_other`)
   t.strictSame(keysOf(page), ['c', 'b'])
@@ -235,7 +235,7 @@ t.test('the log of one flag and of all', async (t) => {
     previous: null,
     total_count: 2,
   })
-  const url = `${daemon.url}/api/projects/1/feature_flags/activity/`
+  const url = `${daemon.url}${daemon.path(1, FLAGS)}activity/`
   const page = await api('GET', `${FLAGS}activity/?page=2&limit=1`)
   t.match(page.body, {
     results: [{ activity: 'created' }],
@@ -277,7 +277,7 @@ t.test('who may use which route', async (t) => {
   const read = keyOf(['feature_flag:read'])
   const write = keyOf(['feature_flag:write'])
   const log = keyOf(['activity_log:read'])
-  const second = keyOf(['*'], { projectIds: [2] })
+  const second = keyOf(['*'], { projectIds: [daemon.idOf(2)] })
   await daemon.settled()
   const flag = await create(api, 'guarded')
   const path = `${FLAGS}${String(flag['id'])}/`
@@ -297,7 +297,12 @@ t.test('who may use which route', async (t) => {
     ['DELETE', path, 'feature_flag:write'],
     ['POST', `${path}dashboard/`, 'feature_flag:write'],
   ]
-  const ask = (method: string, path: string, authorization: string | null, project = '1') =>
+  const ask = (
+    method: string,
+    path: string,
+    authorization: string | null,
+    project = `${daemon.idOf()}`,
+  ) =>
     daemon.ask(`/api/projects/${project}/${path}`, {
       method,
       headers: authorization === null ? {} : { Authorization: authorization },
@@ -325,25 +330,29 @@ t.test('who may use which route', async (t) => {
     }
     const elsewhere = await ask(method, path, `Bearer ${second}`)
     differences.equal(elsewhere.status, 403, `${name} with a key of another project`)
-    for (const project of ['99', 'x']) {
+    for (const project of ['99999', 'x']) {
       const { status } = await ask(method, path, `Bearer ${PERSONAL_KEY}`, project)
       differences.equal(status, 404, `${name} in project ${project}`)
     }
   }
   t.strictSame(differences.list(), [], 'every route is open to exactly the keys of its scope')
-  t.match(await ask('GET', path, `Bearer ${second}`, '2'), { status: 404 }, 'of another project')
+  t.match(
+    await ask('GET', path, `Bearer ${second}`, `${daemon.idOf(2)}`),
+    { status: 404 },
+    'of another project',
+  )
 })
 
 t.test('can_edit: a flag is closed to those whose roles may only look', async (t) => {
   const store = new OrganizationStore(daemon.dataDir)
   t.teardown(() => store.close())
-  const { id, uuid } = store.users.create({ email: 'viewer@x.example', firstName: 'Vera' })
+  const { id, uuid } = store.users.create({ email: 'viewer@flags.example', firstName: 'Vera' })
   const { text } = store.projects.keys.create({ userId: id })
   const { role } = store.roles.create({ name: 'Viewers', level: 21, createdById: 1 })
   store.roles.addMember(role.id, uuid)
   await daemon.settled()
   const asViewer = (method: string, path: string, json?: unknown) =>
-    daemon.ask(`/api/projects/1/${path}`, {
+    daemon.ask(daemon.path(1, path), {
       method,
       headers: { Authorization: `Bearer ${text}` },
       ...(json === undefined ? {} : { json }),
@@ -368,7 +377,7 @@ t.test('can_edit: a flag is closed to those whose roles may only look', async (t
 t.test('bodies that are no flags', async (t) => {
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
   const post = (body: string | Uint8Array, type = 'application/json', method = 'POST') =>
-    daemon.ask(`/api/projects/1/${FLAGS}`, {
+    daemon.ask(daemon.path(1, FLAGS), {
       method,
       headers: { ...headers, 'Content-Type': type },
       body,

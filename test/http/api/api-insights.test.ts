@@ -6,18 +6,21 @@
 import t from 'tap'
 import { Differences } from '../../fixtures/differences.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
-import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
+import { resultsOf, shareOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
-const daemon = await startOrganization(t)
-const INSIGHTS = 'projects/1/insights/'
-const ANNOTATIONS = 'projects/1/annotations/'
+const daemon = await shareOrganization(t)
+const INSIGHTS = daemon.projectPath(1, 'insights/')
+const ANNOTATIONS = daemon.projectPath(1, 'annotations/')
+const DASHBOARDS = daemon.projectPath(1, 'dashboards/')
+const OTHER_INSIGHTS = daemon.projectPath(2, 'insights/')
+const OTHER_ANNOTATIONS = daemon.projectPath(2, 'annotations/')
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z$/
 const QUERY = {
   kind: 'InsightVizNode',
   source: { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: '<b>x</b>' }] },
 }
 
-const ann = daemon.somebody({ email: 'ann@x.example', firstName: 'Ann' })
+const ann = daemon.somebody({ email: 'ann@insights.example', firstName: 'Ann' })
 await daemon.settled()
 
 function error(status: number, code: string, attr: string | null = null) {
@@ -76,7 +79,7 @@ t.test('an insight is made, shown, changed, deleted and brought back', async (t)
   t.match(await daemon.ask('PATCH', path, { deleted: false }), { body: { deleted: false } })
   t.match(await daemon.ask('GET', path), { status: 200, body: { query: QUERY } })
   t.match(await daemon.ask('PATCH', path, { query: null }), { body: { query: null } })
-  t.match(await daemon.ask('GET', path.replace('projects/1/', 'projects/2/')), { status: 404 })
+  t.match(await daemon.ask('GET', path.replace(INSIGHTS, OTHER_INSIGHTS)), { status: 404 })
   for (const id of ['0', 'x', '99999', '4294967296', '999999999999999', '-1']) {
     t.match(await daemon.ask('GET', `${INSIGHTS}${id}/`), error(404, 'not_found'), id)
     t.match(await daemon.ask('PATCH', `${INSIGHTS}${id}/`, '{'), error(404, 'not_found'), id)
@@ -84,10 +87,13 @@ t.test('an insight is made, shown, changed, deleted and brought back', async (t)
 })
 
 t.test('lists of insights', async (t) => {
-  const insights = INSIGHTS.replace('1', '2')
-  const short = await daemon.ask('POST', insights, { name: 'Alpha', saved: true, tags: ['Web'] })
-  await made(insights, { name: 'Beta', favorited: true, description: 'of alpha' })
-  await made(insights, { derived_name: 'Gamma', query: QUERY }, ann.key)
+  const short = await daemon.ask('POST', OTHER_INSIGHTS, {
+    name: 'Alpha',
+    saved: true,
+    tags: ['Web'],
+  })
+  await made(OTHER_INSIGHTS, { name: 'Beta', favorited: true, description: 'of alpha' })
+  await made(OTHER_INSIGHTS, { derived_name: 'Gamma', query: QUERY }, ann.key)
   const cases: readonly (readonly [string, readonly unknown[]])[] = [
     ['', [null, 'Beta', 'Alpha']],
     ['saved=true', ['Alpha']],
@@ -103,12 +109,15 @@ t.test('lists of insights', async (t) => {
     ['limit=1&offset=1', ['Beta']],
   ]
   for (const [query, names] of cases)
-    t.strictSame(await namesOf(`${insights}?${query}`), names, query)
-  const page = await daemon.ask('GET', `${insights}?limit=2`)
+    t.strictSame(await namesOf(`${OTHER_INSIGHTS}?${query}`), names, query)
+  const page = await daemon.ask('GET', `${OTHER_INSIGHTS}?limit=2`)
   t.match(page.body, { count: 3, previous: null, results: [{ query: QUERY, result: null }, {}] })
   t.notOk('deleted' in (resultsOf(page)[0] ?? {}))
   t.equal(new URL(textOf(page, 'next')).search, '?limit=2&offset=2')
-  t.match(await daemon.ask('GET', `${insights}?saved=x`), error(400, 'invalid_input', 'saved'))
+  t.match(
+    await daemon.ask('GET', `${OTHER_INSIGHTS}?saved=x`),
+    error(400, 'invalid_input', 'saved'),
+  )
 })
 
 t.test('a page ends at its limit of queries', async (t) => {
@@ -195,11 +204,14 @@ t.test('an annotation is made, shown, changed and deleted', async (t) => {
 })
 
 t.test('lists of annotations', async (t) => {
-  const annotations = ANNOTATIONS.replace('1', '2')
-  const insight = await made(INSIGHTS.replace('1', '2'), {})
-  await made(annotations, { content: 'old', date_marker: '2020-01-01', scope: 'project' })
-  await made(annotations, { content: 'new', date_marker: '2024-01-01', dashboard_item: insight })
-  await made(annotations, { content: 'never', scope: 'dashboard' })
+  const insight = await made(OTHER_INSIGHTS, {})
+  await made(OTHER_ANNOTATIONS, { content: 'old', date_marker: '2020-01-01', scope: 'project' })
+  await made(OTHER_ANNOTATIONS, {
+    content: 'new',
+    date_marker: '2024-01-01',
+    dashboard_item: insight,
+  })
+  await made(OTHER_ANNOTATIONS, { content: 'never', scope: 'dashboard' })
   const moment = encodeURIComponent(new Date(Date.now() + 60_000).toISOString())
   const cases: readonly (readonly [string, readonly string[]])[] = [
     ['', ['new', 'old', 'never']],
@@ -214,22 +226,22 @@ t.test('lists of annotations', async (t) => {
     ['limit=1', ['new']],
   ]
   for (const [query, texts] of cases) {
-    t.strictSame(await namesOf(`${annotations}?${query}`), texts, query)
+    t.strictSame(await namesOf(`${OTHER_ANNOTATIONS}?${query}`), texts, query)
   }
-  const late = await daemon.ask('GET', `${annotations}?after=x`)
+  const late = await daemon.ask('GET', `${OTHER_ANNOTATIONS}?after=x`)
   t.match(late, error(400, 'invalid_input', 'after'))
 })
 
 t.test('all projects see an annotation of the organization', async (t) => {
   const id = await made(ANNOTATIONS, { content: 'all', scope: 'organization' })
-  const elsewhere = `projects/2/annotations/${id}/`
+  const elsewhere = `${OTHER_ANNOTATIONS}${id}/`
   t.match(await daemon.ask('GET', elsewhere), { status: 200, body: { content: 'all' } })
-  t.ok((await namesOf('projects/2/annotations/')).includes('all'))
-  const limited = daemon.keyOf({ projectIds: [2] })
+  t.ok((await namesOf(OTHER_ANNOTATIONS)).includes('all'))
+  const limited = daemon.keyOf({ projectIds: [daemon.decisions.idOf(2)] })
   await daemon.settled()
   for (const [method, path, body] of [
     ['PATCH', elsewhere, { content: 'mine' }],
-    ['POST', 'projects/2/annotations/', { scope: 'organization' }],
+    ['POST', OTHER_ANNOTATIONS, { scope: 'organization' }],
   ] as const) {
     const answer = await daemon.ask(method, path, body, limited)
     t.match(answer, error(403, 'permission_denied'), method)
@@ -245,20 +257,20 @@ t.test('scopes', async (t) => {
     ['POST', INSIGHTS, 'insight:write'],
     ['GET', `${INSIGHTS}99999/`, 'insight:read'],
     ['PATCH', `${INSIGHTS}99999/`, 'insight:write'],
-    ['GET', 'projects/1/dashboards/', 'dashboard:read'],
-    ['POST', 'projects/1/dashboards/', 'dashboard:write'],
-    ['GET', 'projects/1/dashboards/99999/', 'dashboard:read'],
-    ['PATCH', 'projects/1/dashboards/99999/', 'dashboard:write'],
+    ['GET', DASHBOARDS, 'dashboard:read'],
+    ['POST', DASHBOARDS, 'dashboard:write'],
+    ['GET', `${DASHBOARDS}99999/`, 'dashboard:read'],
+    ['PATCH', `${DASHBOARDS}99999/`, 'dashboard:write'],
     ['GET', ANNOTATIONS, 'annotation:read'],
     ['POST', ANNOTATIONS, 'annotation:write'],
     ['GET', `${ANNOTATIONS}99999/`, 'annotation:read'],
     ['PATCH', `${ANNOTATIONS}99999/`, 'annotation:write'],
     ['GET', `${INSIGHTS}99999/sharing/`, 'sharing_configuration:read'],
-    ['GET', 'projects/1/dashboards/99999/sharing/', 'sharing_configuration:read'],
+    ['GET', `${DASHBOARDS}99999/sharing/`, 'sharing_configuration:read'],
   ] as const
   const scopes = [...new Set(rows.map(([, , scope]) => scope)), 'event:write']
   const keys = scopes.map((scope) => [scope, daemon.keyOf({ scopes: [scope] })] as const)
-  const limited = daemon.keyOf({ projectIds: [2] })
+  const limited = daemon.keyOf({ projectIds: [daemon.decisions.idOf(2)] })
   await daemon.settled()
   const differences = new Differences()
   for (const [method, path, needed] of rows) {
@@ -282,10 +294,9 @@ t.test('who saves a question has to be allowed to ask it', async (t) => {
   const writer = daemon.keyOf({ scopes })
   const asker = daemon.keyOf({ scopes: [...scopes, 'query:read'] })
   await daemon.settled()
-  const dashboards = 'projects/1/dashboards/'
   for (const [path, member, value, other] of [
     [INSIGHTS, 'query', query, { ...query, interval: 'week' }],
-    [dashboards, 'filters', filters, { date_from: '-1d' }],
+    [DASHBOARDS, 'filters', filters, { date_from: '-1d' }],
   ] as const) {
     const refused = {
       status: 403,
@@ -311,7 +322,12 @@ t.test('each change is noted once, with what it made', async (t) => {
   await daemon.ask('PATCH', `${INSIGHTS}${insight}/`, { saved: 'x' }, ann.key)
   const log = resultsOf(await daemon.ask('GET', 'organizations/@current/audit_log/?limit=4'))
   t.match(log.toReversed(), [
-    { method: 'POST', object_id: String(insight), status: 201, project_id: 1 },
+    {
+      method: 'POST',
+      object_id: String(insight),
+      status: 201,
+      project_id: daemon.decisions.idOf(),
+    },
     { method: 'PATCH', object_id: String(insight), status: 200 },
     { method: 'POST', object_id: String(annotation), status: 201 },
     { method: 'PATCH', object_id: String(insight), status: 400 },

@@ -15,7 +15,8 @@ import {
 import { keepHead } from '../../../src/http/routes/public/flag-request.ts'
 import { KnownDecisions } from '../../../src/http/routes/public/known-decisions.ts'
 import { checkFraming } from '../../../src/http/server/framing.ts'
-import { type DecisionDaemon, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import type { DecisionDaemon } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const FLAGS = 900
 const PAYLOAD = JSON.stringify('p'.repeat(8000))
@@ -52,7 +53,7 @@ async function readAnswer(socket: Socket): Promise<unknown> {
 }
 
 t.test('slow readers each get their own answer, whole', async (t) => {
-  const daemon = await startDecisions(t)
+  const daemon = await shareDecisions()
   await daemon.putFlags(
     Array.from({ length: FLAGS }, (_, index) => ({
       key: `flag-${index}`,

@@ -5,12 +5,12 @@
  */
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
-import { FLAGS, pathOf, startInterface } from '../../fixtures/interface-daemon.ts'
+import { FLAGS, pathOf, shareInterface } from '../../fixtures/interface-daemon.ts'
 import { testRows } from '../../fixtures/interface-rows.ts'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-const server = await startInterface(t)
+const server = await shareInterface(t)
 const { daemon } = server
 
 t.test('the routes of flags', (t) =>

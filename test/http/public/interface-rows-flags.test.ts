@@ -5,14 +5,14 @@
  */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
-import { FLAGS, pathOf, ROLES, startInterface } from '../../fixtures/interface-daemon.ts'
+import { FLAGS, pathOf, ROLES, shareInterface } from '../../fixtures/interface-daemon.ts'
 import { testRows } from '../../fixtures/interface-rows.ts'
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z$/
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const HALF = { groups: [{ properties: [], rollout_percentage: 50 }] }
 
-const server = await startInterface(t)
+const server = await shareInterface(t)
 const { daemon } = server
 
 /** What a flag has in a field when it is made with a value for it, and after it is changed to another. */

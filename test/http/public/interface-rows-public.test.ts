@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { ERROR_CODES } from '../../../src/base/errors.ts'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
-import { startInterface } from '../../fixtures/interface-daemon.ts'
+import { FLAGS, shareInterface } from '../../fixtures/interface-daemon.ts'
 import { testRows } from '../../fixtures/interface-rows.ts'
 
 const VARIANTS = [
@@ -15,7 +15,7 @@ const VARIANTS = [
   { key: 'blue', rollout_percentage: 0 },
 ]
 
-const server = await startInterface(t)
+const server = await shareInterface(t)
 const { daemon } = server
 const EVENT = { event: 'bought', distinct_id: 'ann' }
 /** Each public path with a body that it takes, but for the key. */
@@ -42,7 +42,7 @@ t.test('authentication', (t) =>
       [
         '5 Private endpoints',
         async (t) => {
-          const path = '/api/projects/1/feature_flags/'
+          const path = daemon.path(1, FLAGS)
           const ask = async (authorization: string): Promise<number> =>
             (await daemon.ask(path, { headers: { Authorization: authorization } })).status
           t.equal(await ask(`Bearer ${PERSONAL_KEY}`), 200)
@@ -63,7 +63,7 @@ t.test('authentication', (t) =>
       [
         '5 rule 1: project key or personal key',
         async (t) => {
-          const named = { api_key: PERSONAL_KEY, project_id: 2 }
+          const named = { api_key: PERSONAL_KEY, project_id: daemon.idOf(2) }
           for (const [path, body] of PUBLIC) {
             const answer = await daemon.ask(path, { json: { ...body, ...named } })
             t.equal(answer.status, 200, path)
@@ -74,7 +74,7 @@ t.test('authentication', (t) =>
         '5 rule 2: invalid keys',
         async (t) => {
           await refusals(t, { api_key: 'phc_unknown' }, { status: 401, code: 'invalid_api_key' })
-          const personal = { api_key: 'phx_unknown', project_id: 1 }
+          const personal = { api_key: 'phx_unknown', project_id: daemon.idOf() }
           await refusals(t, personal, { status: 401, code: 'invalid_personal_api_key' })
         },
       ],
@@ -87,7 +87,7 @@ t.test('authentication', (t) =>
           })
           t.equal(made.status, 201)
           const headers = { Authorization: `Bearer ${String(made.body['value'])}` }
-          const path = '/api/projects/1/feature_flags/'
+          const path = daemon.path(1, FLAGS)
           t.equal((await daemon.ask(path, { headers })).status, 200)
           const refused = await daemon.ask(path, { method: 'POST', headers, json: { key: 'x' } })
           t.match(refused, { status: 403, body: { code: 'permission_denied' } })
@@ -119,7 +119,7 @@ t.test('errors', (t) =>
         (t) =>
           refusals(
             t,
-            { api_key: PERSONAL_KEY, project_id: 99 },
+            { api_key: PERSONAL_KEY, project_id: 99_999 },
             { status: 400, type: 'validation_error', code: 'invalid_project', attr: 'project_id' },
           ),
       ],
@@ -137,7 +137,7 @@ t.test('errors', (t) =>
         (t) =>
           refusals(
             t,
-            { api_key: 'phx_nobody', project_id: 1 },
+            { api_key: 'phx_nobody', project_id: daemon.idOf() },
             {
               status: 401,
               type: 'authentication_error',

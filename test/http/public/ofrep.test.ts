@@ -7,12 +7,12 @@ import { OFREPProvider } from '@openfeature/ofrep-provider'
 import { OpenFeature } from '@openfeature/server-sdk'
 import t from 'tap'
 import { send } from '../../fixtures/exact-client.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const everyone = { properties: [], rollout_percentage: 100 }
 const pro = { properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] }
 const ALL = '/ofrep/v1/evaluate/flags'
-const world = await startDecisions(t)
+const world = await shareDecisions()
 const [on] = await world.putFlags([
   { key: 'on', version: 2, filters: { groups: [everyone], payloads: { true: '{"a":1}' } } },
   {

@@ -6,9 +6,9 @@
 import t from 'tap'
 import { ProjectStore } from '../../../src/store/catalog/project-store.ts'
 import { send } from '../../fixtures/exact-client.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
-const world = await startDecisions(t, 3)
+const world = await shareDecisions(3)
 
 t.test('a first flag is seen at once by a browser that was there before', async (t) => {
   for (const name of ['config', 'config.js']) {
@@ -49,7 +49,7 @@ t.test(
     const store = new ProjectStore(world.dataDir)
     t.teardown(() => store.close())
     const set = { isAutocaptureOff: true, areExceptionsCaptured: true, areWebVitalsCaptured: true }
-    store.setProject(3, set)
+    store.setProject(world.idOf(3), set)
     await world.settled()
     const on = {
       autocapture_opt_out: true,
@@ -59,7 +59,7 @@ t.test(
     t.match(await config(), on)
     t.match(await old(), on)
     t.match(await old(), on, 'also of a request that is known')
-    store.setProject(3, { areWebVitalsCaptured: false })
+    store.setProject(world.idOf(3), { areWebVitalsCaptured: false })
     await world.settled()
     t.match(await old(), { ...on, capturePerformance: false })
   },

@@ -38,7 +38,7 @@ const CASES = vectorsOf('web-cases.json').map(({ id, in: given, rules, channel }
 })
 
 t.test('every session has the channel that its entry says', async (t) => {
-  const cases = await QueryCases.start(t, CASES)
+  const cases = await QueryCases.share(CASES)
   t.ok(CASES.length > 50)
   for (const [index, one] of CASES.entries()) {
     const answer = await cases.ask(index, one, 'POST', 'query/', one.request)

@@ -39,7 +39,7 @@ const CASE: QueryCase = {
 }
 
 t.test('values of sessions, timelines, and rules of projects', async (t) => {
-  const cases = await QueryCases.start(t, [CASE])
+  const cases = await QueryCases.share([CASE])
   const get = (path: string) => cases.ask(0, CASE, 'GET', path)
   const valuesOf = async (query: string) => (await get(`sessions/values/?${query}`)).body
   t.strictSame(await valuesOf('key=$entry_utm_source'), [
@@ -97,7 +97,7 @@ t.test('values of sessions, timelines, and rules of projects', async (t) => {
 })
 
 t.test('rules of channels lie within the modifiers of a project, too', async (t) => {
-  const { daemon } = await QueryCases.start(t, [{ ...CASE, id: 'two' }])
+  const { daemon } = await QueryCases.share([{ ...CASE, id: 'two' }])
   const rulesOf = (channel_type: string) => [{ channel_type, combiner: 'AND', items: [] }]
   const change = async (settings: object) => {
     const { status, body } = await daemon.api('PATCH', '', 2, settings)

@@ -21,10 +21,10 @@ import {
 } from '../../../src/store/lmdb/keys.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { Differences } from '../../fixtures/differences.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import { cohort, startPersons } from '../../fixtures/persons/persons-port.ts'
 
-const daemon = await startDecisions(t)
+const daemon = await shareDecisions()
 const api = (method: string, path: string, json?: unknown) => daemon.api(method, path, 1, json)
 const FLAGS = 'feature_flags/'
 
@@ -319,7 +319,7 @@ t.test('lists and analytic questions refuse operators that nobody knows', async 
   const series = await api('GET', `persons/trends/?entity_type=events&entity_id=e&events=${events}`)
   t.match(series, { status: 400, body: { attr: 'events', detail: /^events: \[0\] \("plan"\)/ } })
   const stored = { test_account_filters: [leaf] }
-  t.equal((await daemon.ask('/api/projects/1/', owned('PATCH', stored))).status, 200)
+  t.equal((await daemon.ask(daemon.path(1, ''), owned('PATCH', stored))).status, 200)
   const without = 'persons/trends/?entity_type=events&entity_id=e&filter_test_accounts=true'
   t.equal((await api('GET', without)).status, 200, 'stored filters are read without it')
 })

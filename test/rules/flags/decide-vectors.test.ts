@@ -13,9 +13,9 @@ import {
   makeCohorts,
 } from '../../fixtures/conformance/flags.ts'
 import { Differences } from '../../fixtures/differences.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
-const world = await startDecisions(t, FLAG_CASES.length)
+const world = await shareDecisions(FLAG_CASES.length)
 
 for (const evalCase of FLAG_CASES) {
   const events = eventsOf(evalCase)

@@ -6,7 +6,7 @@
  */
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const FLAGS = 'feature_flags/'
 const EVIL = 'a'.repeat(1990)
@@ -14,7 +14,7 @@ const PATTERN_LIMIT = 'pattern_limit'
 const MATCH = 'condition_match'
 const NO_MATCH = 'no_condition_match'
 
-const daemon = await startDecisions(t, 2)
+const daemon = await shareDecisions(2)
 const api = (method: string, path: string, json?: unknown, projectId = 1) =>
   daemon.api(method, path, projectId, json)
 
