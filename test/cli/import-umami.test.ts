@@ -12,6 +12,7 @@ import { runCommand as run } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
+import { atFullDepth } from '../fixtures/random-depth.ts'
 
 /** The columns of the export of Umami's cloud. */
 const HEADER =
@@ -49,63 +50,67 @@ const EVENT_DATA = [
   `${WEBSITE},${uuid(900)},${uuid(2)},/page,signed up,seats,3,3.0000,,2,2026-03-01 10:02:00,`,
 ].join('\n')
 
-t.test('the same events come out of CSV, packed CSV and JSON, once', async (t) => {
-  const root = t.testdir({ data: {}, 'website_event.csv': CSV, 'event_data.csv': EVENT_DATA })
-  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
-  const file = join(root, 'website_event.csv')
-  const words = [
-    ...['--format', 'umami', '--event-data', join(root, 'event_data.csv')],
-    ...['--data-dir', join(root, 'data'), '--base-url', daemon.url],
-  ]
-  const first = await run('import', file, ...words)
-  t.match(first, { exitCode: 0, err: /4 events sent/ })
-  await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 4)
-  writeFileSync(`${file}.gz`, gzipSync(CSV))
-  const cells = [...new CsvReader().records(CSV)]
-  const objects = cells.slice(1).map((values) => {
-    return JSON.stringify(
-      Object.fromEntries((cells[0] ?? []).map((name, at) => [name, values[at]])),
-    )
-  })
-  writeFileSync(join(root, 'rows.json'), objects.join('\n'))
-  for (const path of [file, `${file}.gz`, join(root, 'rows.json')]) {
-    t.match(await run('import', path, ...words), { exitCode: 0, err: /4 events sent/ })
-  }
-  t.match(await run('import', file, '--resume', ...words), { exitCode: 0, err: / 0 events sent/ })
-  await daemon.stop()
+t.test(
+  'the same events come out of CSV, packed CSV and JSON, once',
+  { skip: atFullDepth },
+  async (t) => {
+    const root = t.testdir({ data: {}, 'website_event.csv': CSV, 'event_data.csv': EVENT_DATA })
+    const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+    const file = join(root, 'website_event.csv')
+    const words = [
+      ...['--format', 'umami', '--event-data', join(root, 'event_data.csv')],
+      ...['--data-dir', join(root, 'data'), '--base-url', daemon.url],
+    ]
+    const first = await run('import', file, ...words)
+    t.match(first, { exitCode: 0, err: /4 events sent/ })
+    await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 4)
+    writeFileSync(`${file}.gz`, gzipSync(CSV))
+    const cells = [...new CsvReader().records(CSV)]
+    const objects = cells.slice(1).map((values) => {
+      return JSON.stringify(
+        Object.fromEntries((cells[0] ?? []).map((name, at) => [name, values[at]])),
+      )
+    })
+    writeFileSync(join(root, 'rows.json'), objects.join('\n'))
+    for (const path of [file, `${file}.gz`, join(root, 'rows.json')]) {
+      t.match(await run('import', path, ...words), { exitCode: 0, err: /4 events sent/ })
+    }
+    t.match(await run('import', file, '--resume', ...words), { exitCode: 0, err: / 0 events sent/ })
+    await daemon.stop()
 
-  const again = await spawnDaemon({ dataDir: join(root, 'data') })
-  const events = await readEvents({ url: again.url, personalKey: PERSONAL_KEY })
-  t.equal(events.length, 4, 'each is stored once')
-  const byUuid = new Map(events.map((event) => [event.uuid, event]))
-  t.match(byUuid.get(uuid(0)), {
-    event: '$pageview',
-    timestamp: '2026-03-01T10:00:00.000Z',
-    person_mode: 'full',
-    properties: { title: 'Home, sweet\nhome "here"', $geoip_country_code: 'DE' },
-  })
-  t.match(byUuid.get(uuid(2)), { event: 'signed up', properties: { plan: 'free', seats: 3 } })
-  const overview = await fetch(`${again.url}/api/projects/1/query/`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({
-      query: {
-        kind: 'WebOverviewQuery',
-        dateRange: { date_from: '2026-03-01', date_to: '2026-03-03' },
-        properties: [],
-      },
-    }),
-  })
-  const { results } = (await overview.json()) as {
-    results: readonly { key: string; value: number }[]
-  }
-  const numbers = new Map(results.map(({ key, value }) => [key, value]))
-  t.equal(numbers.get('visitors'), 2)
-  t.equal(numbers.get('views'), 3)
-  t.equal(numbers.get('sessions'), 2)
-  t.equal(numbers.get('bounce rate'), 50)
-  await again.stop()
-})
+    const again = await spawnDaemon({ dataDir: join(root, 'data') })
+    const events = await readEvents({ url: again.url, personalKey: PERSONAL_KEY })
+    t.equal(events.length, 4, 'each is stored once')
+    const byUuid = new Map(events.map((event) => [event.uuid, event]))
+    t.match(byUuid.get(uuid(0)), {
+      event: '$pageview',
+      timestamp: '2026-03-01T10:00:00.000Z',
+      person_mode: 'full',
+      properties: { title: 'Home, sweet\nhome "here"', $geoip_country_code: 'DE' },
+    })
+    t.match(byUuid.get(uuid(2)), { event: 'signed up', properties: { plan: 'free', seats: 3 } })
+    const overview = await fetch(`${again.url}/api/projects/1/query/`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        query: {
+          kind: 'WebOverviewQuery',
+          dateRange: { date_from: '2026-03-01', date_to: '2026-03-03' },
+          properties: [],
+        },
+      }),
+    })
+    const { results } = (await overview.json()) as {
+      results: readonly { key: string; value: number }[]
+    }
+    const numbers = new Map(results.map(({ key, value }) => [key, value]))
+    t.equal(numbers.get('visitors'), 2)
+    t.equal(numbers.get('views'), 3)
+    t.equal(numbers.get('sessions'), 2)
+    t.equal(numbers.get('bounce rate'), 50)
+    await again.stop()
+  },
+)
 
 t.test('rows without an event are named and left out', async (t) => {
   const odd = [row(4, 3, 'a link'), row(5, 1, 'Home').replace(uuid(5), 'none'), row(6, 1, 'Home')]

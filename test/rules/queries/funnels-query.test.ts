@@ -21,6 +21,7 @@ import {
 } from '../../fixtures/queries/funnel-trials.ts'
 import { memoryShard } from '../../fixtures/queries/memory-shard.ts'
 import { type NaiveRun, naiveRuns } from '../../fixtures/queries/naive-funnel.ts'
+import { roundsOf } from '../../fixtures/random-depth.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -185,7 +186,7 @@ function faultOf(one: Trial, world: World, random: () => number, dateRange = RAN
 t.test('funnels are those of a naive evaluator, however they are divided', async (t) => {
   const random = randomNumbers(20_240_110)
   const differences = new Differences()
-  for (let trial = 0; trial < 400; trial++) {
+  for (let trial = 0; trial < roundsOf(400); trial++) {
     const world = new World(random)
     differences.equal(faultOf(randomTrial(random), world, random), null, `trial ${trial}`)
   }
@@ -197,7 +198,7 @@ t.test('so are those whose events arrive about as they happened', async (t) => {
   const usual = { by: 'nothing', isByGroup: false, measured: [0, 1] } as const
   const rules = { order: 'ordered', exclusions: [], attribution: null } as const
   const differences = new Differences()
-  for (let trial = 0; trial < 300; trial++) {
+  for (let trial = 0; trial < roundsOf(300); trial++) {
     const world = new World(random, true, [0, 0.02, 0][trial % 3])
     // Longer than numbers of 32 bits go, which end amidst the events.
     const dateRange = trial % 3 === 2 ? { ...RANGE, date_from: '2023-11-23' } : RANGE
@@ -217,7 +218,7 @@ t.test('so are those whose events arrive about as they happened', async (t) => {
 
 t.test('those behind a step are those who were counted', async (t) => {
   const random = randomNumbers(7)
-  for (let trial = 0; trial < 200; trial++) {
+  for (let trial = 0; trial < roundsOf(200, 40); trial++) {
     const world = new World(random)
     const drawn = randomTrial(random)
     if (drawn.visual === 'trends') continue

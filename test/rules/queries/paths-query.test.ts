@@ -15,6 +15,7 @@ import {
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
 import { memoryShard } from '../../fixtures/queries/memory-shard.ts'
+import { roundsOf } from '../../fixtures/random-depth.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -217,7 +218,7 @@ function resultsOf(query: Json, scanner: MemoryScanner, count: number): unknown 
 
 t.test('paths are those of a naive evaluator, however they are divided', async (t) => {
   const random = randomNumbers(20_240_110)
-  for (let trial = 0; trial < 400; trial++) {
+  for (let trial = 0; trial < roundsOf(400); trial++) {
     const events = randomEvents(random)
     const wish = randomWish(random)
     const right = JSON.stringify(expected(wish, events))
@@ -241,7 +242,7 @@ t.test('paths are those of a naive evaluator, however they are divided', async (
 
 t.test('those behind an edge and an end are those who went there, and how often', async (t) => {
   const random = randomNumbers(5)
-  for (let trial = 0; trial < 150; trial++) {
+  for (let trial = 0; trial < roundsOf(150); trial++) {
     const events = randomEvents(random)
     const wish = { ...randomWish(random), min: 0, max: 0 }
     const scanner = scannerOf(events)
