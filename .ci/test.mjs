@@ -151,6 +151,8 @@ function environmentOf(tests, depth) {
   return {
     // Teardowns that write to a folder run after tap would remove it, so test-process.mjs does that.
     TAP_SAVE_FIXTURE: '1',
+    // Also of a process that runs without tap's runner.
+    TAP_TIMEOUT: String(PROCESS_TIMEOUT_SECONDS),
     TEST_FOLDERS_STAY: process.env.TAP_SAVE_FIXTURE === '1' ? '1' : '0',
     TEST_DEPTH: process.env.TEST_DEPTH ?? depth,
     TEST_SEED: process.env.TEST_SEED ?? '0',
