@@ -4,6 +4,7 @@
  *
  * @lane quick
  */
+import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -13,6 +14,7 @@ import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { Differences } from '../fixtures/differences.ts'
 import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
@@ -192,3 +194,87 @@ t.test(
     t.notOk(existsSync(join(root, 'new', 'format')), 'no store was made')
   },
 )
+
+t.test('stores that share a folder keep their backups apart', async (t) => {
+  const root = t.testdir({ one: {}, two: {}, backups: {} })
+  const [one, two, folder] = [join(root, 'one'), join(root, 'two'), join(root, 'backups')]
+  await smallStore(one)
+  await smallStore(two)
+  const first = await backupOf(one, folder, 1)
+  const other = await backupOf(two, folder, 1)
+  t.strictSame(other.removed, [], 'the backup of the other store stays')
+  const again = await backupOf(one, folder, 1)
+  t.strictSame(again.removed, [first.name], 'an older one of the same store goes')
+  t.strictSame(backupNames(folder), [other.name, again.name])
+  const refused = await refusal(restoreTo(join(root, 'restored'), folder))
+  t.ok(refused.message.includes(`${other.name}, ${again.name}`), 'it asks which one is meant')
+  t.notOk(existsSync(join(root, 'restored')))
+  const named = { folder, name: other.name, dataDir: join(root, 'restored') }
+  await restoreBackup({ ...named, isForced: false, onProgress: nothing })
+  const [restored, original] = [new ProjectStore(join(root, 'restored')), new ProjectStore(two)]
+  t.strictSame(restored.organization(), original.organization())
+  await Promise.all([restored.close(), original.close()])
+})
+
+t.test('the order of backups does not come from a clock', async (t) => {
+  const root = t.testdir({ data: {}, backups: {} })
+  const [data, folder] = [join(root, 'data'), join(root, 'backups')]
+  await smallStore(data)
+  const options = { dataDir: data, folder, onProgress: nothing }
+  const nextYearMs = NOW_MS + 366 * 24 * 3_600_000
+  const ahead = await createBackup({ ...options, nowMs: nextYearMs, keep: null })
+  const store = new ProjectStore(data)
+  store.createProject({ name: 'Later' })
+  await store.close()
+  const later = await createBackup({ ...options, nowMs: NOW_MS, keep: 1 })
+  t.strictSame(later.removed, [ahead.name])
+  t.strictSame(backupNames(folder), [later.name], 'the backup that was just made stays')
+  const last = await createBackup({ ...options, nowMs: NOW_MS - 1000, keep: null })
+  t.strictSame(backupNames(folder), [later.name, last.name])
+})
+
+t.test('a manifest is checked before anything is written', async (t) => {
+  const root = t.testdir({ data: {}, backups: {} })
+  const [data, folder] = [join(root, 'data'), join(root, 'backups')]
+  await smallStore(data)
+  const { name } = await backupOf(data, folder)
+  const manifest = readManifest(folder, name)
+  const { environments } = manifest
+  const [table, ...others] = environments.flags
+  if (table === undefined) throw new Error('a table was wanted')
+  const withFlags = (flags: unknown): object => ({ environments: { ...environments, flags } })
+  const broken: Readonly<Record<string, object>> = {
+    'tables that are swapped': {
+      environments: { ...environments, events: environments.flags, flags: environments.events },
+    },
+    'a table that is renamed': withFlags([{ ...table, name: 'other' }, ...others]),
+    'a table that is missing': withFlags(others.filter((one) => one.name !== 'users')),
+    'a table that is there twice': withFlags([table, ...environments.flags]),
+    'a table of negative size': withFlags([{ ...table, bytes: -1 }, ...others]),
+    'entries that are no number': withFlags([{ ...table, entries: '3' }, ...others]),
+    'a chunk that is a path': withFlags([{ ...table, chunks: ['../../x'] }, ...others]),
+    'chunks that are no list': withFlags([{ ...table, chunks: 'x' }, ...others]),
+    'a part that is missing': { environments: { events: [], flags: [] } },
+    'no environments': { environments: null },
+    'no program': { program: 7 },
+  }
+  const file = join(folder, 'backups', `${name}.json`)
+  const target = join(root, 'restored')
+  const differences = new Differences()
+  const tryWith = async (what: string, text: string): Promise<void> => {
+    writeFileSync(file, text)
+    const { exitCode, message } = await refusal(restoreTo(target, folder))
+    differences.equal(exitCode, 78, what)
+    differences.match(message, `${file} is damaged`, what)
+    differences.equal(message.includes('\n'), false, `${what}: one sentence`)
+    differences.equal(existsSync(target), false, `${what}: nothing is written`)
+  }
+  for (const [what, changes] of Object.entries(broken)) {
+    await tryWith(what, encodeManifest({ ...manifest, ...changes }))
+  }
+  for (const line of ['', '{', '[]', 'null', '7', '{"version":1}']) {
+    const sum = createHash('sha256').update(line).digest('hex')
+    await tryWith(`the line ${JSON.stringify(line)}`, `${line}\nsha256 ${sum}\n`)
+  }
+  t.strictSame(differences.list(), [], 'each of them is refused with a sentence')
+})

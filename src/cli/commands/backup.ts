@@ -28,7 +28,7 @@ export const COMMANDS: Commands = [
     operands: ['FOLDER'],
     options: {
       '--keep NUMBER':
-        'Keep that many backups in the folder and remove older ones; without it all stay.',
+        'Keep that many backups of this store in the folder and remove older ones. Without it all stay.',
       ...JSON_OPTION,
     },
     async run(input) {

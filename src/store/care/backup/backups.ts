@@ -35,9 +35,11 @@ import {
   type Manifest,
   manifestPath,
   manifestTotals,
+  nextSequence,
   readManifest,
 } from './manifest.ts'
 import { refill } from './store-builder.ts'
+import { storeIdentity } from './store-identity.ts'
 import { readEnvironments } from './store-reader.ts'
 
 /** A backup that is there. */
@@ -143,7 +145,7 @@ export interface BackupOptions {
   /** The backup folder; made if it is missing, and must be empty or a backup folder. */
   readonly folder: string
   readonly nowMs: number
-  /** Backups to keep, this one included; older ones are removed afterwards. Null: all. */
+  /** Backups of this store to keep, this one included; older ones are removed afterwards. Null: all. */
   readonly keep: number | null
   /** Called after each chunk with all bytes read so far. */
   readonly onProgress: (bytes: number) => void
@@ -179,11 +181,12 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
       storeFormat: FORMAT_VERSION,
       program: VERSION,
       createdAt: new Date(options.nowMs).toISOString(),
+      sequence: nextSequence(folder),
       environments,
     }
     const name = freeName(folder, options.nowMs)
     writeDurably(manifestPath(folder, name), encodeManifest(manifest))
-    const removed = options.keep === null ? [] : prune(folder, options.keep)
+    const removed = options.keep === null ? [] : prune(folder, manifest, options.keep)
     const { bytes, entries, chunks, newBytes, newChunks } = writer
     return { name, bytes, entries, chunks, newBytes, newChunks, removed }
   } finally {
@@ -222,15 +225,24 @@ function freeName(folder: string, nowMs: number): string {
   return `${base}-${number}`
 }
 
-/** Removes all but the newest backups, then the chunks that no backup needs any more. */
-function prune(folder: string, keep: number): readonly string[] {
-  const names = backupNames(folder)
-  const removed = names.slice(0, Math.max(0, names.length - keep))
+/**
+ * Removes all but the newest backups of the store of `newest`, then the chunks that no backup needs any more. Backups of
+ * other stores, and those that do not tell whose they are, are neither counted nor removed.
+ */
+function prune(folder: string, newest: Manifest, keep: number): readonly string[] {
+  const store = storeIdentity(folder, newest)
+  if (store === null) return []
+  const manifests = backupNames(folder).map((name) => ({
+    name,
+    manifest: readManifest(folder, name),
+  }))
+  const own = manifests.filter(({ manifest }) => storeIdentity(folder, manifest) === store)
+  const removed = own.slice(0, Math.max(0, own.length - keep)).map(({ name }) => name)
+  if (removed.length === 0) return []
   const needed = new Set<string>()
-  for (const name of names.slice(removed.length)) {
-    for (const { chunks } of allTables(readManifest(folder, name))) {
-      for (const chunk of chunks) needed.add(chunk)
-    }
+  for (const { name, manifest } of manifests) {
+    if (removed.includes(name)) continue
+    for (const { chunks } of allTables(manifest)) for (const chunk of chunks) needed.add(chunk)
   }
   for (const name of removed) rmSync(manifestPath(folder, name))
   flush(join(folder, 'backups'))
@@ -238,6 +250,23 @@ function prune(folder: string, keep: number): readonly string[] {
     if (!needed.has(name)) rmSync(chunkPath(folder, name))
   }
   return removed
+}
+
+/**
+ * The newest backup of a folder. Throws `OperatorError` when there is none, or when the folder has backups of several
+ * stores: then it must be named, because the newest one may be another store's.
+ */
+function chooseNewest(folder: string): string {
+  const names = backupNames(folder)
+  const newest = names.at(-1)
+  if (newest === undefined) throw new OperatorError(`there is no backup in ${folder}`)
+  const newestOf = new Map<string | null, string>()
+  for (const name of names) newestOf.set(storeIdentity(folder, readManifest(folder, name)), name)
+  if (newestOf.size === 1) return newest
+  throw new OperatorError(
+    `${folder} has backups of ${newestOf.size} stores. Name one with --backup; ` +
+      `the newest of each are ${[...newestOf.values()].join(', ')}.`,
+  )
 }
 
 /** Which backup, and where to. */
@@ -274,8 +303,7 @@ export interface RestoreResult {
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
   const folder = resolve(options.folder)
-  const name = options.name ?? backupNames(folder).at(-1)
-  if (name === undefined) throw new OperatorError(`there is no backup in ${folder}`)
+  const name = options.name ?? chooseNewest(folder)
   const manifest = readManifest(folder, name)
   const { migrations = MIGRATIONS, onStep = () => undefined } = options
   const format = manifest.storeFormat

@@ -5,21 +5,37 @@
  *   backups/NAME.json one manifest for each backup; the name is its time, such as 20261121T145109Z
  *   chunks/ab/abcd... chunks by the first two digits of their names
  *
- * A manifest is one line of JSON and a second line `sha256 <digits>` over the first. It is written when
+ * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence, and a second line `sha256 <digits>` over the first. It is written when
  * everything it names is on the disk: a backup without manifest does not exist.
  */
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import { FORMAT_VERSION, PART_NAMES, type PartName } from '../../directory/data-dir.ts'
+import { EVENTS_TABLES, FLAGS_TABLES } from '../../lmdb/keys.ts'
 
 /** The format of backup folders that this program writes and reads. */
 export const BACKUP_VERSION = 1
 
 const NAME_PATTERN = /^\d{8}T\d{6}Z(-\d{1,3})?$/
 const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
+
+/** Enough of a manifest to find its sequence. */
+const HEAD_BYTES = 64
+/** What a backup may hold of each part; format 2 had a table beside the blocks of the log. */
+const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
+  log: ['blocks', 'state'],
+  events: EVENTS_TABLES,
+  flags: FLAGS_TABLES,
+}
+/** What every store has had from its first start on. */
+const TABLES_NEEDED: Readonly<Record<PartName, readonly string[]>> = {
+  log: ['blocks'],
+  events: ['state', 'projects', 'segment_headers', 'segment_groups', 'distinct_ids', 'persons'],
+  flags: ['state', 'users', 'projects', 'personal_keys', 'flags'],
+}
 
 /** One table in a backup. */
 export interface TableBackup {
@@ -37,8 +53,10 @@ export interface Manifest {
   readonly storeFormat: number
   /** Version of the program that made it. */
   readonly program: string
-  /** ISO 8601. */
+  /** ISO 8601, by the clock of the machine. It names the backup and orders nothing. */
   readonly createdAt: string
+  /** Its number in the folder, from 1: later backups have larger ones. Backups of earlier versions have none. */
+  readonly sequence?: number
   readonly environments: Readonly<Record<PartName, readonly TableBackup[]>>
 }
 
@@ -53,13 +71,26 @@ export function manifestPath(folder: string, name: string): string {
 }
 
 /** The bytes of a manifest. */
-export function encodeManifest(manifest: Manifest): string {
-  const line = JSON.stringify(manifest)
+export function encodeManifest({ sequence, ...manifest }: Manifest): string {
+  // First, where `sequenceOf` finds it.
+  const line = JSON.stringify(sequence === undefined ? manifest : { sequence, ...manifest })
   return `${line}\nsha256 ${hashOf(line)}\n`
 }
 
-/** The names of all backups in a folder, oldest first; empty for a folder that holds none. */
+/**
+ * The names of all backups in a folder in the order in which they were made; empty for a folder that holds none. The
+ * order comes from the sequence in each manifest: a clock may have been wrong.
+ */
 export function backupNames(folder: string): readonly string[] {
+  return numberedBackups(folder).map(({ name }) => name)
+}
+
+/** The sequence of the next backup of a folder. */
+export function nextSequence(folder: string): number {
+  return (numberedBackups(folder).at(-1)?.sequence ?? 0) + 1
+}
+
+function numberedBackups(folder: string): readonly { name: string; sequence: number }[] {
   const path = join(folder, 'backups')
   if (!existsSync(path)) return []
   return readdirSync(path)
@@ -67,6 +98,21 @@ export function backupNames(folder: string): readonly string[] {
     .map((file) => file.slice(0, -5))
     .filter((name) => NAME_PATTERN.test(name))
     .sort()
+    .map((name) => ({ name, sequence: sequenceOf(manifestPath(folder, name)) }))
+    .sort((a, b) => a.sequence - b.sequence)
+}
+
+/** Reads the sequence from the beginning of a manifest; 0 when it has none or is damaged. */
+function sequenceOf(path: string): number {
+  const head = Buffer.alloc(HEAD_BYTES)
+  const descriptor = openSync(path, 'r')
+  try {
+    readSync(descriptor, head, 0, HEAD_BYTES, 0)
+  } finally {
+    closeSync(descriptor)
+  }
+  const [, digits] = /^\{"sequence":(\d{1,15}),/.exec(head.toString('latin1')) ?? []
+  return digits === undefined ? 0 : Number(digits)
 }
 
 /**
@@ -82,7 +128,7 @@ export function readManifest(folder: string, name: string): Manifest {
   }
   const [line = '', checksum = ''] = readFileSync(path, 'utf8').split('\n')
   if (checksum !== `sha256 ${hashOf(line)}`) throw damaged(path, 'its checksum does not fit')
-  const value: unknown = JSON.parse(line)
+  const value = parsed(line)
   if (!isObject(value)) throw damaged(path, 'it is no manifest')
   const { version, storeFormat } = value
   if (typeof version !== 'number' || typeof storeFormat !== 'number') {
@@ -95,15 +141,52 @@ export function readManifest(folder: string, name: string): Manifest {
       { exitCode: 78 },
     )
   }
-  // The checksum fits, so it is what `encodeManifest` wrote.
-  const manifest = value as unknown as Manifest
-  const isComplete = PART_NAMES.every((environment) =>
-    manifest.environments[environment].every(({ chunks }) =>
-      chunks.every((chunk) => CHUNK_NAME_PATTERN.test(chunk)),
-    ),
-  )
-  if (!isComplete) throw damaged(path, 'it names chunks that cannot be')
-  return manifest
+  const problem = problemOf(value)
+  if (problem !== null) throw damaged(path, problem)
+  return value as unknown as Manifest
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return null
+  }
+}
+
+/** What keeps a manifest from being one; null when nothing does. A file that somebody changed is input as any other. */
+function problemOf({ program, createdAt, environments }: Record<string, unknown>): string | null {
+  if (typeof program !== 'string' || typeof createdAt !== 'string') return 'it names no program'
+  if (!isObject(environments)) return 'it names no tables'
+  for (const part of PART_NAMES) {
+    const tables = environments[part]
+    if (!Array.isArray(tables)) return `it names no tables of ${part}`
+    const names = new Set<unknown>()
+    for (const table of tables as readonly unknown[]) {
+      const problem = tableProblem(table, part)
+      if (problem !== null) return problem
+      const { name } = table as TableBackup
+      if (names.has(name)) return `it names the table ${part}/${name} twice`
+      names.add(name)
+    }
+    const missing = TABLES_NEEDED[part].find((name) => !names.has(name))
+    if (missing !== undefined) return `it lacks the table ${part}/${missing}`
+  }
+  return null
+}
+
+function tableProblem(table: unknown, part: PartName): string | null {
+  if (!isObject(table)) return `a table of ${part} is no object`
+  const { name, entries, bytes, chunks } = table
+  if (typeof name !== 'string' || !TABLES_KNOWN[part].includes(name)) {
+    return `it names a table that ${part} does not have`
+  }
+  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0
+  if (!isCount(entries) || !isCount(bytes)) return `the size of the table ${part}/${name} cannot be`
+  const areNames =
+    Array.isArray(chunks) &&
+    chunks.every((chunk) => typeof chunk === 'string' && CHUNK_NAME_PATTERN.test(chunk))
+  return areNames ? null : `the table ${part}/${name} names chunks that cannot be`
 }
 
 /** Bytes and entries of a whole backup. */

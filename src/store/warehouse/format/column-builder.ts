@@ -12,11 +12,12 @@ import type { ColumnBlock, EventCells } from '../../../rules/capture/types.ts'
 import type { ByteWriter } from './byte-writer.ts'
 import { PlainValues } from './plain-values.ts'
 import { planValues, type ValuesPlan, writeValues } from './segment-values.ts'
+import { valueBytes } from './value-bytes.ts'
 
 /** Distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
-/** A column is plain when it has at most this many rows for each 8 values. */
-const PLAIN_ROWS_PER_8_VALUES = 9
+/** A column is plain when it has at most this many rows, and bytes, for each 8 of the dictionary. */
+const PLAIN_PARTS_PER_8 = 9
 const NO_IDS = new Uint16Array(0)
 
 /** A column of the segment that is being filled. */
@@ -25,6 +26,8 @@ export class ColumnBuilder {
   /** For each row 0, or the position of its value from 1 (any other number when plain or mirrored). */
   ids: Uint16Array
   isPlain = false
+  /** It was a list and is a dictionary again, until the segment ends. */
+  #isDictionaryForGood = false
   /** The different values, unless it is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
@@ -125,6 +128,7 @@ export class ColumnBuilder {
     this.#values = []
     this.count = 0
     this.isPlain = false
+    this.#isDictionaryForGood = false
     this.#plain.reset()
     this.isMirror = false
     this.#lastValue = undefined
@@ -243,7 +247,24 @@ export class ColumnBuilder {
   /** Makes a dictionary of nearly as many values as rows a plain list. */
   settle(rows: number): void {
     if (this.isPlain || this.isMirror || this.#values.length < PLAIN_DECISION_VALUES) return
-    if (this.#isNearlyUnique()) this.#makePlain(rows)
+    if (this.#isNearlyUnique(rows)) this.#makePlain(rows)
+  }
+
+  /**
+   * Turns a plain list of `rows` rows into a dictionary again, which it stays: values are about to come of which each
+   * stands in many rows.
+   */
+  makeDictionary(rows: number): void {
+    if (!this.isPlain) return
+    const list = this.#plain.list
+    const ids = this.ids.slice(0, rows)
+    this.isPlain = false
+    this.#isDictionaryForGood = true
+    this.#lastValue = undefined
+    this.count = 0
+    let next = 0
+    for (let row = 0; row < rows; row++) if (ids[row] !== 0) this.put(row, list[next++])
+    this.#plain.reset()
   }
 
   // Objects are found again by their text, and kept as they are.
@@ -268,11 +289,22 @@ export class ColumnBuilder {
   }
 
   #decide(row: number): void {
-    if (this.#isNearlyUnique()) this.#makePlain(row + 1)
+    if (this.#isNearlyUnique(row + 1)) this.#makePlain(row + 1)
   }
 
-  #isNearlyUnique(): boolean {
-    return this.count * 8 <= this.#values.length * PLAIN_ROWS_PER_8_VALUES
+  /**
+   * Whether a list of the rows is hardly larger than the dictionary. Bytes decide as well as counts: one long text in a
+   * few rows would be written once for each of them.
+   */
+  #isNearlyUnique(rows: number): boolean {
+    const values = this.#values
+    if (this.#isDictionaryForGood || this.count * 8 > values.length * PLAIN_PARTS_PER_8)
+      return false
+    const sizes = values.map(valueBytes)
+    let listBytes = 0
+    for (let row = 0; row < rows; row++) listBytes += sizes[(this.ids[row] ?? 0) - 1] ?? 0
+    const dictionaryBytes = sizes.reduce((sum, size) => sum + size, 0)
+    return listBytes * 8 <= dictionaryBytes * PLAIN_PARTS_PER_8
   }
 
   #clearCodes(): void {

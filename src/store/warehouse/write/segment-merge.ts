@@ -9,11 +9,15 @@ import type { ColumnBuilder } from '../format/column-builder.ts'
 import { addOwn, SEGMENT_ROWS_TARGET, type SegmentBuilder } from '../format/segment-builder.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
 import type { ColumnView, SegmentView } from '../format/segment-view.ts'
+import { valueBytes } from '../format/value-bytes.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
 /** Segments that make a merge worth its work, unless fewer nearly fill one. */
 const SOURCES_MIN = 16
+/** What values may take in a list, as a part of what they take in a dictionary, and so many bytes. */
+const REPEATED_PART = 9 / 8
+const REPEATED_BYTES_IGNORED = 4096
 
 /** A segment as the choice of merges sees it. */
 export interface SegmentSize {
@@ -197,6 +201,7 @@ function appendProperty(
 
 function appendValues(target: ColumnBuilder, column: ColumnView, first: number): void {
   const { present, ids, values } = column
+  if (target.isPlain && repeatsMuch(column)) target.makeDictionary(first)
   const known = new Uint16Array(values.length)
   for (let index = 0; index < present.length; index++) {
     const row = first + (present[index] ?? 0)
@@ -208,6 +213,16 @@ function appendValues(target: ColumnBuilder, column: ColumnView, first: number):
       known[id] = target.ids[row] ?? 0
     }
   }
+}
+
+/** Whether the values of a column take more than a little more room when each row has its own. */
+function repeatsMuch({ present, ids, values }: ColumnView): boolean {
+  if (present.length <= values.length) return false
+  const sizes = values.map(valueBytes)
+  const valuesBytes = sizes.reduce((sum, size) => sum + size, 0)
+  let listBytes = 0
+  for (let index = 0; index < present.length; index++) listBytes += sizes[ids[index] ?? 0] ?? 0
+  return listBytes > valuesBytes * REPEATED_PART + REPEATED_BYTES_IGNORED
 }
 
 /** Keeps the values of a column that finds no room of its own. */

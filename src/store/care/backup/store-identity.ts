@@ -1,0 +1,36 @@
+/**
+ * Which store a backup was made of: the id of its organization, a random UUID that a store gets at its first start and
+ * keeps when it is restored. It is read from the backup itself, so backups of earlier versions have it, too.
+ */
+import { readFileSync } from 'node:fs'
+import { isObject } from '../../../base/json.ts'
+import { DamagedRecordError } from '../../faults.ts'
+import { unpack, unseal } from '../../lmdb/codec.ts'
+import { DamagedChunkError, readChunk } from './chunks.ts'
+import { chunkPath, type Manifest } from './manifest.ts'
+
+/** Written by `DirectoryEnvironment.putOrganization`. */
+const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
+
+/**
+ * Returns the identity of the store that a backup holds, or null: the store was never started, or the part of the
+ * backup that tells is missing or damaged.
+ */
+export function storeIdentity(folder: string, { environments }: Manifest): string | null {
+  const chunks = environments.flags.find(({ name }) => name === 'state')?.chunks ?? []
+  try {
+    for (const chunk of chunks) {
+      const path = chunkPath(folder, chunk)
+      for (const { key, value } of readChunk(chunk, path, readFileSync(path))) {
+        if (!ORGANIZATION_KEY.equals(key)) continue
+        const record = unpack(unseal('state', ORGANIZATION_KEY, Buffer.from(value)))
+        return isObject(record) && typeof record['id'] === 'string' ? record['id'] : null
+      }
+    }
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    const isDamaged = cause instanceof DamagedChunkError || cause instanceof DamagedRecordError
+    if (!isMissing && !isDamaged) throw cause
+  }
+  return null
+}
