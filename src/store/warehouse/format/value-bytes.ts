@@ -13,7 +13,7 @@ export function valueBytes(value: unknown): number {
   // Not recursive: a value may be nested as deep as a body allows.
   const open: object[] = [value]
   for (let part = open.pop(); part !== undefined; part = open.pop()) {
-    for (const [key, own] of Object.entries(part)) {
+    for (const [key, own] of Object.entries(part) as [string, unknown][]) {
       bytes += key.length + AROUND_BYTES
       if (typeof own === 'string') bytes += own.length
       else if (typeof own === 'object' && own !== null) open.push(own)
