@@ -140,8 +140,14 @@ function bundleTap() {
   const shim =
     "import * as shim from 'node:module'\nconst require = shim.createRequire(import.meta.url)"
   const { outputFiles } = require('esbuild').buildSync({
-    ...{ entryPoints: [from], bundle: true, write: false, keepNames: true },
-    ...{ format: 'esm', platform: 'node', target: ['node20.19'], banner: { js: shim } },
+    entryPoints: [from],
+    bundle: true,
+    write: false,
+    keepNames: true,
+    format: 'esm',
+    platform: 'node',
+    target: ['node20.19'],
+    banner: { js: shim },
   })
   const stub = join(TARGET, 'node_modules/tap')
   for (const folder of [scope, stub]) fs.mkdirSync(folder, { recursive: true })

@@ -1,8 +1,8 @@
 /**
  * Runs test files in one process, each as a subtest of the name of its file. A test file imports `tap` and speaks to
  * its root; here that root is the subtest of the file, so that what it tears down is torn down at its end, and what
- * fails is found under its name. TEST_PROGRESS names a file that gets a byte for each file that has ended: what tap
- * says of a process comes when all of it has ended.
+ * fails is found under its name. `progress` in the folder TEST_RUN gets a byte for each file that has ended: what tap says
+ * of a process comes when all of it has ended.
  */
 import { appendFileSync, readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -21,7 +21,7 @@ export async function runFile(file) {
     runWithin(test)
     await import(join(ROOT, '.js', file.replace(/\.ts$/, '.js')))
   })
-  if (process.env.TEST_PROGRESS !== undefined) appendFileSync(process.env.TEST_PROGRESS, '.')
+  appendFileSync(join(process.env.TEST_RUN, 'progress'), '.')
   if (process.env.TEST_FOLDERS_STAY !== '1') removeFolders(folder)
 }
 

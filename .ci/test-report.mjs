@@ -2,12 +2,15 @@
  * What `npm test` prints: a line now and then while the tests run, for each failure one line that says what broke and
  * how to run its file alone, and at the end a summary. tap writes its protocol (https://testanything.org) to this.
  *
- * Environment, set by test.mjs: TEST_FILES, how many files there are; TEST_PROGRESS, a file that has a byte for each one
- * that has ended; TEST_DURATIONS, where the seconds of each file go; TEST_FAILED, where the names of failed files go;
- * TEST_DEPTH and TEST_SEED, told when something fails.
+ * A run passes only if every planned file has ended, has checks, and none of them failed: what a test process prints by
+ * itself, or its exit code, cannot make it pass.
+ *
+ * Environment, set by test.mjs: TEST_RUN, a folder with `plan.json`, which lists the files of each process, and
+ * `progress`, which has a byte for each file that has ended; TEST_DURATIONS, where the seconds of each file go;
+ * TEST_FAILED, where the names of failed files go; TEST_DEPTH and TEST_SEED, told when something fails.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Parser } from 'tap-parser'
 
@@ -16,24 +19,34 @@ const PROGRESS_MS = 15_000
 const TERMINAL_PROGRESS_MS = 1000
 /** Of one value in the line of a failure. */
 const VALUE_CHARACTERS_MAX = 120
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach a terminal
+const CONTROL_CHARACTERS = /[\x00-\x1f\x7f-\x9f]/g
 const IS_TERMINAL = process.stderr.isTTY === true
 
 export default class Report extends PassThrough {
   #parser = new Parser()
   #startMs = Date.now()
   #timer
+  /** The files of each process, by the module that it runs. */
+  #plan = new Map(readPlan().map(({ entry, files }) => [entry, files]))
   #files = new Map()
   #skipped = new Map()
   #passed = 0
   #failures = 0
 
-  /** With `isOneProcess` it is written to by a test process, and otherwise by tap, for all of them. */
-  constructor({ isOneProcess = false } = {}) {
+  /** With `entry` it is written to by the process that runs this module, and otherwise by tap, for all processes. */
+  constructor({ entry } = {}) {
     super()
-    if (isOneProcess) this.#followProcess(this.#parser)
+    for (const files of this.#plan.values()) {
+      for (const name of files) {
+        this.#files.set(name, { seconds: 0, checks: 0, failures: 0, told: [], isDone: false })
+      }
+    }
+    if (entry !== undefined) this.#followProcess(this.#parser, entry)
     else {
-      this.#parser.on('child', (child) => this.#followProcess(child))
+      this.#parser.on('child', (child) => this.#followProcess(child, child.name))
       this.#parser.on('assert', (result) => this.takeProcess(result))
+      this.#parser.on('bailout', (reason) => this.#takeBailout('', reason))
     }
     const everyMs = IS_TERMINAL ? TERMINAL_PROGRESS_MS : PROGRESS_MS
     this.#timer = setInterval(() => this.#showProgress(), everyMs)
@@ -51,111 +64,153 @@ export default class Report extends PassThrough {
   end(chunk) {
     this.#parser.end(chunk)
     clearInterval(this.#timer)
+    this.#checkFiles()
     this.#showSummary()
+    if (!this.isPassed) failProcess()
     super.end()
     return this
   }
 
   /** A process, whose subtests are files. */
-  #followProcess(parser) {
-    parser.on('child', (child) => this.#followTest(child, child.name, []))
-    parser.on('assert', (result) => this.#takeFile(result))
+  #followProcess(parser, entry) {
+    parser.on('child', (child) => {
+      if (this.#files.has(child.name)) this.#followTest(child, child.name, [])
+    })
+    parser.on('assert', (result) => this.#takeFile(result, entry))
+    parser.on('bailout', (reason) => this.#takeBailout(entry, reason))
   }
 
-  #followTest(parser, file, titles) {
-    parser.on('child', (child) => this.#followTest(child, file, [...titles, child.name]))
+  #followTest(parser, name, titles) {
+    const file = this.#files.get(name)
+    parser.on('child', (child) => this.#followTest(child, name, [...titles, child.name]))
     parser.on('assert', (result) => {
-      if (result.skip) this.#countSkipped(result)
+      file.checks++
+      if (result.skip || result.todo) this.#countSkipped(result)
       else if (result.ok) this.#passed++
       // A subtest fails with what failed within it, which was told already; unless it is all there is.
-      else if (!this.#isTold(file, [...titles, result.name])) this.#tell(file, titles, result)
+      else if (!isTold(file, [...titles, result.name])) this.#tell(name, titles, result)
     })
-    parser.on('bailout', (reason) => this.#print(`BAIL OUT  ${file}: ${reason}`))
   }
 
-  #countSkipped({ skip, name }) {
-    const reason = skip === true ? name : String(skip)
+  #countSkipped({ skip, todo, name }) {
+    const text = skip || todo
+    const reason = text === true ? name : String(text)
     this.#skipped.set(reason, (this.#skipped.get(reason) ?? 0) + 1)
   }
 
-  #takeFile(result) {
-    const file = this.#fileOf(result.name)
+  #takeFile(result, entry) {
+    const file = this.#files.get(result.name)
+    if (file === undefined) {
+      // Printed by a test, or said by tap of the whole process.
+      if (!result.ok && !result.todo) this.#tell(this.#currentFile(entry), [], result)
+      return
+    }
     file.seconds = (result.time ?? 0) / 1000
     file.isDone = true
     if (!result.ok && file.failures === 0) this.#tell(result.name, [], result)
   }
 
-  /**
-   * The end of a process, which is named by the module that it ran. One that ended in the middle names no file: all of
-   * its files that did not end have failed.
-   */
+  #takeBailout(entry, reason) {
+    const diag = { message: `it printed "Bail out!" ${reason}` }
+    this.#tell(this.#currentFile(entry), [], { name: '', diag })
+  }
+
+  /** The file that a process runs now. */
+  #currentFile(entry) {
+    const files = this.#plan.get(entry) ?? [...this.#files.keys()]
+    return files.find((name) => !this.#files.get(name).isDone) ?? files.at(-1)
+  }
+
+  /** The end of a process, which is named by the module that it ran. */
   takeProcess(result) {
     if (result.ok) return
-    const entry = existsSync(result.name) ? readFileSync(result.name, 'utf8') : ''
-    const files = [...entry.matchAll(/runFile\("(.*)"\)/g)].map(([, file]) => file)
+    const files = this.#plan.get(result.name) ?? []
     const isKilled = typeof result.diag?.signal === 'string'
-    const open = files.filter((file) => !this.#fileOf(file).isDone)
-    const isTold = files.some((file) => this.#fileOf(file).failures > 0)
-    if (isTold && !isKilled && open.length === 0) return
-    const [first = files.at(-1) ?? result.name, ...others] = open
-    this.#tell(first, [], { ...result, name: first })
-    for (const file of others) {
-      this.#fileOf(file).failures++
-      this.#print(`NOT RUN ${file}: its process had ended`)
+    const isExplained = files.some((name) => this.#files.get(name).failures > 0)
+    if (isExplained && !isKilled) return
+    this.#tell(this.#currentFile(result.name), [], { ...result, name: '' })
+  }
+
+  /** Every planned file must have ended, with checks. */
+  #checkFiles() {
+    for (const [name, { isDone, checks, failures }] of this.#files) {
+      if (failures > 0) continue
+      if (!isDone) this.#tell(name, [], { name: 'it did not run to its end' })
+      else if (checks === 0) this.#tell(name, [], { name: 'it has no checks' })
     }
   }
 
-  #fileOf(name) {
-    const file = this.#files.get(name) ?? { seconds: 0, failures: 0, told: [], isDone: false }
-    this.#files.set(name, file)
-    return file
-  }
-
-  #isTold(file, path) {
-    const wanted = path.join(' > ')
-    return this.#fileOf(file).told.some(
-      (told) => told === wanted || told.startsWith(`${wanted} > `),
-    )
-  }
-
   #tell(name, titles, { name: title, diag }) {
-    const file = this.#fileOf(name)
+    const file = this.#files.get(name)
     const path = [...titles, title === name ? '' : title].filter((text) => text !== '')
     file.failures++
     this.#failures++
-    file.told.push(path.join(' > '))
+    file.told.push(pathText(path))
     const place = diag?.at?.lineNumber === undefined ? '' : `:${diag.at.lineNumber}`
     this.#print(`FAILED ${name}${place}  ${path.join(' > ')}${explain(diag)}`)
     if (file.failures === 1) this.#print(`       alone: ${settings()}node .ci/test.mjs ${name}`)
   }
 
   #print(text) {
-    if (IS_TERMINAL) process.stderr.write('\r\x1b[K')
-    process.stderr.write(`${text}\n`)
+    const line = text.replace(/\s*[\r\n]+\s*/g, ' ').replace(CONTROL_CHARACTERS, '')
+    process.stderr.write(`${IS_TERMINAL ? '\r\x1b[K' : ''}${line}\n`)
   }
 
   #showProgress() {
-    const done = statSync(process.env.TEST_PROGRESS).size
+    const done = statSync(join(process.env.TEST_RUN, 'progress')).size
     const failed = this.#failures === 0 ? '' : `, ${this.#failures} failed`
     const time = duration(Date.now() - this.#startMs)
-    const text = `${done} of ${process.env.TEST_FILES} files${failed}, ${time}`
+    const text = `${done} of ${this.#files.size} files${failed}, ${time}`
     process.stderr.write(IS_TERMINAL ? `\r\x1b[K${text}` : `${text}\n`)
   }
 
   #showSummary() {
     const files = [...this.#files]
     const failed = files.filter(([, { failures }]) => failures > 0).map(([name]) => name)
-    saveFailed(failed)
-    saveDurations(files)
     for (const [reason, count] of this.#skipped) this.#print(`Skipped ${count}: ${reason}`)
     const time = duration(Date.now() - this.#startMs)
-    if (this.#failures === 0) {
-      this.#print(`Passed: ${this.#passed} checks in ${files.length} files, ${time}.`)
-      return
-    }
-    const count = `${this.#failures} checks in ${failed.length} of ${files.length} files`
-    this.#print(`FAILED: ${count}, ${time}.`)
+    this.#print(
+      this.isPassed
+        ? `Passed: ${counted(this.#passed, 'check')} in ${counted(files.length, 'file')}, ${time}.`
+        : `FAILED: ${counted(this.#failures, 'check')} in ${failed.length} of ${counted(files.length, 'file')}, ${time}.`,
+    )
+    this.#attempt(() => saveFailed(failed))
+    this.#attempt(() => saveDurations(files))
   }
+
+  /** What is kept for later is not worth a failure. */
+  #attempt(action) {
+    try {
+      action()
+    } catch (error) {
+      this.#print(`Not saved: ${error.message}`)
+    }
+  }
+}
+
+function readPlan() {
+  return JSON.parse(readFileSync(join(process.env.TEST_RUN, 'plan.json'), 'utf8'))
+}
+
+/** Makes this process end with 1, whatever tap thinks of the run. */
+function failProcess() {
+  process.on('exit', () => {
+    process.exitCode ||= 1
+  })
+}
+
+function isTold({ told }, path) {
+  const wanted = pathText(path)
+  return told.some((text) => text === wanted || text.startsWith(`${wanted} > `))
+}
+
+/** Titles as they are compared: tap escapes some characters where a test begins, and not where it ends. */
+function pathText(path) {
+  return path.map((title) => title.replaceAll('\\', '').replace(/\s+/g, ' ').trim()).join(' > ')
+}
+
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
 /** What a run of one file needs in front of the command to be like this run. */
@@ -212,9 +267,19 @@ function saveFailed(names) {
 function saveDurations(files) {
   const path = process.env.TEST_DURATIONS
   if (path === undefined) return
-  const before = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {}
   const now = files.map(([name, { seconds }]) => [name, Math.round(seconds * 100) / 100])
   mkdirSync(dirname(path), { recursive: true })
-  const all = Object.entries({ ...before, ...Object.fromEntries(now) }).sort()
-  writeFileSync(path, `${JSON.stringify(Object.fromEntries(all), null, 1)}\n`)
+  const all = Object.entries({ ...readDurations(path), ...Object.fromEntries(now) }).sort()
+  const draft = `${path}.${process.pid}`
+  writeFileSync(draft, `${JSON.stringify(Object.fromEntries(all), null, 1)}\n`)
+  renameSync(draft, path)
+}
+
+/** The seconds of each file by earlier runs; nothing when the file is missing or damaged. */
+export function readDurations(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    return {}
+  }
 }

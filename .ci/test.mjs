@@ -5,7 +5,6 @@
  *   node .ci/test.mjs all              the same, every lane, and coverage: what `npm run test:all` does
  *   node .ci/test.mjs browser          one lane alone; also `cluster`
  *   node .ci/test.mjs cover            the lanes `quick` and `all` with coverage, without the checks
- *   node .ci/test.mjs cover            the lanes `quick` and `all` with coverage, without the checks
  *   node .ci/test.mjs FILE...          these files alone, without the checks
  *
  * Each test file names its lane in its first comment: `@lane quick`, `all`, `cluster` or `browser`. Quick files of one
@@ -13,8 +12,8 @@
  * good (its memory, its limits, functions of `node:fs`) says `@lane quick alone`. Files of the other lanes run alone.
  *
  * Environment: TEST_JOBS, processes at a time (cores + 1); TEST_DEPTH, the part of random tests that runs (0.1 in
- * `quick`, otherwise 1); TEST_SEED, a number added to the seed of every random test (0); TEST_FAILED, a file that gets
- * the names of the files that failed, one a line.
+ * `quick`, otherwise 1); TEST_SEED, a whole number that changes the seed of every random test (0); TEST_TIMEOUT, seconds
+ * after which a process is ended (900); TEST_FAILED, a file that gets the names of the files that failed, one a line.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,6 +22,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -30,10 +30,12 @@ import {
 import { availableParallelism } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import Report, { readDurations } from './test-report.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
-const ENTRIES = join(ROOT, '.js/processes')
-const PROGRESS = join(ROOT, '.tap/progress')
+const RUNS = join(ROOT, '.js/runs')
+/** Two runs at a time share nothing. */
+const RUN = join(RUNS, String(process.pid))
 const DURATIONS = join(ROOT, '.tap/durations.json')
 /** Seconds that the files of one process may take together by the last run; about a tenth of `npm test`. */
 const PROCESS_SECONDS_MAX = 20
@@ -41,7 +43,10 @@ const PROCESS_SECONDS_MAX = 20
 const UNKNOWN_ALONE_SECONDS = 8
 const UNKNOWN_SHARED_SECONDS = 1
 /** Only a process that hangs takes so long. */
-const PROCESS_TIMEOUT_SECONDS = 900
+const TIMEOUT_SECONDS = numberOf('TEST_TIMEOUT', 900, (value) => value > 0)
+/** What a process has to end by itself after that, or after a signal, before it is killed. */
+const GRACE_MS = 10_000
+const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 
 const PLANS = {
   quick: { lanes: ['quick'], isChecked: true, depth: '0.1' },
@@ -56,29 +61,25 @@ const PLANS = {
   browser: { lanes: ['browser'], depth: '1' },
 }
 
-/** @returns {{ path: string, lane: string, isAlone: boolean }[]} every test file with what its tag says. */
-function listTests() {
+/** Paths of all test files. */
+function listPaths() {
   const folders = readdirSync(join(ROOT, 'test')).filter((name) => name !== 'node_modules')
   const paths = folders.flatMap((name) => {
     const folder = join('test', name)
     if (!statSync(join(ROOT, folder)).isDirectory()) return []
     return readdirSync(join(ROOT, folder), { recursive: true }).map((path) => join(folder, path))
   })
-  return paths
-    .filter((path) => path.endsWith('.test.ts'))
-    .sort()
-    .map(readTag)
+  return paths.filter((path) => path.endsWith('.test.ts')).sort()
 }
 
+/** @returns {{ path: string, lane: string, isAlone: boolean }} a test file with what its tag says. */
 function readTag(path) {
   const text = readFileSync(join(ROOT, path), 'utf8')
   const tag = /^ \* @lane (quick|all|cluster|browser)( alone)?$/m.exec(
     text.slice(0, text.indexOf('*/')),
   )
   if (tag === null) {
-    throw new Error(
-      `${path}: the first comment needs a line "@lane quick", "all", "cluster" or "browser".`,
-    )
+    refuse(`${path}: its first comment needs a line "@lane quick", "all", "cluster" or "browser".`)
   }
   return { path, lane: tag[1], isAlone: tag[1] !== 'quick' || tag[2] !== undefined }
 }
@@ -117,90 +118,154 @@ function divide(tests, secondsOf) {
 }
 
 /**
- * Writes one module for each process, which runs its files one after the other, each as a subtest. tap sorts what it
- * is given by name, so the names are numbers.
+ * Writes one module for each process, which runs its files one after the other, each as a subtest, and the plan of all.
+ * tap sorts what it is given by name, so the names are numbers.
  */
-function writeEntries(processes) {
-  rmSync(ENTRIES, { recursive: true, force: true })
-  mkdirSync(ENTRIES, { recursive: true })
-  return processes.map(({ files }, index) => {
-    const path = join(ENTRIES, `${String(index + 1).padStart(3, '0')}.mjs`)
+function writeRun(processes) {
+  removeOldRuns()
+  mkdirSync(RUN, { recursive: true })
+  const plan = processes.map(({ files }, index) => {
+    const path = join(RUN, `${String(index + 1).padStart(3, '0')}.mjs`)
     const lines = files.map((file) => `await runFile(${JSON.stringify(file)})\n`)
-    writeFileSync(path, `import { runFile } from '../../.ci/test-process.mjs'\n${lines.join('')}`)
-    return relative(ROOT, path)
+    writeFileSync(
+      path,
+      `import { runFile } from '../../../.ci/test-process.mjs'\n${lines.join('')}`,
+    )
+    return { entry: relative(ROOT, path), files }
   })
+  writeFileSync(join(RUN, 'plan.json'), JSON.stringify(plan))
+  writeFileSync(join(RUN, 'progress'), '')
+  return plan.map(({ entry }) => entry)
 }
 
-function readDurations() {
-  return existsSync(DURATIONS) ? JSON.parse(readFileSync(DURATIONS, 'utf8')) : {}
+/** Of runs that were killed. */
+function removeOldRuns() {
+  if (!existsSync(RUNS)) return
+  for (const name of readdirSync(RUNS)) {
+    if (!existsSync(`/proc/${name}`)) rmSync(join(RUNS, name), { recursive: true, force: true })
+  }
 }
 
-function run(command, words, env = {}) {
-  const { status } = spawnSync(command, words, {
-    cwd: ROOT,
-    stdio: 'inherit',
-    env: { ...process.env, ...env },
-  })
-  return status === 0
+/** A number from the environment, or the default. */
+function numberOf(name, whole, isFitting) {
+  const text = process.env[name]
+  if (text === undefined || text === '') return whole
+  const value = Number(text)
+  if (Number.isFinite(value) && isFitting(value)) return value
+  return refuse(
+    `${name}=${text} is no number that fits. See the comment at the top of .ci/test.mjs.`,
+  )
+}
+
+function refuse(sentence) {
+  process.stderr.write(`${sentence}\n`)
+  process.exit(1)
+}
+
+function run(command, words) {
+  return spawnSync(command, words, { cwd: ROOT, stdio: 'inherit' }).status === 0
 }
 
 /** What the processes of tests and the report read from the environment. */
-function environmentOf(tests, depth) {
-  mkdirSync(dirname(PROGRESS), { recursive: true })
-  writeFileSync(PROGRESS, '')
+function environmentOf(depth) {
   return {
     // Teardowns that write to a folder run after tap would remove it, so test-process.mjs does that.
     TAP_SAVE_FIXTURE: '1',
     // Also of a process that runs without tap's runner.
-    TAP_TIMEOUT: String(PROCESS_TIMEOUT_SECONDS),
+    TAP_TIMEOUT: String(TIMEOUT_SECONDS),
     TEST_FOLDERS_STAY: process.env.TAP_SAVE_FIXTURE === '1' ? '1' : '0',
-    TEST_DEPTH: process.env.TEST_DEPTH ?? depth,
-    TEST_SEED: process.env.TEST_SEED ?? '0',
-    TEST_FILES: String(tests.length),
+    TEST_DEPTH: String(numberOf('TEST_DEPTH', depth, (value) => value > 0 && value <= 1)),
+    TEST_SEED: String(numberOf('TEST_SEED', 0, Number.isSafeInteger)),
     TEST_DURATIONS: DURATIONS,
-    TEST_PROGRESS: PROGRESS,
+    TEST_RUN: RUN,
   }
 }
 
 /** Resolves to true if all tests passed. */
 async function runTests(tests, { depth, isCovered = false }) {
-  const entries = writeEntries(planProcesses(tests, readDurations()))
-  const environment = environmentOf(tests, depth)
-  if (entries.length === 1 && !isCovered) return runOneProcess(entries[0], environment)
-  if (!run(process.execPath, [join(ROOT, '.ci/loader.cjs')])) return false
-  const jobs = process.env.TEST_JOBS ?? String(availableParallelism() + 1)
-  const tap = [
-    join(ROOT, 'node_modules/tap/dist/esm/run.mjs'),
-    `--jobs=${jobs}`,
-    `--timeout=${PROCESS_TIMEOUT_SECONDS}`,
-    '--reporter=./.ci/test-report.mjs',
-    ...entries,
-  ]
-  const c8 = [join(ROOT, 'node_modules/c8/bin/c8.js'), process.execPath]
-  const words = isCovered ? [...c8, ...tap] : tap
-  return run(process.execPath, words, { SOURCES_ARE_BLANKED: '1', ...environment })
+  const jobs = numberOf('TEST_JOBS', availableParallelism() + 1, (value) => value >= 1)
+  Object.assign(process.env, environmentOf(depth))
+  const entries = writeRun(planProcesses(tests, readDurations(DURATIONS)))
+  try {
+    if (entries.length === 1 && !isCovered) return await runOneProcess(entries[0])
+    if (!run(process.execPath, [join(ROOT, '.ci/loader.cjs')])) return false
+    const tap = [
+      join(ROOT, 'node_modules/tap/dist/esm/run.mjs'),
+      `--jobs=${jobs}`,
+      `--timeout=${TIMEOUT_SECONDS}`,
+      '--reporter=./.ci/test-report.mjs',
+      ...entries,
+    ]
+    const c8 = [join(ROOT, 'node_modules/c8/bin/c8.js'), process.execPath]
+    const child = spawn(process.execPath, isCovered ? [...c8, ...tap] : tap, {
+      cwd: ROOT,
+      detached: true,
+      stdio: ['ignore', 'inherit', 'inherit'],
+      env: { ...process.env, SOURCES_ARE_BLANKED: '1' },
+    })
+    const [exitCode] = await endOf(child)
+    return exitCode === 0
+  } finally {
+    rmSync(RUN, { recursive: true, force: true })
+  }
 }
 
 /** The same without tap's runner, whose start takes longer than most files. */
-async function runOneProcess(entry, environment) {
-  Object.assign(process.env, environment)
-  const { default: Report } = await import('./test-report.mjs')
-  const report = new Report({ isOneProcess: true })
+async function runOneProcess(entry) {
+  const report = new Report({ entry })
   const child = spawn(process.execPath, ['--require', join(ROOT, '.ci/loader.cjs'), entry], {
     cwd: ROOT,
+    detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
+  // A loop without an end hears of no timeout of its own.
+  const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), TIMEOUT_SECONDS * 1000 + GRACE_MS)
   child.stdout.on('data', (chunk) => report.write(chunk))
-  const [exitCode, signal] = await once(child, 'close')
-  const isPassed = exitCode === 0
-  if (!isPassed) report.takeProcess({ ok: false, name: entry, diag: { exitCode, signal } })
+  const [exitCode, signal] = await endOf(child)
+  clearTimeout(timer)
+  if (exitCode !== 0) report.takeProcess({ ok: false, name: entry, diag: { exitCode, signal } })
   report.end()
-  return isPassed
+  return report.isPassed
+}
+
+/**
+ * Waits until a process has ended that leads a group of its own. A signal to this process goes to the whole group, also
+ * to daemons that tests have started, and then ends this process.
+ */
+async function endOf(child) {
+  let received = null
+  const forward = (signal) => {
+    received ??= signal
+    signalGroup(child, signal)
+    setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS).unref()
+  }
+  for (const signal of Object.keys(SIGNALS)) process.on(signal, forward)
+  const ending = await once(child, 'close')
+  for (const signal of Object.keys(SIGNALS)) process.removeListener(signal, forward)
+  if (received === null) return ending
+  signalGroup(child, 'SIGKILL')
+  rmSync(RUN, { recursive: true, force: true })
+  process.stderr.write('Interrupted.\n')
+  return process.exit(128 + SIGNALS[received])
+}
+
+/** Signals all processes of a group, if any is left. */
+function signalGroup({ pid }, signal) {
+  try {
+    process.kill(-pid, signal)
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error
+  }
 }
 
 /** What the lane `quick` leaves out, and how to run it. */
 function tellLeftOut() {
-  const count = (lane) => `${listTests().filter((test) => test.lane === lane).length} files`
+  const count = (lane) =>
+    `${
+      listPaths()
+        .map(readTag)
+        .filter((test) => test.lane === lane).length
+    } files`
   process.stderr.write(
     `Left out:
   ${count('all')} of long and random tests     npm run test:all
@@ -212,13 +277,14 @@ function tellLeftOut() {
 
 /** The tests that the words of the command line name, by file or folder. */
 function namedTests(words) {
-  const wanted = words.map((word) => relative(ROOT, resolve(word)))
-  const tests = listTests().filter(({ path }) =>
-    wanted.some((name) => path === name || path.startsWith(`${name}/`)),
-  )
-  if (tests.length > 0) return tests
-  process.stderr.write(`There is no test file at ${words.join(' ')}.\n`)
-  process.exit(1)
+  const tests = listPaths()
+  const named = words.map((word) => {
+    const path = resolve(word)
+    const name = relative(ROOT, existsSync(path) ? realpathSync(path) : path)
+    const found = tests.filter((test) => test === name || test.startsWith(`${name}/`))
+    return found.length > 0 ? found : refuse(`There is no test file at ${word}.`)
+  })
+  return [...new Set(named.flat())].map(readTag)
 }
 
 async function main(words) {
@@ -228,7 +294,9 @@ async function main(words) {
   if (plan.isChecked && !run(join(ROOT, '.ci/check'), command === 'all' ? ['all'] : []))
     return false
   const isPassed = await runTests(
-    listTests().filter(({ lane }) => plan.lanes.includes(lane)),
+    listPaths()
+      .map(readTag)
+      .filter(({ lane }) => plan.lanes.includes(lane)),
     plan,
   )
   if (command === 'quick') tellLeftOut()

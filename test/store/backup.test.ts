@@ -216,6 +216,26 @@ t.test('stores that share a folder keep their backups apart', async (t) => {
   await Promise.all([restored.close(), original.close()])
 })
 
+t.test('a damaged backup keeps neither a backup nor a restore from being made', async (t) => {
+  const root = t.testdir({ data: {}, backups: {} })
+  const [data, folder] = [join(root, 'data'), join(root, 'backups')]
+  await smallStore(data)
+  const names: string[] = []
+  for (let count = 0; count < 4; count++) names.push((await backupOf(data, folder)).name)
+  const [first = '', second = '', third = '', fourth = ''] = names
+  writeFileSync(join(folder, 'backups', `${second}.json`), '{"sequence":2,')
+  const { removed, name } = await backupOf(data, folder, 2)
+  t.strictSame(removed, [first, third], 'the damaged one is neither counted nor removed')
+  t.strictSame(backupNames(folder), [second, fourth, name])
+  await restoreTo(join(root, 'restored'), folder)
+  t.same((await verifyStore(join(root, 'restored'), nothing)).findings, [])
+  writeFileSync(join(folder, 'backups', `${name}.json`), 'damaged')
+  t.equal(backupNames(folder).at(-1), name, 'a newest one that is damaged stays the newest')
+  const { exitCode, message } = await refusal(restoreTo(join(root, 'again'), folder))
+  t.equal(exitCode, 78)
+  t.match(message, `${name}.json is damaged`)
+})
+
 t.test('the order of backups does not come from a clock', async (t) => {
   const root = t.testdir({ data: {}, backups: {} })
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]

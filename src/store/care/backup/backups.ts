@@ -225,27 +225,41 @@ function freeName(folder: string, nowMs: number): string {
   return `${base}-${number}`
 }
 
+/** A backup and the store that it was made of; null where that cannot be read. */
+interface OwnedBackup {
+  readonly name: string
+  readonly manifest: Manifest | null
+  readonly store: string | null
+}
+
+/** The backups of a folder in their order. One that is damaged is listed without its contents. */
+function ownedBackups(folder: string): readonly OwnedBackup[] {
+  return backupNames(folder).map((name) => {
+    const manifest = manifestOrNull(folder, name, [])
+    return { name, manifest, store: manifest === null ? null : storeIdentity(folder, manifest) }
+  })
+}
+
 /**
- * Removes all but the newest backups of the store of `newest`, then the chunks that no backup needs any more. Backups of
- * other stores, and those that do not tell whose they are, are neither counted nor removed.
+ * Removes all but the newest backups of the store of `newest`, then the chunks that no backup needs any more. A backup
+ * of another store, or of an unknown one, is neither counted nor removed. While a manifest cannot be read, no chunk is
+ * removed: the backup may still need it.
  */
 function prune(folder: string, newest: Manifest, keep: number): readonly string[] {
   const store = storeIdentity(folder, newest)
   if (store === null) return []
-  const manifests = backupNames(folder).map((name) => ({
-    name,
-    manifest: readManifest(folder, name),
-  }))
-  const own = manifests.filter(({ manifest }) => storeIdentity(folder, manifest) === store)
-  const removed = own.slice(0, Math.max(0, own.length - keep)).map(({ name }) => name)
+  const backups = ownedBackups(folder)
+  const own = backups.filter((backup) => backup.store === store).map(({ name }) => name)
+  const removed = own.slice(0, Math.max(0, own.length - keep))
   if (removed.length === 0) return []
+  for (const name of removed) rmSync(manifestPath(folder, name))
+  flush(join(folder, 'backups'))
   const needed = new Set<string>()
-  for (const { name, manifest } of manifests) {
+  for (const { name, manifest } of backups) {
+    if (manifest === null) return removed
     if (removed.includes(name)) continue
     for (const { chunks } of allTables(manifest)) for (const chunk of chunks) needed.add(chunk)
   }
-  for (const name of removed) rmSync(manifestPath(folder, name))
-  flush(join(folder, 'backups'))
   for (const name of chunkNames(folder)) {
     if (!needed.has(name)) rmSync(chunkPath(folder, name))
   }
@@ -257,12 +271,12 @@ function prune(folder: string, newest: Manifest, keep: number): readonly string[
  * stores: then it must be named, because the newest one may be another store's.
  */
 function chooseNewest(folder: string): string {
-  const names = backupNames(folder)
-  const newest = names.at(-1)
+  const backups = ownedBackups(folder)
+  const newest = backups.at(-1)
   if (newest === undefined) throw new OperatorError(`there is no backup in ${folder}`)
-  const newestOf = new Map<string | null, string>()
-  for (const name of names) newestOf.set(storeIdentity(folder, readManifest(folder, name)), name)
-  if (newestOf.size === 1) return newest
+  const newestOf = new Map<string, string>()
+  for (const { name, store } of backups) if (store !== null) newestOf.set(store, name)
+  if (newestOf.size <= 1) return newest.name
   throw new OperatorError(
     `${folder} has backups of ${newestOf.size} stores. Name one with --backup; ` +
       `the newest of each are ${[...newestOf.values()].join(', ')}.`,

@@ -5,8 +5,9 @@
  *   backups/NAME.json one manifest for each backup; the name is its time, such as 20261121T145109Z
  *   chunks/ab/abcd... chunks by the first two digits of their names
  *
- * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence, and a second line `sha256 <digits>` over the first. It is written when
- * everything it names is on the disk: a backup without manifest does not exist.
+ * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence, and a second line
+ * `sha256 <digits>` over the first. It is written when everything it names is on the disk, so a backup that was cut short
+ * has none and does not count.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
@@ -24,13 +25,13 @@ const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
 
 /** Enough of a manifest to find its sequence. */
 const HEAD_BYTES = 64
-/** What a backup may hold of each part; format 2 had a table beside the blocks of the log. */
+/** The tables that a backup may hold of each part. The log of format 2 had a second table. */
 const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
   log: ['blocks', 'state'],
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
-/** What every store has had from its first start on. */
+/** The tables that a store has from its first start on. */
 const TABLES_NEEDED: Readonly<Record<PartName, readonly string[]>> = {
   log: ['blocks'],
   events: ['state', 'projects', 'segment_headers', 'segment_groups', 'distinct_ids', 'persons'],
@@ -93,26 +94,36 @@ export function nextSequence(folder: string): number {
 function numberedBackups(folder: string): readonly { name: string; sequence: number }[] {
   const path = join(folder, 'backups')
   if (!existsSync(path)) return []
-  return readdirSync(path)
+  const names = readdirSync(path)
     .filter((file) => file.endsWith('.json'))
     .map((file) => file.slice(0, -5))
     .filter((name) => NAME_PATTERN.test(name))
     .sort()
-    .map((name) => ({ name, sequence: sequenceOf(manifestPath(folder, name)) }))
-    .sort((a, b) => a.sequence - b.sequence)
+  // A backup without a number stands behind the one whose name comes before its own.
+  let last = 0
+  const numbered = names.map((name) => {
+    last = sequenceOf(manifestPath(folder, name)) ?? last
+    return { name, sequence: last }
+  })
+  return numbered.sort((a, b) => a.sequence - b.sequence)
 }
 
-/** Reads the sequence from the beginning of a manifest; 0 when it has none or is damaged. */
-function sequenceOf(path: string): number {
+/** Reads the sequence from the beginning of a manifest; null when it has none or cannot be read. */
+function sequenceOf(path: string): number | null {
   const head = Buffer.alloc(HEAD_BYTES)
-  const descriptor = openSync(path, 'r')
   try {
-    readSync(descriptor, head, 0, HEAD_BYTES, 0)
-  } finally {
-    closeSync(descriptor)
+    const descriptor = openSync(path, 'r')
+    try {
+      readSync(descriptor, head, 0, HEAD_BYTES, 0)
+    } finally {
+      closeSync(descriptor)
+    }
+  } catch {
+    // Whoever needs this backup reads all of it, and says then why that cannot be done.
+    return null
   }
   const [, digits] = /^\{"sequence":(\d{1,15}),/.exec(head.toString('latin1')) ?? []
-  return digits === undefined ? 0 : Number(digits)
+  return digits === undefined ? null : Number(digits)
 }
 
 /**
@@ -128,7 +139,7 @@ export function readManifest(folder: string, name: string): Manifest {
   }
   const [line = '', checksum = ''] = readFileSync(path, 'utf8').split('\n')
   if (checksum !== `sha256 ${hashOf(line)}`) throw damaged(path, 'its checksum does not fit')
-  const value = parsed(line)
+  const value = parseOrNull(line)
   if (!isObject(value)) throw damaged(path, 'it is no manifest')
   const { version, storeFormat } = value
   if (typeof version !== 'number' || typeof storeFormat !== 'number') {
@@ -146,7 +157,7 @@ export function readManifest(folder: string, name: string): Manifest {
   return value as unknown as Manifest
 }
 
-function parsed(line: string): unknown {
+function parseOrNull(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
@@ -154,7 +165,7 @@ function parsed(line: string): unknown {
   }
 }
 
-/** What keeps a manifest from being one; null when nothing does. A file that somebody changed is input as any other. */
+/** Says what is wrong with a manifest, or null. A manifest is input: somebody may have changed it. */
 function problemOf({ program, createdAt, environments }: Record<string, unknown>): string | null {
   if (typeof program !== 'string' || typeof createdAt !== 'string') return 'it names no program'
   if (!isObject(environments)) return 'it names no tables'
@@ -182,11 +193,12 @@ function tableProblem(table: unknown, part: PartName): string | null {
     return `it names a table that ${part} does not have`
   }
   const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0
-  if (!isCount(entries) || !isCount(bytes)) return `the size of the table ${part}/${name} cannot be`
+  if (!isCount(entries) || !isCount(bytes))
+    return `the table ${part}/${name} has an impossible size`
   const areNames =
     Array.isArray(chunks) &&
     chunks.every((chunk) => typeof chunk === 'string' && CHUNK_NAME_PATTERN.test(chunk))
-  return areNames ? null : `the table ${part}/${name} names chunks that cannot be`
+  return areNames ? null : `the table ${part}/${name} has an impossible chunk name`
 }
 
 /** Bytes and entries of a whole backup. */

@@ -26,8 +26,8 @@ export class ColumnBuilder {
   /** For each row 0, or the position of its value from 1 (any other number when plain or mirrored). */
   ids: Uint16Array
   isPlain = false
-  /** It was a list and is a dictionary again, until the segment ends. */
-  #isDictionaryForGood = false
+  /** Set by `makeDictionary` until the segment ends. */
+  #mustStayDictionary = false
   /** The different values, unless it is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
@@ -128,7 +128,7 @@ export class ColumnBuilder {
     this.#values = []
     this.count = 0
     this.isPlain = false
-    this.#isDictionaryForGood = false
+    this.#mustStayDictionary = false
     this.#plain.reset()
     this.isMirror = false
     this.#lastValue = undefined
@@ -251,15 +251,15 @@ export class ColumnBuilder {
   }
 
   /**
-   * Turns a plain list of `rows` rows into a dictionary again, which it stays: values are about to come of which each
-   * stands in many rows.
+   * Turns a plain list of `rows` rows back into a dictionary, and keeps it one until the segment ends. It is called
+   * before values are added that repeat in many rows.
    */
   makeDictionary(rows: number): void {
     if (!this.isPlain) return
     const list = this.#plain.list
     const ids = this.ids.slice(0, rows)
     this.isPlain = false
-    this.#isDictionaryForGood = true
+    this.#mustStayDictionary = true
     this.#lastValue = undefined
     this.count = 0
     let next = 0
@@ -298,8 +298,7 @@ export class ColumnBuilder {
    */
   #isNearlyUnique(rows: number): boolean {
     const values = this.#values
-    if (this.#isDictionaryForGood || this.count * 8 > values.length * PLAIN_PARTS_PER_8)
-      return false
+    if (this.#mustStayDictionary || this.count * 8 > values.length * PLAIN_PARTS_PER_8) return false
     const sizes = values.map(valueBytes)
     let listBytes = 0
     for (let row = 0; row < rows; row++) listBytes += sizes[(this.ids[row] ?? 0) - 1] ?? 0

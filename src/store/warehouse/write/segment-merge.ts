@@ -15,7 +15,7 @@ import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 const TIER_FACTOR = 16
 /** Segments that make a merge worth its work, unless fewer nearly fill one. */
 const SOURCES_MIN = 16
-/** What values may take in a list, as a part of what they take in a dictionary, and so many bytes. */
+/** A list may be larger than the dictionary of the same values by this factor, and by this many bytes. */
 const REPEATED_PART = 9 / 8
 const REPEATED_BYTES_IGNORED = 4096
 
