@@ -98,7 +98,7 @@ function bodyOf(path) {
   return join(TARGET, relative(ROOT, path))
 }
 
-/** Where V8's code of that body is: compiling all of them again takes a quarter of the start of a daemon. */
+/** The path of V8's cached code for that body. Compiling every body again would slow each start of a daemon. */
 function codeOf(path) {
   return `${bodyOf(path)}.code`
 }
@@ -131,7 +131,7 @@ function bundleTap() {
   const from = join(ROOT, 'node_modules/tap/dist/esm/index.js')
   const scope = join(TARGET, 'node_modules/@tapjs')
   const lock = join(ROOT, 'package-lock.json')
-  // Also when this file has changed, which says what lies there.
+  // The door to tap is written by this file, so it is stale when this file has changed.
   const mtimeMs = Math.max(fs.statSync(lock).mtimeMs, fs.statSync(__filename).mtimeMs)
   const target = join(scope, 'tap.mjs')
   const made = fs.statSync(target, { throwIfNoEntry: false })

@@ -17,7 +17,7 @@ import { Parser } from 'tap-parser'
 /** Between two lines of progress when the output is no terminal. */
 const PROGRESS_MS = 15_000
 const TERMINAL_PROGRESS_MS = 1000
-/** Of one value in the line of a failure. */
+/** Longer values are cut in the line of a failure. */
 const VALUE_CHARACTERS_MAX = 120
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach a terminal
 const CONTROL_CHARACTERS = /[\x00-\x1f\x7f-\x9f]/g
@@ -87,7 +87,7 @@ export default class Report extends PassThrough {
       file.checks++
       if (result.skip || result.todo) this.#countSkipped(result)
       else if (result.ok) this.#passed++
-      // A subtest fails with what failed within it, which was told already; unless it is all there is.
+      // A subtest fails when a check inside it fails. That check has its own line, so the subtest needs none.
       else if (!isTold(file, [...titles, result.name])) this.#tell(name, titles, result)
     })
   }
@@ -263,7 +263,7 @@ function saveFailed(names) {
   else writeFileSync(path, `${names.join('\n')}\n`)
 }
 
-/** Keeps what other runs have measured of files that did not run now. */
+/** Updates the durations of the files that ran. Other files keep theirs. */
 function saveDurations(files) {
   const path = process.env.TEST_DURATIONS
   if (path === undefined) return

@@ -104,7 +104,7 @@ function folderOf(path) {
   return first === 'http' && second !== undefined ? `${first}/${second}` : first
 }
 
-/** Fills as many processes as the files of a folder need, always the one that has least to do. */
+/** Divides the files of a folder among as many processes as they need. The next file goes to the shortest process. */
 function divide(tests, secondsOf) {
   const total = tests.reduce((sum, test) => sum + secondsOf(test), 0)
   const count = Math.max(1, Math.ceil(total / PROCESS_SECONDS_MAX))
@@ -138,7 +138,7 @@ function writeRun(processes) {
   return plan.map(({ entry }) => entry)
 }
 
-/** Of runs that were killed. */
+/** Removes the folders of runs that were killed. */
 function removeOldRuns() {
   if (!existsSync(RUNS)) return
   for (const name of readdirSync(RUNS)) {
@@ -171,7 +171,7 @@ function environmentOf(depth) {
   return {
     // Teardowns that write to a folder run after tap would remove it, so test-process.mjs does that.
     TAP_SAVE_FIXTURE: '1',
-    // Also of a process that runs without tap's runner.
+    // A process that runs without tap's runner needs the same limit.
     TAP_TIMEOUT: String(TIMEOUT_SECONDS),
     TEST_FOLDERS_STAY: process.env.TAP_SAVE_FIXTURE === '1' ? '1' : '0',
     TEST_DEPTH: String(numberOf('TEST_DEPTH', depth, (value) => value > 0 && value <= 1)),

@@ -23,7 +23,7 @@ export const BACKUP_VERSION = 1
 const NAME_PATTERN = /^\d{8}T\d{6}Z(-\d{1,3})?$/
 const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
 
-/** Enough of a manifest to find its sequence. */
+/** The sequence stands within the first bytes of a manifest. */
 const HEAD_BYTES = 64
 /** The tables that a backup may hold of each part. The log of format 2 had a second table. */
 const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
@@ -119,7 +119,7 @@ function sequenceOf(path: string): number | null {
       closeSync(descriptor)
     }
   } catch {
-    // Whoever needs this backup reads all of it, and says then why that cannot be done.
+    // A restore reads the whole manifest and reports the error then.
     return null
   }
   const [, digits] = /^\{"sequence":(\d{1,15}),/.exec(head.toString('latin1')) ?? []

@@ -1,8 +1,8 @@
-/** How large a JSON value is, roughly: what counts when memory is divided, without making its text. */
+/** Estimates how much memory a JSON value takes, without making its text. */
 
-/** A number, a boolean or null: what it takes in memory. */
+/** The size of a number, a boolean or null. */
 const SCALAR_BYTES = 8
-/** Braces, quotes and commas around what a value consists of. */
+/** The size of the braces, quotes and commas around a value. */
 const AROUND_BYTES = 4
 
 /** The size of a JSON value in bytes of its text, where one character counts as one byte. */

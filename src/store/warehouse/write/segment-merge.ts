@@ -215,7 +215,7 @@ function appendValues(target: ColumnBuilder, column: ColumnView, first: number):
   }
 }
 
-/** Whether the values of a column take more than a little more room when each row has its own. */
+/** Whether a list with one value for each row would be clearly larger than the dictionary of the column. */
 function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   if (present.length <= values.length) return false
   const sizes = values.map(valueBytes)
