@@ -18,7 +18,11 @@ import { FrontLoad } from './engine/front/front-load.ts'
 import { type CommitOptions, type Commits, GroupCommit } from './engine/front/group-commit.ts'
 import { LiveEvents } from './engine/front/live-events.ts'
 import { LoggedPersonCommands } from './engine/front/person-commands.ts'
-import { NO_PROCESSING, ProcessingLoop } from './engine/front/processing-loop.ts'
+import {
+  NO_PROCESSING,
+  ProcessingLoop,
+  type ProcessingTrouble,
+} from './engine/front/processing-loop.ts'
 import { measuredQueries } from './engine/front/query-metrics.ts'
 import { RefusedCaptures } from './engine/front/refused-captures.ts'
 import { RetentionSchedule } from './engine/front/retention-schedule.ts'
@@ -192,6 +196,7 @@ class RunningDaemon implements Daemon {
       ...{ lagMsMax: settings.processingLagMsMax, watches: () => this.#live.begin() },
       copyNews: () => this.#copy?.takeNews() ?? {},
       onResult: (result) => this.#processed(result),
+      onTrouble: (trouble) => this.#troubled(trouble),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
     this.#copy =
@@ -374,7 +379,7 @@ class RunningDaemon implements Daemon {
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#admission.reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    const parts = [this.#damage, this.#cluster, this.#copy]
+    const parts = [this.#damage, this.#loop, this.#cluster, this.#copy]
     const troubles = parts.flatMap((part) => part?.troubles ?? [])
     return { isReady: reasons.length === 0, isServing, reasons, troubles }
   }
@@ -422,6 +427,11 @@ class RunningDaemon implements Daemon {
       ...{ checksWaiting, busy, queues, flags: this.#flags.directory },
       isReady: () => this.#readiness().isReady,
     }
+  }
+
+  #troubled({ kind, reason, failures }: ProcessingTrouble): void {
+    this.#metrics.processingFailures.with(kind).value++
+    this.#parts.log.error({ kind, reason, failures }, 'processing failed and is tried again')
   }
 
   #died({ threads, cause, isReplaced }: ThreadDeath): void {

@@ -35,12 +35,16 @@ async function sharedLog({ sharedLogChannel: channel }: ThreadSettings) {
 
 async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
   const shared = await sharedLog(settings)
-  const [{ BoundedOutbox }, { openEnrichment }, { openProcessor }] = await Promise.all([
-    import('./engine/processor/bounded-outbox.ts'),
-    import('./engine/processor/event-enrichment.ts'),
-    import('./engine/processor/open-processor.ts'),
-  ])
+  const [{ BoundedOutbox }, { openEnrichment }, { openProcessor }, { ProcessingAttempts }] =
+    await Promise.all([
+      import('./engine/processor/bounded-outbox.ts'),
+      import('./engine/processor/event-enrichment.ts'),
+      import('./engine/processor/open-processor.ts'),
+      import('./engine/processor/processing-attempts.ts'),
+    ])
   const outbox = new BoundedOutbox()
+  // It outlives each of the processors: with them would go what it knows where there is no file.
+  const attempts = new ProcessingAttempts(settings.dataDir, shared === null)
   return {
     processor: (settings, damage) =>
       openProcessor(
@@ -48,7 +52,7 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
         shared === null ? settings : { ...settings, isFlushDeferred: true },
         (error) => damage.report(error),
         {
-          ...{ outbox, enrichment: openEnrichment(settings) },
+          ...{ outbox, attempts, enrichment: openEnrichment(settings) },
           ...(shared === null ? {} : { log: shared.open(), secretsKeptMs: shared.secretsKeptMs }),
         },
       ),

@@ -124,6 +124,8 @@ export interface WarehouseWriter {
   lastSequence(projectId: number): number
   /** Whether storing what is gathered now would leave nothing small behind. */
   readonly isFull: boolean
+  /** Memory of what is gathered and not stored, bytes: an estimate. */
+  readonly gatheredBytes: number
   /** Ends what was gathered. */
   prepare(): void
   /** Stores what was gathered. Only between `prepare` and `settle`. */

@@ -78,6 +78,7 @@ class Rows {
 
 /** The writing end. */
 export class MemoryWarehouseWriter implements WarehouseWriter {
+  readonly gatheredBytes = 0
   readonly #shared: SharedBlocks
   readonly #rows = new Rows()
   readonly #last = new Map<number, number>()

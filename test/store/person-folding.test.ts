@@ -162,7 +162,7 @@ t.test('a quiet loop folds, lets events pass, and comes to rest', async (t) => {
   const results: ProcessResult[] = []
   const live = { watch() {}, take: () => [] } as never
   const run = async (_name: string, [task]: readonly [ProcessTask]): Promise<ProcessResult> =>
-    PROCESS_CALLS.process.run({ processor, live }, task)
+    PROCESS_CALLS.process.run({ processor, live, abandon: async () => {} }, task)
   const front = { isBusy: true }
   const loop = new ProcessingLoop({
     pool: { run: run as never },

@@ -28,10 +28,10 @@ export const YIELD_EVENTS_MAX = 49_152
 /** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
 export const CATCH_UP_MS_MAX = 30_000
 /**
- * Threads that may end one after the other without a result in between. One that goes on from the stored
- * position costs nothing; when none gets anywhere, a new process might.
+ * Pause of processing after it has failed many times in a row, milliseconds; after the first failures it is shorter.
+ * Meanwhile the log keeps what is accepted.
  */
-export const PROCESSOR_DEATHS_MAX = 3
+export const PROCESSING_RETRY_MS_MAX = 10_000
 /** Streams of events that are open at a time. A further one: 503. */
 export const LIVE_STREAMS_MAX = 20
 /** Events a second that one stream goes on to show. Further ones are counted, and it says how many. */

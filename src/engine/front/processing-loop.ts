@@ -3,9 +3,13 @@
  * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
  * several requests instead of one for each. While the front is busy, or many events keep coming, it waits
  * longer, and makes one large commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
+ *
+ * Processing that fails is tried again: the processing thread keeps a record of what failed, and tries less at a time
+ * (engine/processor/processing-attempts.ts). Meanwhile the log keeps everything, and health says so.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { LiveWatch } from '../../rules/events/live-events.ts'
+import type { Shortage } from '../../store/faults.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
@@ -14,7 +18,7 @@ import type { FrontLoad } from './front-load.ts'
 import {
   CATCH_UP_MS_MAX,
   GATHER_EVENTS_MAX,
-  PROCESSOR_DEATHS_MAX,
+  PROCESSING_RETRY_MS_MAX,
   YIELD_EVENTS_MAX,
   YIELD_MS_MAX,
 } from './limits.ts'
@@ -33,6 +37,8 @@ const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /** Persons are folded when nothing was processed for that long. */
 const FOLD_QUIET_MS = 2000
+/** Pause of processing after it has failed once; twice as long after each further time. */
+const RETRY_MS_FIRST = 10
 /** Pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
 /** What a commit beside a busy front may leave, to end where segments are half full: that is full enough. */
@@ -63,14 +69,40 @@ export interface ProcessingLoopOptions {
   /** The same: what became of copies elsewhere. */
   readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
-  /** The processing thread failed in a way that no single event explains. */
+  /** Processing has failed, and will be tried again. */
+  readonly onTrouble?: (trouble: ProcessingTrouble) => void
+  /** It is not known what is durable, or the processing thread is gone for good. */
   readonly onFailure: (cause: unknown) => void
+}
+
+/** What can fail and is tried again: kinds of `ProcessFailure`, and `thread_ended`, the end of the thread. */
+export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread_ended'] as const
+
+/** Why processing did not come to its end. */
+export interface ProcessingTrouble {
+  readonly kind: (typeof PROCESSING_TROUBLES)[number]
+  readonly reason: string
+  /** Failures since events were last processed. */
+  readonly failures: number
+}
+
+/** What health says while processing fails. It needs no key, so it says nothing of what was sent. */
+const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
+  events:
+    'Processing of events fails: fewer of them are tried at a time, and what fails alone becomes a dead letter.',
+  maintenance: 'A step of maintenance of the store failed: it is left out for a while.',
+  thread_ended:
+    'The processing thread ends while it works: fewer events are tried at a time, and an event that ends it alone becomes a dead letter.',
+  shortage: 'Processing waits for something that the machine lacks.',
+  disk: 'Processing waits: the disk is full.',
+  files: 'Processing waits: the process may open no more files (raise its limit, `ulimit -n`).',
+  io: 'Processing waits: the disk does not answer reads.',
 }
 
 const NOTHING: ProcessResult = {
   ...{ processed: 0, last: 0, eventCount: 0, recognisedCount: 0, elapsedMs: 0, commitMs: 0 },
   ...{ fates: [], commands: [], changedDefinitions: [], erased: [], isIdle: true },
-  deadLetters: { count: 0, bytes: 0, forgotten: 0 },
+  pausedSteps: [],
 }
 
 /** Who processes where other machines store all events. */
@@ -110,8 +142,10 @@ export class ProcessingLoop {
   /** What the log held at the start is processed; undefined until the first result says what it held. */
   #isCaughtUp: boolean | undefined
   #startedAtMs = 0
-  /** Threads that have ended since the last result. */
-  #deaths = 0
+  /** Failures since events were last processed, and the sentence about the last of them. */
+  #failures = 0
+  #sentence = ''
+  #pausedSteps: readonly string[] = []
   #lastAtStart = 0
   #catchUpCallbacks: (() => void)[] = []
 
@@ -144,6 +178,18 @@ export class ProcessingLoop {
   /** Whether the lag has passed its limit, and is not back at half of it; not before all is caught up. */
   get isBehind(): boolean {
     return this.#isBehind
+  }
+
+  /** What health says of processing: sentences, none while it works. */
+  get troubles(): readonly string[] {
+    const steps = this.#pausedSteps
+    const paused =
+      steps.length === 0
+        ? []
+        : [
+            `Maintenance of the store that failed waits before it is tried again: ${steps.join(', ')}.`,
+          ]
+    return this.#failures === 0 ? paused : [this.#sentence, ...paused]
   }
 
   /** Begins with what an earlier run has left in the log. */
@@ -294,25 +340,27 @@ export class ProcessingLoop {
       result = await this.#options.pool.run('process', [task])
     } catch (cause) {
       this.#isRunning = false
-      if (
-        cause instanceof ThreadEndedError &&
-        !cause.wasWriting &&
-        ++this.#deaths < PROCESSOR_DEATHS_MAX
-      ) {
-        this.#schedule(0)
+      if (cause instanceof ThreadEndedError && !cause.wasWriting) {
+        this.#retry({ kind: 'thread_ended', reason: messageOf(cause.cause) })
         return
       }
-      this.#isStopped = true
-      for (const callback of this.#catchUpCallbacks.splice(0)) callback()
-      this.#options.onFailure(cause)
+      this.#giveUp(cause)
       return
     }
     this.#isRunning = false
-    this.#deaths = 0
     this.#noteCatchUp(result)
     this.#forget(result)
     this.#noteLag()
+    this.#pausedSteps = result.pausedSteps
     this.#options.onResult(result)
+    const { failure } = result
+    if (result.eventCount > 0 || failure === undefined) this.#failures = 0
+    if (failure !== undefined) {
+      const { kind, reason, shortage } = failure
+      if (kind === 'broken') this.#giveUp(new Error(reason))
+      else this.#retry({ kind, reason }, shortage)
+      return
+    }
     if (this.#backlog.length > 0 || this.#isCaughtUp !== true) {
       const isFull = this.#backlogEvents > GATHER_EVENTS_MAX
       this.#schedule(this.#isUrgent || isFull ? 0 : GATHER_MS)
@@ -321,6 +369,30 @@ export class ProcessingLoop {
     for (const callback of this.#idleCallbacks.splice(0)) callback()
     if (!result.isIdle) this.#schedule(GATHER_MS)
     else if (result.mayFold === true) this.#foldLater(result.folded ? GATHER_MS : FOLD_QUIET_MS)
+  }
+
+  /** Tries again, later the more often it has failed. */
+  #retry(failure: Pick<ProcessingTrouble, 'kind' | 'reason'>, shortage?: Shortage): void {
+    const { kind, reason } = failure
+    this.#failures++
+    this.#sentence = SENTENCES[shortage ?? kind]
+    this.#options.onTrouble?.({ kind, reason, failures: this.#failures })
+    const delayMs = Math.min(
+      PROCESSING_RETRY_MS_MAX,
+      RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16),
+    )
+    // Those who wait for progress wait for the next try, but not for one that comes late.
+    if (delayMs >= EXHAUSTED_MS) {
+      for (const callback of this.#catchUpCallbacks.splice(0)) callback()
+      for (const callback of this.#idleCallbacks.splice(0)) callback()
+    }
+    this.#schedule(delayMs)
+  }
+
+  #giveUp(cause: unknown): void {
+    this.#isStopped = true
+    for (const callback of this.#catchUpCallbacks.splice(0)) callback()
+    this.#options.onFailure(cause)
   }
 
   /** Persons are folded where nothing else is to be done for a while; what comes meanwhile puts it off. */
@@ -366,4 +438,8 @@ export class ProcessingLoop {
     const limitMs = this.#isBehind ? lagMsMax * LAG_RESUMED_PART : lagMsMax
     this.#isBehind = this.#isCaughtUp === true && this.lagMs > limitMs
   }
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
 }

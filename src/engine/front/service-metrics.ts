@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import { type Counter, MetricPage } from '../../base/metrics.ts'
 import type { ProcessResult } from '../threads/tasks.ts'
+import { PROCESSING_TROUBLES } from './processing-loop.ts'
 import type { RateTotals } from './rate-history.ts'
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
@@ -220,6 +221,12 @@ export class ServiceMetrics {
     'Threads of a kind that ended unexpectedly; another took their place, or the process ended.',
     ['threads'],
   )
+  /** Label `kind`. */
+  readonly processingFailures = this.page.counters(
+    'processing_failures_total',
+    'Runs of processing that failed and were tried again, by what failed.',
+    ['kind'],
+  )
   readonly eventLoopLagSeconds = this.page
     .gauges('event_loop_lag_seconds', 'Worst delay of a timer in the last 15 to 30 seconds.', [])
     .with()
@@ -230,6 +237,7 @@ export class ServiceMetrics {
       .with(options.version, process.versions.node).value = 1
     // A counter that appears with its first death would hide it from `increase`.
     for (const threads of THREADS) this.workerThreadDeaths.with(threads)
+    for (const kind of PROCESSING_TROUBLES) this.processingFailures.with(kind)
     this.#addProcess(options.clock)
   }
 
@@ -270,9 +278,11 @@ export class ServiceMetrics {
     if (eventCount > 0) this.storeCommitSeconds.with('events').observe(commitMs / 1000)
     this.kernelEvents.value += result.recognisedCount
     this.personsFolded.value += result.folded ?? 0
-    this.deadLetters.value = deadLetters.count
-    this.deadLetterBytes.value = deadLetters.bytes
-    this.deadLettersForgotten.value += deadLetters.forgotten
+    if (deadLetters !== undefined) {
+      this.deadLetters.value = deadLetters.count
+      this.deadLetterBytes.value = deadLetters.bytes
+      this.deadLettersForgotten.value += deadLetters.forgotten
+    }
     this.storeFreeBytes.with('events').value = freeBytes
     if (geoIp === undefined) return
     this.#geoIpLoaded.with().value = geoIp.isLoaded ? 1 : 0

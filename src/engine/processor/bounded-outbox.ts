@@ -30,6 +30,10 @@ export class BoundedOutbox implements Outbox, OutboxWriter {
     this.#rows.push(row)
   }
 
+  discard(): void {
+    this.#rows = []
+  }
+
   publish(commit: Omit<OutboxBatch, 'kind' | 'rows'>): void {
     const rows = this.#rows
     this.#rows = []

@@ -3,14 +3,16 @@
  * transaction of the environment `events` holds everything that a stretch of the log led to, and the
  * position behind it; a crash at any moment replays from the last position to the same state.
  *
- * An event that cannot be processed goes to the dead letters and never stops the stream.
+ * An event that cannot be processed goes to the dead letters and never stops the stream. When events cannot be stored
+ * together, an attempt at fewer of them follows, down to the one that fails alone (processing-attempts.ts); every error
+ * is an answer of `run`, and the store is then opened anew by whoever called it.
  */
 import { randomBytes } from 'node:crypto'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { getOrAdd } from '../../base/maps.ts'
-import type { LogExtent, LogReader } from '../../ports/log.ts'
+import type { LogExtent, LogOrigin, LogReader } from '../../ports/log.ts'
 import type { CopiedSegment, ErasedJob, WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
@@ -33,18 +35,31 @@ import type {
   IngestionWarning,
   NormalisedEvent,
 } from '../../rules/capture/types.ts'
+import type { DeadLetter } from '../../rules/events/dead-letter.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import { isAboutDeadLetters, readCommand } from '../../rules/persons/logged-command.ts'
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
-import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import {
+  DamagedRecordError,
+  type DamageListener,
+  isBeyondRepair,
+  isShortage,
+} from '../../store/faults.ts'
+import type { BlockPart, EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
-import type { CommandOutcome, ProcessResult, ThreadSettings } from '../threads/tasks.ts'
+import type {
+  CommandOutcome,
+  ProcessFailure,
+  ProcessResult,
+  ThreadSettings,
+} from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { EventEnrichment } from './event-enrichment.ts'
+import { GATHERED_BYTES_MAX } from './limits.ts'
+import { type LogPlace, type ProcessingAttempts, WHOLE } from './processing-attempts.ts'
 import { type Fates, parseEvent, type RecordStep, reasonOf, recordStep } from './record-step.ts'
 
 /**
@@ -58,6 +73,9 @@ const COMMIT_EXCESS = 4 / 3
 const MAINTAIN_MS_BUSY = 50
 /** Bytes of blocks after which a stretch is committed, however few events they hold. */
 const COMMIT_BYTES = 64 * 1024 * 1024
+/** The memory of what is gathered is looked at after so many events, and after each large one. */
+const LOOK_EVERY_EVENTS = 16
+const LARGE_EVENT_BYTES = 65_536
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
 /** What processing works with; all of it is closed with the processor. */
@@ -79,7 +97,40 @@ export interface LogProcessorOptions {
   readonly enrichment?: EventEnrichment | null | undefined
   /** False: every event is parsed, for tests that compare. */
   readonly isKernelUsed?: boolean
+  /** What was tried before and failed; default: nothing, and nothing is noted. */
+  readonly attempts?: ProcessingAttempts | undefined
+  /** Memory that one transaction may gather, bytes. Beyond: it is committed, also in the middle of a block. */
+  readonly gatheredBytesMax?: number | undefined
 }
+
+/** A block whose events are being added. */
+interface OpenBlock {
+  readonly sequence: number
+  readonly bytes: number
+  readonly records: readonly LogRecord[]
+  /** The record, and the event of it, that comes next. */
+  record: number
+  index: number
+  /** Events of the block that were added. */
+  done: number
+  step: RecordStep | null
+}
+
+/** What one transaction, or one run, has led to. */
+interface Outcomes {
+  events: number
+  /** Of the blocks that are over. */
+  bytes: number
+  recognised: number
+  commitMs: number
+  readonly fates: Map<number, Fates>
+  readonly commands: CommandOutcome[]
+}
+
+/** What a processor does when it fails. */
+type Work = 'events' | 'maintenance'
+
+const NO_PART: BlockPart = { done: 0, dropped: 0 }
 
 /** The processing thread's work. One per data directory. */
 export class LogProcessor {
@@ -88,8 +139,6 @@ export class LogProcessor {
   readonly #warehouse: WarehouseWriter
   readonly #propertiesBytesMax: number
   readonly #commitEvents: number
-  /** Of the stretch that is gathered. */
-  #gatheredBytes = 0
   readonly #commands: CommandRunner
   readonly #flags: FlagsVersion
   readonly #isFlushDeferred: boolean
@@ -98,19 +147,33 @@ export class LogProcessor {
   /** A commit of this run was seen: with it everything before is on the disk, whoever wrote it. */
   #isLogFlushed = false
   #isDiskShort = false
+  /** The newest block that the log has. */
+  #last = 0
   readonly #onDamage: DamageListener
   readonly #salts: DailySalts
   readonly #enrichment: EventEnrichment | null
   readonly #recogniser = new EventRecogniser(() => randomBytes(8).readBigUInt64LE())
   readonly #canRecognise: boolean
-  /** Events of this run that were recognised. */
-  #recognised = 0
+  readonly #attempts: ProcessingAttempts | undefined
+  readonly #gatheredBytesMax: number
+  /** The last block whose events are all stored. */
   #position: number
-  #outcomes: CommandOutcome[] = []
+  /** The last block whose events are all added. */
+  #gathered: number
+  #open: OpenBlock | null = null
   /** The block that is processed, and the place of the next event of it that is dropped. */
   #block = 0
   #place = 0
-  #fates = new Map<number, Fates>()
+  /** Of blocks that were added since the last commit. */
+  #origin: LogOrigin | undefined
+  /** What the transaction that is gathered has led to. */
+  #stretch = newOutcomes()
+  /** What this run has led to, durably. */
+  #total = newOutcomes()
+  /** Not null: the next event goes to the dead letters for this reason. */
+  #setAside: string | null = null
+  #work: Work = 'events'
+  #hasFailed = false
 
   constructor(options: LogProcessorOptions) {
     const { settings, log, store, onDamage, commitEvents = COMMIT_EVENTS } = options
@@ -128,6 +191,9 @@ export class LogProcessor {
     this.#flags = new FlagsVersion(settings.dataDir)
     this.#salts = new DailySalts(settings.dataDir, options.secretsKeptMs)
     this.#position = this.#store.readPosition()
+    this.#gathered = this.#position
+    this.#attempts = options.attempts
+    this.#gatheredBytesMax = options.gatheredBytesMax ?? GATHERED_BYTES_MAX
     this.#isFlushDeferred = settings.isFlushDeferred
     this.#extentAtStart = this.#log.extent()
   }
@@ -136,70 +202,156 @@ export class LogProcessor {
    * Processes what the log holds, for about `budgetMs`; erases events and merges segments when there is
    * time left and the disk is not short. With `stretchEvents` it makes one commit of at least so many events,
    * which ends where segments are full enough, and merges hardly at all. `onBlock` is called behind each block.
+   * Throws when `failure` of `attempt` is there.
    */
-  run(
+  run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
+    const result = this.attempt(...task)
+    if (result.failure !== undefined) throw new Error(result.failure.reason)
+    return result
+  }
+
+  /**
+   * As `run`, and never throws: what went wrong is `failure` of the answer, which tells what was stored before it. Then
+   * this object must be closed, and another one goes on.
+   */
+  attempt(
     budgetMs: number,
     isDiskShort = false,
     stretchEvents?: number,
     onBlock?: () => void,
   ): ProcessResult {
     const begunAt = performance.now()
+    this.#isDiskShort = isDiskShort
+    this.#total = newOutcomes()
+    this.#stretch = newOutcomes()
+    let elapsedMs = 0
+    try {
+      this.#work = 'events'
+      const deadline = this.#process(budgetMs, stretchEvents, onBlock)
+      elapsedMs = performance.now() - begunAt
+      this.#work = 'maintenance'
+      const isIdle = this.#maintain(deadline, stretchEvents !== undefined)
+      const deadLetters = this.#store.deadLetters.takeCounts()
+      const freeBytes = this.#store.freeBytes()
+      return { ...this.#answer(elapsedMs), deadLetters, freeBytes, isIdle }
+    } catch (cause) {
+      elapsedMs ||= performance.now() - begunAt
+      return { ...this.#answer(elapsedMs), failure: this.#failed(cause) }
+    }
+  }
+
+  /** What this run has stored so far. */
+  #answer(elapsedMs: number): ProcessResult {
+    const { events, recognised, commitMs, fates, commands } = this.#total
+    return {
+      processed: this.#position,
+      last: this.#last,
+      eventCount: events,
+      recognisedCount: recognised,
+      elapsedMs,
+      fates: [...fates].map(([projectId, fate]) => ({ projectId, ...fate })),
+      commitMs,
+      commands,
+      changedDefinitions: this.#takeChangedDefinitions(),
+      erased: this.#warehouse.takeCarriedOut(),
+      geoIp: this.#enrichment?.takeGeoIpCounts(),
+      isIdle: false,
+      pausedSteps: this.#attempts?.pausedSteps ?? [],
+    }
+  }
+
+  /** The answer where nothing was done at all. */
+  get standing(): ProcessResult {
+    this.#total = newOutcomes()
+    return this.#answer(0)
+  }
+
+  /** Adds and commits events. Answers until when there is time. */
+  #process(budgetMs: number, stretchEvents?: number, onBlock?: () => void): number {
     const isOneCommit = stretchEvents !== undefined
     const commitEvents = this.#commitEvents
     const eventsMin = Math.max(1, Math.min(stretchEvents ?? commitEvents, commitEvents))
-    this.#isDiskShort = isDiskShort
-    let eventCount = 0
-    let commitMs = 0
-    this.#fates = new Map()
-    this.#outcomes = []
-    this.#recognised = 0
     this.#enrichment?.refresh()
-    let last = this.#lastBlock()
+    this.#last = this.#lastBlock()
     // What it takes to look at the log does not count: each call makes a commit when there is one to make.
     const deadline = performance.now() + budgetMs
-    while (this.#position < last && performance.now() < deadline) {
-      let sequence = this.#position
-      let gathered = 0
-      this.#gatheredBytes = 0
-      while (sequence < last && !this.#isEnough(gathered, eventsMin)) {
-        gathered += this.#addBlock(++sequence)
-        onBlock?.()
-      }
-      const startedAt = performance.now()
-      this.#store.commit(sequence, this.#seen(sequence), this.#log.origin?.(sequence))
-      commitMs += performance.now() - startedAt
-      this.#position = sequence
-      eventCount += gathered
-      last = this.#lastBlock()
+    while (this.#position < this.#last && performance.now() < deadline) {
+      this.#gather(eventsMin, onBlock)
+      this.#commit()
+      this.#last = this.#lastBlock()
       if (isOneCommit) break
     }
-    const elapsedMs = performance.now() - begunAt
-    const changedDefinitions = this.#takeChangedDefinitions()
-    // Only now: what still waited to be processed may have needed them.
-    if (this.#position >= last) this.#salts.forget(SYSTEM_CLOCK.now())
-    // Somebody waits for what was done; merging can wait for the next call.
-    const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
-    const mayMaintain = !isAwaited && !isDiskShort && (isOneCommit || this.#position >= last)
-    const isBusy = isOneCommit || eventCount > 0
-    const maintainMs = isBusy ? MAINTAIN_MS_BUSY : deadline - performance.now()
-    if (mayMaintain) this.#store.note(this.#seen(this.#position))
-    const isIdle = mayMaintain && !this.#warehouse.maintain(maintainMs)
-    return {
-      processed: this.#position,
-      last,
-      eventCount,
-      recognisedCount: this.#recognised,
-      elapsedMs,
-      fates: [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates })),
-      commitMs,
-      commands: this.#outcomes,
-      changedDefinitions,
-      deadLetters: this.#store.deadLetters.takeCounts(),
-      erased: this.#warehouse.takeCarriedOut(),
-      freeBytes: this.#store.freeBytes(),
-      geoIp: this.#enrichment?.takeGeoIpCounts(),
-      isIdle,
+    return deadline
+  }
+
+  /** Adds events until they are enough for a transaction, or too much for it. */
+  #gather(eventsMin: number, onBlock?: () => void): void {
+    const plan = this.#attempts?.plan(this.#placeInLog) ?? WHOLE
+    this.#setAside = plan.setAside
+    const eventsMax = plan.setAside === null ? plan.eventsMax : 1
+    const stretch = this.#stretch
+    this.#attempts?.begin(this.#placeInLog, Number.isFinite(eventsMax) ? eventsMax : 0)
+    for (;;) {
+      const isFirst = stretch.events === 0
+      if (this.#open === null) {
+        if (this.#gathered >= this.#last) return
+        if (!isFirst && this.#isEnough(eventsMin)) return
+        if (stretch.events >= eventsMax) return
+        this.#openBlock(this.#gathered + 1)
+      }
+      const open = this.#open
+      if (open === null) continue
+      const expected = stretch.events + eventsOf(open.records) - open.done
+      this.#attempts?.grow(Math.min(expected, eventsMax))
+      if (!this.#addEvents(open, eventsMax)) return
+      this.#closeBlock(open)
+      onBlock?.()
     }
+  }
+
+  #commit(): void {
+    const startedAt = performance.now()
+    const { done } = this.#open ?? { done: 0 }
+    const part = { done, dropped: done === 0 ? 0 : this.#place }
+    this.#store.commit(this.#gathered, this.#seen(this.#gathered), this.#origin, part)
+    this.#position = this.#gathered
+    this.#origin = undefined
+    if (this.#open !== null) this.#open.step = null
+    this.#attempts?.succeeded()
+    addOutcomes(this.#total, this.#stretch)
+    this.#total.commitMs += performance.now() - startedAt
+    this.#stretch = newOutcomes()
+  }
+
+  /** What can wait; true when nothing of it is left. */
+  #maintain(deadline: number, isOneCommit: boolean): boolean {
+    const isCaughtUp = this.#position >= this.#last
+    // Only now: what still waited to be processed may have needed them.
+    if (isCaughtUp) this.#salts.forget(SYSTEM_CLOCK.now())
+    // Somebody waits for what was done; merging can wait for the next call.
+    const isAwaited = this.#total.commands.length > 0 || this.#store.changedDefinitions.size > 0
+    if (isAwaited || this.#isDiskShort || !(isOneCommit || isCaughtUp)) return false
+    const isBusy = isOneCommit || this.#total.events > 0
+    const maintainMs = isBusy ? MAINTAIN_MS_BUSY : deadline - performance.now()
+    this.#store.note(this.#seen(this.#position))
+    return !this.#warehouse.maintain(maintainMs)
+  }
+
+  /** What to say and to note of an error. */
+  #failed(cause: unknown): ProcessFailure {
+    this.#hasFailed = true
+    const reason = reasonOf(cause)
+    const attempts = this.#attempts
+    // When LMDB itself meets a full disk, the memory around it cannot be trusted any more.
+    if (isBeyondRepair(cause)) return { kind: 'broken', reason }
+    const shortage = isShortage(cause)
+    if (shortage !== null) {
+      if (this.#work === 'events') attempts?.withdraw()
+      else attempts?.forgiveStep()
+      return { kind: 'shortage', shortage, reason }
+    }
+    if (this.#work === 'events') attempts?.threw(reason)
+    return { kind: this.#work, reason }
   }
 
   /** Whether persons wait to be folded. */
@@ -212,19 +364,35 @@ export class LogProcessor {
     return this.#store.fold()
   }
 
-  /** As `WarehouseWriter`. */
-  giveAway(segments: readonly CopiedSegment[]): void {
-    this.#warehouse.giveAway?.(segments)
+  /** As `fold`, and never throws: how many, or what went wrong. */
+  attemptFold(): number | ProcessFailure {
+    this.#work = 'maintenance'
+    try {
+      return this.fold()
+    } catch (cause) {
+      return this.#failed(cause)
+    }
   }
 
-  /** As `WarehouseWriter`. */
-  forgetCopies(jobs: readonly ErasedJob[]): void {
-    this.#warehouse.forgetCopies?.(jobs)
+  /** As `giveAway` and `forgetCopies` of `WarehouseWriter`; what went wrong, if anything. */
+  tellOfCopies(
+    segments: readonly CopiedSegment[],
+    jobs: readonly ErasedJob[],
+  ): ProcessFailure | undefined {
+    if (segments.length === 0 && jobs.length === 0) return undefined
+    this.#work = 'maintenance'
+    try {
+      this.#warehouse.giveAway?.(segments)
+      this.#warehouse.forgetCopies?.(jobs)
+      return undefined
+    } catch (cause) {
+      return this.#failed(cause)
+    }
   }
 
-  /** Notes what changed last in environment `flags`, and closes. */
+  /** Notes what changed last in environment `flags`, unless something has failed, and closes. */
   async close(): Promise<void> {
-    if (!this.#isDiskShort) this.#store.note(this.#seen(this.#position))
+    if (!this.#isDiskShort && !this.#hasFailed) this.#store.note(this.#seen(this.#position))
     await this.#store.close()
     await this.#log.close()
     await this.#flags.close()
@@ -248,62 +416,135 @@ export class LogProcessor {
     }
   }
 
+  /** Behind what is added. */
+  get #placeInLog(): LogPlace {
+    return { position: this.#gathered, done: this.#open?.done ?? this.#storedPart }
+  }
+
+  /** Events of the next block that are stored, as long as it is not open. */
+  get #storedPart(): number {
+    return this.#gathered === this.#store.readPosition() ? this.#store.part.done : 0
+  }
+
   /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
-  #isEnough(gathered: number, eventsMin: number): boolean {
-    if (this.#gatheredBytes >= COMMIT_BYTES) return true
-    if (gathered < eventsMin) return false
-    return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
+  #isEnough(eventsMin: number): boolean {
+    const { bytes, events } = this.#stretch
+    if (bytes >= COMMIT_BYTES) return true
+    if (events < eventsMin) return false
+    return events >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
   }
 
-  /** Returns the number of events that the block held. */
-  #addBlock(sequence: number): number {
+  /** Opens the next block where the last commit has left it; one that is not there, or cannot be read, is over. */
+  #openBlock(sequence: number): void {
     this.#block = sequence
-    this.#place = 0
-    const block = this.#log.block(sequence)
+    const { done, dropped } =
+      sequence === this.#store.readPosition() + 1 ? this.#store.part : NO_PART
+    this.#place = dropped
+    const bytes = this.#log.block(sequence)
     // A sequence without a block was trimmed after it had been processed, or never written.
-    if (block === undefined) return 0
-    this.#recogniser.beginBlock()
-    this.#gatheredBytes += block.length
-    let records: readonly LogRecord[]
-    try {
-      records = readBlock(block)
-    } catch (cause) {
-      this.#store.addDeadLetter({ projectId: 0, step: 'read', reason: reasonOf(cause), raw: block })
-      return 0
-    }
-    this.#store.beginBlock(records.at(-1)?.arrivedAtMs)
-    let count = 0
-    for (const record of records) {
-      this.#addRecord(record)
-      count += record.eventCount
-    }
-    this.#store.endBlock()
-    return count
-  }
-
-  #addRecord(record: LogRecord): void {
-    if ((record.flags & RECORD_COMMAND) !== 0) {
-      this.#runCommand(record)
+    if (bytes === undefined) {
+      this.#gathered = sequence
       return
     }
-    const noFates = (): Fates => ({ stored: 0, drops: {} })
-    const fates = getOrAdd(this.#fates, record.projectId, noFates)
-    const step = recordStep(record, this.#propertiesBytesMax, fates)
-    for (let index = 0; index < record.eventCount; index++) {
-      try {
-        this.#addEvent(step, index)
-      } catch (cause) {
-        if (cause instanceof DamagedRecordError) this.#onDamage(cause)
-        const start = eventStart(record, index)
-        this.#countDrop(step, 'dead_letter')
-        this.#store.addDeadLetter({
-          projectId: record.projectId,
-          step: 'process',
-          reason: reasonOf(cause),
-          raw: record.bytes.subarray(start, start + eventBytes(record, index)),
-          origin: originOf(record, index),
-        })
+    this.#recogniser.beginBlock()
+    let records: readonly LogRecord[]
+    try {
+      records = readBlock(bytes)
+    } catch (cause) {
+      this.#store.addDeadLetter({ projectId: 0, step: 'read', reason: reasonOf(cause), raw: bytes })
+      records = []
+    }
+    this.#store.beginBlock(records.at(-1)?.arrivedAtMs)
+    const open = { sequence, bytes: bytes.length, records, record: 0, index: 0, done, step: null }
+    let left = done
+    for (; left > 0 && left >= (records[open.record]?.eventCount ?? left + 1); open.record++) {
+      left -= records[open.record]?.eventCount ?? 0
+    }
+    open.index = left
+    this.#open = open
+  }
+
+  #closeBlock(open: OpenBlock): void {
+    this.#store.endBlock()
+    this.#stretch.bytes += open.bytes
+    this.#gathered = open.sequence
+    this.#open = null
+    const origin = this.#log.origin?.(open.sequence)
+    if (origin === undefined) return
+    this.#origin = { ...origin, places: { ...this.#origin?.places, ...origin.places } }
+  }
+
+  /** Adds events of a block; false when the transaction has enough before the block ends. */
+  #addEvents(open: OpenBlock, eventsMax: number): boolean {
+    const stretch = this.#stretch
+    let looked = 0
+    for (let record = open.records[open.record]; record !== undefined; ) {
+      for (; open.index < record.eventCount; open.index++) {
+        if (stretch.events >= eventsMax) return false
+        const bytes = eventBytes(record, open.index)
+        const isToLook = ++looked >= LOOK_EVERY_EVENTS || bytes >= LARGE_EVENT_BYTES
+        if (isToLook && stretch.events > 0) {
+          looked = 0
+          if (this.#store.gatheredBytes >= this.#gatheredBytesMax) return false
+        }
+        this.#addOne(open, record)
+        open.done++
+        stretch.events++
       }
+      open.record++
+      open.index = 0
+      open.step = null
+      record = open.records[open.record]
+    }
+    return true
+  }
+
+  #addOne(open: OpenBlock, record: LogRecord): void {
+    const reason = this.#setAside
+    this.#setAside = null
+    if (reason !== null) {
+      this.#store.addDeadLetter(this.#letterOf(record, open.index, reason))
+      if ((record.flags & RECORD_COMMAND) !== 0) {
+        this.#stretch.commands.push({ uuid: uuidOf(record, open.index), result: null })
+      } else this.#countDrop(this.#stepOf(record), 'dead_letter')
+      return
+    }
+    if ((record.flags & RECORD_COMMAND) !== 0) this.#runCommand(record)
+    else {
+      open.step ??= this.#stepOf(record)
+      this.#tryEvent(open.step, open.index)
+    }
+  }
+
+  #letterOf(record: LogRecord, index: number, reason: string): DeadLetter {
+    const start = eventStart(record, index)
+    const raw = record.bytes.subarray(start, start + eventBytes(record, index))
+    const { projectId } = record
+    if ((record.flags & RECORD_COMMAND) !== 0) return { projectId, step: 'command', reason, raw }
+    return { projectId, step: 'process', reason, raw, origin: originOf(record, index) }
+  }
+
+  #stepOf(record: LogRecord): RecordStep {
+    const noFates = (): Fates => ({ stored: 0, drops: {} })
+    const fates = getOrAdd(this.#stretch.fates, record.projectId, noFates)
+    return recordStep(record, this.#propertiesBytesMax, fates)
+  }
+
+  /** Adds a record that a command has taken from the dead letters. */
+  #addRecord(record: LogRecord): void {
+    const step = this.#stepOf(record)
+    for (let index = 0; index < record.eventCount; index++) this.#tryEvent(step, index)
+  }
+
+  #tryEvent(step: RecordStep, index: number): void {
+    try {
+      this.#addEvent(step, index)
+    } catch (cause) {
+      // What has nothing to do with the event is no reason to give it up.
+      if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
+      if (cause instanceof DamagedRecordError) this.#onDamage(cause)
+      this.#countDrop(step, 'dead_letter')
+      this.#store.addDeadLetter(this.#letterOf(step.record, index, reasonOf(cause)))
     }
   }
 
@@ -314,7 +555,7 @@ export class LogProcessor {
     const recogniser = this.#canRecognise ? this.#recogniser : null
     const usual = recogniser?.recognise(record.bytes, start, sentBytes, eventContext) ?? null
     if (usual !== null) {
-      this.#recognised++
+      this.#stretch.recognised++
       this.#storeEvent(step, index, usual, sentBytes, this.#recogniser.cells)
       return
     }
@@ -422,23 +663,18 @@ export class LogProcessor {
         const letters = runDeadLetterCommand(this.#store.deadLetters, command.command, (held) =>
           this.#addRecord(held),
         )
-        this.#outcomes.push({ uuid, result: { kind: 'done', letters } })
+        this.#stretch.commands.push({ uuid, result: { kind: 'done', letters } })
         return
       }
       const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
       const result = this.#commands.run(record.projectId, command, uuidBytes)
       this.#store.noteErasures(record.projectId)
-      this.#outcomes.push({ uuid, result })
+      this.#stretch.commands.push({ uuid, result })
     } catch (cause) {
+      if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
-      const reason = reasonOf(cause)
-      this.#store.addDeadLetter({
-        projectId: record.projectId,
-        step: 'command',
-        reason,
-        raw: bytes,
-      })
-      this.#outcomes.push({ uuid, result: null })
+      this.#store.addDeadLetter(this.#letterOf(record, 0, reasonOf(cause)))
+      this.#stretch.commands.push({ uuid, result: null })
     }
   }
 
@@ -447,4 +683,31 @@ export class LogProcessor {
     this.#store.changedDefinitions.clear()
     return projects
   }
+}
+
+function newOutcomes(): Outcomes {
+  return { events: 0, bytes: 0, recognised: 0, commitMs: 0, fates: new Map(), commands: [] }
+}
+
+/** Adds what a transaction has led to, now that it is stored. */
+function addOutcomes(total: Outcomes, stored: Outcomes): void {
+  total.events += stored.events
+  total.recognised += stored.recognised
+  for (const command of stored.commands) total.commands.push(command)
+  for (const [projectId, { stored: count, drops }] of stored.fates) {
+    const fates = getOrAdd(total.fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
+    fates.stored += count
+    // The names of a record of reasons are reasons.
+    for (const reason of Object.keys(drops) as DropReason[]) {
+      fates.drops[reason] = (fates.drops[reason] ?? 0) + (drops[reason] ?? 0)
+    }
+  }
+}
+
+function eventsOf(records: readonly LogRecord[]): number {
+  return records.reduce((sum, { eventCount }) => sum + eventCount, 0)
+}
+
+function uuidOf(record: LogRecord, index: number): string {
+  return formatUuid(record.bytes, eventUuidOffset(record, index))
 }

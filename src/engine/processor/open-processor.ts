@@ -1,7 +1,7 @@
 /** Processing as one box has it: the log in files, and events beside the persons. */
 import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
-import type { DamageListener } from '../../store/faults.ts'
+import { type DamageListener, NO_GUARD } from '../../store/faults.ts'
 import { LogReader } from '../../store/log/event-log.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import type { ThreadSettings } from '../threads/tasks.ts'
@@ -9,7 +9,10 @@ import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
 /** What may be chosen besides. */
 export interface ProcessorChoices
-  extends Pick<LogProcessorOptions, 'commitEvents' | 'enrichment' | 'secretsKeptMs'> {
+  extends Pick<
+    LogProcessorOptions,
+    'attempts' | 'commitEvents' | 'enrichment' | 'gatheredBytesMax' | 'secretsKeptMs'
+  > {
   /** Told of what is stored. */
   readonly outbox?: OutboxWriter
   /** Default: that of the data directory. */
@@ -23,6 +26,8 @@ export function openProcessor(
   { outbox, log = new LogReader(settings), ...choices }: ProcessorChoices = {},
 ): LogProcessor {
   const hasCopies = settings.warehouse !== undefined
-  const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, outbox, hasCopies })
+  const { dataDir } = settings
+  const guard = choices.attempts ?? NO_GUARD
+  const store = new EventStoreWriter({ dataDir, onDamage, outbox, hasCopies, guard })
   return new LogProcessor({ settings, log, store, onDamage, ...choices })
 }

@@ -96,6 +96,11 @@ async function openTools(
         live ??= new LiveRows(wiring.outbox())
         return live
       },
+      abandon: async () => {
+        const failed = opened
+        opened = undefined
+        await failed?.close()
+      },
       close: async () => opened?.close(),
     }
     return { calls: PROCESS_CALLS, stores }

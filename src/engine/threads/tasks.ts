@@ -16,6 +16,7 @@ import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
+import type { MaintenanceStep, Shortage } from '../../store/faults.ts'
 
 /** Lanes in which uploads are checked, the cheapest first. */
 export const CHECK_LANES = ['express', 'bulk', 'slow'] as const
@@ -188,11 +189,12 @@ export interface ProcessResult {
   readonly commands: readonly CommandOutcome[]
   /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
   readonly changedDefinitions: readonly number[]
-  readonly deadLetters: DeadLetterCounts
+  /** Absent when that could not be found out. */
+  readonly deadLetters?: DeadLetterCounts | undefined
   /** As `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
   /** Bytes of the data file of environment `events` that hold nothing now. */
-  readonly freeBytes?: number
+  readonly freeBytes?: number | undefined
   /** Absent when there is to be no such database. */
   readonly geoIp?: GeoIpCounts | undefined
   /** Persons that were folded. */
@@ -203,6 +205,23 @@ export interface ProcessResult {
   readonly live?: readonly LiveFound[]
   /** There was nothing left to do, background merging included. */
   readonly isIdle: boolean
+  /** Steps of maintenance that have failed and are not tried again for a while. */
+  readonly pausedSteps: readonly MaintenanceStep[]
+  /** What the run ended with, after everything else that stands here. */
+  readonly failure?: ProcessFailure | undefined
+}
+
+/** Why a run of processing has ended early. What it had not stored it does again. */
+export interface ProcessFailure {
+  /**
+   * `events`: events could not be stored, and fewer of them are tried next. `maintenance`: a step of it failed, and is
+   * left out for a while. `shortage`: the machine lacks something, and the same is tried later. `broken`: what is
+   * durable is not known, and the process must end.
+   */
+  readonly kind: 'events' | 'maintenance' | 'shortage' | 'broken'
+  readonly shortage?: Shortage
+  /** What was thrown. */
+  readonly reason: string
 }
 
 /** Check a body that is too much for the front. */

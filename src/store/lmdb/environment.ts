@@ -18,7 +18,7 @@ import {
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
-import { counted } from '../faults.ts'
+import { CommitFailedError, counted, isShortage } from '../faults.ts'
 import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
 import { type LmdbState, newestState } from './lmdb-walk.ts'
 
@@ -188,7 +188,7 @@ export class Environment<Name extends string = string> {
     )
   }
 
-  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
+  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what `action` throws, and `CommitFailedError`. */
   write<T>(action: () => T): T {
     const capturing = this.#capture
     if (capturing === null || this.#writes !== null) return this.#write(action)
@@ -220,11 +220,26 @@ export class Environment<Name extends string = string> {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
     }
-    const result = counted(() => this.#root.transactionSync(action), isRearranging)
+    const result = counted(() => this.#transaction(action), isRearranging)
     // LMDB would take a promise for an asynchronous transaction and commit nothing.
     if (result instanceof Promise)
       throw new TypeError('a write transaction may not be asynchronous')
     return result
+  }
+
+  /** What `action` throws takes the transaction back; anything else that is thrown comes from the commit. */
+  #transaction<T>(action: () => T): T {
+    let isDone = false
+    try {
+      return this.#root.transactionSync(() => {
+        const result = action()
+        isDone = true
+        return result
+      })
+    } catch (cause) {
+      if (!isDone || isShortage(cause) !== null) throw cause
+      throw new CommitFailedError(cause)
+    }
   }
 
   /** Lets reads of this thread see what others have committed since the last read. */

@@ -10,7 +10,9 @@
  * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
  * | `flags_version` | the largest version of environment `flags` that processing has seen           |
  *
- * Behind `position`, in the same record, stands how often persons were folded: what they are stays the same.
+ * Behind `position`, in the same record, stands how often persons were folded (what they are stays the same), and how
+ * many events of the next block are stored already, and were dropped: a block that is too much for one transaction is
+ * stored in parts.
  * `log_through` and `flags_version` bear witness of the other environments, which never fall behind them (store-agreement.ts).
  * A store that an earlier version wrote last lacks them.
  */
@@ -32,26 +34,37 @@ export function storeNumber(table: Table, name: StateNumber, number: number): vo
 }
 
 const STANDING_KEY = stateKey('position')
+const STANDING_NUMBERS = 4
 
-/** How far processing is, and how often persons were folded; a record for both, as decisions ask for them each time. */
+/**
+ * How far processing is, and how often persons were folded; a record for all of it, as decisions ask for them each
+ * time. Of the block behind `position` the first `done` events are stored, of which `dropped` were dropped; mostly none.
+ */
 export interface Standing {
   readonly position: number
+  /** Grows also whenever persons change and `position` does not. */
   readonly folds: number
+  readonly done: number
+  readonly dropped: number
 }
 
 /** Reads it; zeros in an empty store. Throws `DamagedRecordError`. */
 export function readStanding(table: Table): Standing {
   const bytes = peek(table, STANDING_KEY)
-  if (bytes === undefined) return { position: 0, folds: 0 }
-  // Older stores have the position alone.
-  return { position: bytes.readDoubleLE(), folds: bytes.length < 16 ? 0 : bytes.readDoubleLE(8) }
+  // Older stores have fewer numbers.
+  const numberAt = (index: number): number =>
+    bytes === undefined || bytes.length < 8 * (index + 1) ? 0 : bytes.readDoubleLE(8 * index)
+  return { position: numberAt(0), folds: numberAt(1), done: numberAt(2), dropped: numberAt(3) }
 }
 
 /** Stores it. Only in a write transaction. */
-export function storeStanding(table: Table, { position, folds }: Standing): void {
-  const bytes = Buffer.allocUnsafe(16)
+export function storeStanding(table: Table, standing: Standing): void {
+  const { position, folds, done, dropped } = standing
+  const bytes = Buffer.allocUnsafe(STANDING_NUMBERS * 8)
   bytes.writeDoubleLE(position)
   bytes.writeDoubleLE(folds, 8)
+  bytes.writeDoubleLE(done, 16)
+  bytes.writeDoubleLE(dropped, 24)
   store(table, STANDING_KEY, bytes)
 }
 

@@ -5,27 +5,45 @@
 import type { LiveRows } from '../../processor/live-rows.ts'
 import type { LogProcessor } from '../../processor/log-processor.ts'
 import { short } from '../call-kinds.ts'
-import type { ProcessResult, ProcessTask } from '../tasks.ts'
+import type { ProcessFailure, ProcessResult, ProcessTask } from '../tasks.ts'
 import { watchPriority } from './processing-priority.ts'
 
 /** What that thread has open. */
 export interface ProcessStores {
   readonly processor: LogProcessor
+  /** Closes it after a failure; the next call gets another one. */
+  abandon(): Promise<void>
   /** What streams want of it. */
   readonly live: LiveRows
+}
+
+/** The answer of a run that failed. Its processor is closed: the next call opens another, behind the last commit. */
+async function failed(
+  stores: ProcessStores,
+  result: ProcessResult,
+  failure: ProcessFailure,
+): Promise<ProcessResult> {
+  const answer = { ...result, isIdle: false, mayFold: false, live: stores.live.take(), failure }
+  // Where it is not known what is durable, closing might wait for ever.
+  if (failure.kind !== 'broken') await stores.abandon()
+  return answer
 }
 
 /** The calls of that thread. */
 export const PROCESS_CALLS = {
   /** Turns log blocks into stored events. */
-  process: short(({ processor, live }: ProcessStores, task: ProcessTask): ProcessResult => {
+  process: short(async (stores: ProcessStores, task: ProcessTask): Promise<ProcessResult> => {
+    const { live } = stores
     const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
     live.watch(watches)
-    if (task.copied !== undefined) processor.giveAway(task.copied)
-    if (task.erasedCopies !== undefined) processor.forgetCopies(task.erasedCopies)
-    const result = processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
+    const { processor } = stores
+    const lost = processor.tellOfCopies(task.copied ?? [], task.erasedCopies ?? [])
+    if (lost !== undefined) return await failed(stores, processor.standing, lost)
+    const result = processor.attempt(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
+    if (result.failure !== undefined) return await failed(stores, result, result.failure)
     const isQuiet = task.isQuiet === true && result.isIdle && result.eventCount === 0
-    const folded = isQuiet ? processor.fold() : 0
+    const folded = isQuiet ? processor.attemptFold() : 0
+    if (typeof folded !== 'number') return await failed(stores, result, folded)
     return { ...result, folded, mayFold: processor.mayFold, live: live.take() }
   }, 'processor'),
 }

@@ -4,7 +4,8 @@
  * together with the position in the log, in one transaction of environment `events`: it is all there or not at
  * all. `maintain` lets the warehouse erase and merge when there is time. Key layouts: keys.ts.
  *
- * After a failed commit this object must not be used again: the process ends and replays the log.
+ * After anything in here has thrown, this object must not be used again: whoever has it closes it, and opens
+ * another one, which goes on behind the last commit. `StepGuard`s keep what failed from failing again at once.
  */
 import { formatUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -23,6 +24,7 @@ import type { PersonEvent } from '../../../rules/persons/person-world.ts'
 import { DeadLetters } from '../../aside/dead-letters.ts'
 import { DroppedWriter } from '../../aside/dropped-events.ts'
 import { WarningLog } from '../../aside/warning-log.ts'
+import { NO_GUARD, type StepGuard } from '../../faults.ts'
 import { DistinctIds } from '../../identity/distinct-ids.ts'
 import { PersonStore } from '../../identity/person-store.ts'
 import type { ProjectPersons } from '../../identity/project-persons.ts'
@@ -32,6 +34,7 @@ import {
   readNumber,
   readStanding,
   readWitness,
+  type Standing,
   storeNumber,
   storeStanding,
   storeWitness,
@@ -66,6 +69,11 @@ export interface EventStoreOptions
   readonly outbox?: OutboxWriter | undefined
 }
 
+/** How many events of a block are stored, and were dropped. */
+export type BlockPart = Pick<Standing, 'done' | 'dropped'>
+
+const NO_PART: BlockPart = { done: 0, dropped: 0 }
+
 /** An event to be stored. */
 export interface EventInput extends EventIdentity {
   readonly createdAtMs: number
@@ -87,6 +95,7 @@ export class EventStoreWriter {
   /** Where events rest. */
   readonly warehouse: WarehouseWriter
   readonly #outbox: OutboxWriter | undefined
+  readonly #guard: StepGuard
   readonly #counters: Map<number, ProjectCounters>
   /** Projects whose cohorts or group types commits have changed; whoever reads it clears it. */
   readonly changedDefinitions = new Set<number>()
@@ -95,8 +104,7 @@ export class EventStoreWriter {
   #current = 0
   /** D of the newest stored distinct_id of `#current`. */
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
-  #position: number
-  #folds: number
+  #standing: Standing
   /** Time of the log: when the newest record that was read had arrived, whatever the clocks here say. */
   #logTimeMs: number
   #witness: Witness
@@ -122,9 +130,8 @@ export class EventStoreWriter {
     this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
     this.deadLetters = new DeadLetters(tables.dead_letters, tables.state)
     this.dropped = new DroppedWriter(tables, options.onDamage ?? (() => undefined))
-    const { position, folds } = readStanding(tables.state)
-    this.#position = position
-    this.#folds = folds
+    this.#guard = options.guard ?? NO_GUARD
+    this.#standing = readStanding(tables.state)
     this.#logTimeMs = readNumber(tables.state, 'log_time') ?? 0
     this.#witness = readWitness(tables.state)
     this.#outbox = options.outbox
@@ -144,7 +151,17 @@ export class EventStoreWriter {
 
   /** The position in the log up to which everything is stored. */
   readPosition(): number {
-    return this.#position
+    return this.#standing.position
+  }
+
+  /** Events of the block behind it that are stored, and how many of them were dropped. */
+  get part(): BlockPart {
+    return this.#standing
+  }
+
+  /** Memory that what was gathered since the last commit takes, bytes: an estimate. */
+  get gatheredBytes(): number {
+    return this.deadLetters.pendingBytes + this.warehouse.gatheredBytes
   }
 
   /**
@@ -259,9 +276,16 @@ export class EventStoreWriter {
 
   /**
    * Stores everything gathered, the position behind it, where that is in a shared log, and what was seen of
-   * the other environments, in one transaction. Throws what LMDB throws.
+   * the other environments, in one transaction. `part`: what is gathered of the block behind the position. Throws
+   * what LMDB throws.
    */
-  commit(position: number, seen?: Witness, origin?: LogOrigin): CommitStats {
+  commit(
+    position: number,
+    seen?: Witness,
+    origin?: LogOrigin,
+    part: BlockPart = NO_PART,
+  ): CommitStats {
+    const standing = this.#standingAt(position, part)
     this.warehouse.prepare()
     const stats = this.#environment.write(() => {
       this.#distinctIds.store()
@@ -276,13 +300,13 @@ export class EventStoreWriter {
       this.#warnings.store()
       this.deadLetters.store()
       this.dropped.store()
-      storeStanding(this.#tables.state, { position, folds: this.#folds })
+      storeStanding(this.#tables.state, standing)
       storeNumber(this.#tables.state, 'log_time', this.#logTimeMs)
       if (origin !== undefined) storeOrigin(this.#tables.shared_log, origin)
       if (seen !== undefined) this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
       return stored
     })
-    this.#position = position
+    this.#standing = standing
     this.#distinctIds.settle()
     const isWanted = this.#outbox?.isWanted === true
     const persons = isWanted ? this.#persons.changed() : []
@@ -307,7 +331,7 @@ export class EventStoreWriter {
 
   /** Whether there is something to do for persons. */
   get mayFold(): boolean {
-    return this.#persons.mayFold || this.#properties.hasWork
+    return (this.#persons.mayFold || this.#properties.hasWork) && !this.#guard.isPaused('fold')
   }
 
   /**
@@ -315,11 +339,17 @@ export class EventStoreWriter {
    * counted by their properties instead. Not between `add` and `commit`.
    */
   fold(): number {
+    if (this.#guard.isPaused('fold')) return 0
+    return this.#guard.run('fold', () => this.#fold())
+  }
+
+  #fold(): number {
     const folded = this.#persons.fold((store) =>
       this.#environment.write(() => {
         store()
-        const position = this.#position
-        storeStanding(this.#tables.state, { position, folds: ++this.#folds })
+        const { folds } = this.#standing
+        this.#standing = { ...this.#standing, folds: folds + 1 }
+        storeStanding(this.#tables.state, this.#standing)
       }),
     )
     if (folded > 0 || this.#persons.mayFold) return folded
@@ -333,11 +363,18 @@ export class EventStoreWriter {
 
   /** Closes the environment; what was not committed is forgotten. */
   close(): Promise<void> {
+    this.#outbox?.discard()
     return this.#environment.close()
   }
 
   #countersOf(projectId: number): ProjectCounters {
     return getOrAdd(this.#counters, projectId, emptyCounters)
+  }
+
+  /** Who keeps persons in mind knows by one of the two numbers that they may have changed. */
+  #standingAt(position: number, { done, dropped }: BlockPart): Standing {
+    const isSame = position === this.#standing.position
+    return { position, folds: this.#standing.folds + (isSame ? 1 : 0), done, dropped }
   }
 
   #touch(projectId: number): void {

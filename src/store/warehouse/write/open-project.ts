@@ -16,6 +16,11 @@ interface PendingSegment {
   readonly names: readonly unknown[]
 }
 
+/** Memory of a value that is being gathered, for each byte of its JSON. */
+const BUILT_FACTOR = 2
+/** What is kept of each row of an encoded segment, bytes. */
+const PENDING_ROW_BYTES = 32
+
 /** One project of the writing thread. */
 export class OpenProject {
   readonly projectId: number
@@ -28,6 +33,7 @@ export class OpenProject {
   readonly #distinctIds: DistinctIds
   #builder: SegmentBuilder | null = null
   #pending: PendingSegment[] = []
+  #pendingBytes = 0
 
   constructor(projectId: number, counters: ProjectCounters, distinctIds: DistinctIds) {
     this.projectId = projectId
@@ -46,6 +52,11 @@ export class OpenProject {
     return this.#distinctIds.textOf(this.projectId, distinctId)
   }
 
+  /** Memory of what waits for the commit, bytes: an estimate. JavaScript's values take more than their JSON. */
+  get gatheredBytes(): number {
+    return this.#pendingBytes + (this.#builder?.bytes ?? 0) * BUILT_FACTOR
+  }
+
   /** Gives back the memory of the builder. Only when it is empty. */
   releaseBuilder(): void {
     this.#builder?.release()
@@ -57,8 +68,10 @@ export class OpenProject {
   encode(encoder: SegmentEncoder): void {
     const { builder } = this
     const { rows } = builder
+    const segment = encoder.encode(this.projectId, this.rows - rows + 1, builder, QUALITY_FAST)
+    this.#pendingBytes += segment.bytes + rows * PENDING_ROW_BYTES
     this.#pending.push({
-      segment: encoder.encode(this.projectId, this.rows - rows + 1, builder, QUALITY_FAST),
+      segment,
       uuids: builder.uuids.slice(0, rows * 16),
       distinctIds: builder.distinctIds.slice(0, rows),
       nameIds: builder.names.ids.slice(0, rows),
@@ -73,6 +86,7 @@ export class OpenProject {
   takePending(): readonly EncodedSegment[] {
     const segments = this.#pending.map(({ segment }) => segment)
     this.#pending = []
+    this.#pendingBytes = 0
     const { counters } = this
     counters.rows = this.rows
     counters.segments += segments.length

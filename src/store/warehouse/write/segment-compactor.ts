@@ -4,7 +4,7 @@
  * as it is.
  */
 import { getOrAdd } from '../../../base/maps.ts'
-import { attempt, type DamageListener } from '../../faults.ts'
+import { attempt, type DamageListener, type StepGuard } from '../../faults.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
 import { type EventsTable, groupKey, pairKey } from '../../lmdb/keys.ts'
 import { storeCounters } from '../format/event-projects.ts'
@@ -26,6 +26,8 @@ export interface CompactorOptions {
   readonly encoder: SegmentEncoder
   readonly rowsTarget: number
   readonly onDamage: DamageListener
+  /** Knows which merges have failed, by their first sequence. */
+  readonly guard: StepGuard
 }
 
 interface ProjectSegments {
@@ -58,7 +60,7 @@ export class SegmentCompactor {
     for (const project of this.#waiting) {
       const list = this.#refresh(project)
       const plan = planMerge(list.segments, this.#options.rowsTarget)
-      if (plan !== null) return this.#merge(project, list, plan)
+      if (plan !== null) return this.#tryMerge(project, list, plan)
       this.#waiting.delete(project)
     }
     return false
@@ -81,6 +83,18 @@ export class SegmentCompactor {
       list.rows = firstSequence + rows - 1
     }
     return list
+  }
+
+  /** A merge that has failed leaves its first segment as it is; the others may be merged without it. */
+  #tryMerge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
+    const { guard } = this.#options
+    const { projectId } = project
+    const { firstSequence } = list.segments[plan.start] ?? { firstSequence: 0 }
+    if (guard.isPaused('merge', projectId, firstSequence)) {
+      list.segments[plan.start] = { firstSequence, rows: UNMERGEABLE_ROWS }
+      return false
+    }
+    return guard.run('merge', () => this.#merge(project, list, plan), projectId, firstSequence)
   }
 
   #merge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {

@@ -15,7 +15,7 @@ import type {
   WarehouseWriter,
 } from '../../../ports/warehouse.ts'
 import type { PersonMode } from '../../../rules/capture/types.ts'
-import { attempt, type DamageListener } from '../../faults.ts'
+import { attempt, type DamageListener, NO_GUARD, type StepGuard } from '../../faults.ts'
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
 import type { OpenJob } from '../../identity/erasure-records.ts'
 import type { Environment } from '../../lmdb/environment.ts'
@@ -56,6 +56,8 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly hasCopies?: boolean | undefined
   /** Told of damaged records that are left alone: of merging, and of opening the store. */
   readonly onDamage?: DamageListener
+  /** Leaves out steps of maintenance that have failed. Default: none is. */
+  readonly guard?: StepGuard
 }
 
 interface RowAdmission extends Admission {
@@ -80,6 +82,7 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #names: NameKeeper
   readonly #rowsTarget: number
   readonly #onDamage: DamageListener
+  readonly #guard: StepGuard
   readonly #projects = new Map<number, OpenProject>()
   /** Projects with events that no run of the uuid index covers. */
   readonly #unindexed = new Set<OpenProject>()
@@ -94,9 +97,10 @@ export class SegmentWriter implements WarehouseWriter {
 
   /** Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
   constructor(options: SegmentWriterOptions) {
-    const { environment, onDamage = () => undefined } = options
+    const { environment, onDamage = () => undefined, guard = NO_GUARD } = options
     this.#environment = environment
     this.#onDamage = onDamage
+    this.#guard = guard
     this.#distinctIds = options.distinctIds
     this.#countersOf = options.countersOf
     this.#clock = options.clock ?? SYSTEM_CLOCK
@@ -106,7 +110,7 @@ export class SegmentWriter implements WarehouseWriter {
     this.#index = new UuidIndex(tables, { ...options, onDamage })
     this.#fingerprint = new UuidFingerprint(openSeed(environment, tables.state))
     const shared = { environment, segments: this.#segments, encoder: this.#encoder, onDamage }
-    this.#compactor = new SegmentCompactor({ ...shared, rowsTarget: this.#rowsTarget })
+    this.#compactor = new SegmentCompactor({ ...shared, rowsTarget: this.#rowsTarget, guard })
     this.#names = new NameKeeper({
       environment,
       segments: this.#segments,
@@ -196,6 +200,13 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   /** Cost: the projects. */
+  get gatheredBytes(): number {
+    let bytes = 0
+    for (const project of this.#touched) bytes += project.gatheredBytes
+    return bytes
+  }
+
+  /** Cost: the projects. */
   get isFull(): boolean {
     for (const { builder } of this.#touched) {
       if (builder.rows > 0 && builder.rows * 2 < this.#rowsTarget) return false
@@ -267,31 +278,45 @@ export class SegmentWriter implements WarehouseWriter {
     this.#duplicates.forget()
   }
 
-  /** One step takes up to 50 ms; readers are not disturbed. */
+  /** One step takes up to 50 ms; readers are not disturbed. A step that has failed is left out for a while. */
   maintain(budgetMs: number): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
+    const guard = this.#guard
     const deadline = this.#clock.monotonic() + budgetMs
     const erasureEnd = this.#clock.monotonic() + Math.min(budgetMs, ERASURE_BUDGET_MS)
-    while (this.#erasure.hasWork && this.#clock.monotonic() < erasureEnd) {
-      if (!this.#erasure.step()) continue
+    while (this.#mayErase && this.#clock.monotonic() < erasureEnd) {
+      if (!guard.run('erase', () => this.#erasure.step())) continue
       this.#duplicates.forget()
       for (const project of this.#projects.values()) this.#names.note(project)
     }
     while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
       if (this.#compactor.step()) this.#duplicates.forget()
     }
-    if (this.#index.hasWork) this.#maintainIndex(deadline - this.#clock.monotonic())
-    const hasWork = this.#erasure.hasWork || this.#compactor.hasWork || this.#index.hasWork
+    if (this.#mayIndex) this.#maintainIndex(deadline - this.#clock.monotonic())
+    const hasWork = this.#mayErase || this.#compactor.hasWork || this.#mayIndex
+    const mayName = !guard.isPaused('names')
     // Only of what will be merged or erased no more.
-    if (!hasWork) this.#names.run(() => this.#clock.monotonic() >= deadline)
-    return hasWork || this.#names.hasWork
+    if (!hasWork && mayName && this.#names.hasWork) {
+      guard.run('names', () => this.#names.run(() => this.#clock.monotonic() >= deadline))
+    }
+    return hasWork || (mayName && this.#names.hasWork)
+  }
+
+  get #mayErase(): boolean {
+    return this.#erasure.hasWork && !this.#guard.isPaused('erase')
+  }
+
+  get #mayIndex(): boolean {
+    return this.#index.hasWork && !this.#guard.isPaused('index')
   }
 
   #maintainIndex(budgetMs: number): void {
     const deadline = this.#clock.monotonic() + budgetMs
     const isOver = (): boolean => this.#clock.monotonic() >= deadline
-    while (this.#index.hasWork && !isOver()) {
-      this.#environment.rearrange(() => this.#index.maintain(isOver))
+    while (this.#mayIndex && !isOver()) {
+      this.#guard.run('index', () =>
+        this.#environment.rearrange(() => this.#index.maintain(isOver)),
+      )
     }
   }
 
