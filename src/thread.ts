@@ -43,7 +43,7 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
       import('./engine/processor/processing-attempts.ts'),
     ])
   const outbox = new BoundedOutbox()
-  // It outlives each of the processors: with them would go what it knows where there is no file.
+  // One for the whole thread: if its file cannot be opened, the record lives in memory only.
   const attempts = new ProcessingAttempts(settings.dataDir, shared === null)
   return {
     processor: (settings, damage) =>
@@ -52,7 +52,9 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
         shared === null ? settings : { ...settings, isFlushDeferred: true },
         (error) => damage.report(error),
         {
-          ...{ outbox, attempts, enrichment: openEnrichment(settings) },
+          outbox,
+          attempts,
+          enrichment: openEnrichment(settings),
           ...(shared === null ? {} : { log: shared.open(), secretsKeptMs: shared.secretsKeptMs }),
         },
       ),

@@ -79,7 +79,7 @@ export interface OutboxWriter {
   readonly wants: EventTest
   /** Notes an event of the next batch. */
   add(row: OutboxRow): void
-  /** What was added since the last commit is not stored, and nobody hears of it. */
+  /** Drops the events added since the last commit, because they were not stored. */
   discard(): void
   /** After a commit: hands over what was added, and what else it says. */
   publish(commit: Omit<OutboxBatch, 'kind' | 'rows'>): void

@@ -124,7 +124,7 @@ export interface WarehouseWriter {
   lastSequence(projectId: number): number
   /** Whether storing what is gathered now would leave nothing small behind. */
   readonly isFull: boolean
-  /** Memory of what is gathered and not stored, bytes: an estimate. */
+  /** The estimated memory of the events gathered since the last commit, in bytes. */
   readonly gatheredBytes: number
   /** Ends what was gathered. */
   prepare(): void

@@ -1,6 +1,6 @@
 /**
- * What can go wrong with an open store, for those who have to react: a record that is damaged, a
- * thread that ends within a write transaction, and a shortage that passes.
+ * The faults of an open store that callers react to: a damaged record, a thread that ends within a write transaction, a
+ * shortage of the machine, a failed commit, and a failed maintenance step.
  */
 
 /**
@@ -98,13 +98,10 @@ export function refuseDamage(error: DamagedRecordError): never {
   throw error
 }
 
-/** What is missing: space on the disk, file descriptors, or a read that the disk did not carry out. */
+/** A shortage of the machine: no disk space, no file descriptors, or a read that failed. */
 export type Shortage = 'disk' | 'files' | 'io'
 
-/**
- * Errors of the file system by their code. Errors lose every property but their message on the way between
- * threads, so the code is looked for at the beginning of the message as well, where Node puts it.
- */
+/** The shortage that an error of the file system stands for, by its code. */
 const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENOSPC', 'disk'],
   ['EDQUOT', 'disk'],
@@ -112,30 +109,26 @@ const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENFILE', 'files'],
   ['EIO', 'io'],
 ])
-const CODE_IN_MESSAGE = /^([A-Z]+): .*?, (\w+)/
-/** Calls after whose failure it is unknown what is on the disk. */
+/** System calls whose failure leaves it unknown which data is on the disk. */
 const FLUSHES: ReadonlySet<string> = new Set(['fsync', 'fdatasync'])
-/** A read that failed changed nothing; a failed write or flush may have. */
-const READS: ReadonlySet<string> = new Set([
-  ...['access', 'lstat', 'open', 'opendir', 'read', 'readlink', 'realpath', 'scandir', 'stat'],
-  ...['fstat', 'statfs', 'statx'],
-])
+/** System calls that change nothing, so that a failed one can be repeated. */
+const READS: ReadonlySet<string> = new Set(
+  'access fstat lstat open opendir read readlink realpath scandir stat statfs statx'.split(' '),
+)
 /**
- * Errors of LMDB by their text, which alone survives the way between threads: before the commit of a
- * transaction, and in the write of its pages, which happens before anything of it counts. The same number
- * from a flush or from a meta page comes without the second half of the first text and is no shortage.
+ * The shortages that LMDB reports before it writes anything, by the text of the error. A full disk that LMDB meets
+ * while it writes is not one of them: see `isBeyondRepair`.
  */
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
-  [/^(No space left on device|Disk quota exceeded): Attempting to write page/, 'disk'],
   [/^MDB_MAP_FULL/, 'disk'],
   [/^(Too many open files|Too many open files in system)$/, 'files'],
 ]
 
 /**
- * The shortage that an error of `lmdb` or of the file system tells of, or null. What failed has changed
- * nothing, so it can be tried again when the shortage has passed. Also looks at the causes of an error.
+ * Returns the shortage that an error of LMDB or of the file system stands for, or null. The failed call changed nothing,
+ * so it can be repeated once the shortage is over. Looks at the causes of the error as well.
  *
- * A failed flush is never a shortage, whatever its code: what is on the disk is then unknown.
+ * A failed flush is never a shortage, whatever its code, because it leaves unknown which data is on the disk.
  */
 export function isShortage(error: unknown): Shortage | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -146,10 +139,9 @@ export function isShortage(error: unknown): Shortage | null {
 }
 
 function shortageOf(error: Error & { code?: unknown; syscall?: unknown }): Shortage | null {
-  const [, codeInMessage, callInMessage] = CODE_IN_MESSAGE.exec(error.message) ?? []
-  const code = typeof error.code === 'string' ? error.code : codeInMessage
-  const call = typeof error.syscall === 'string' ? error.syscall : callInMessage
-  const shortage = code === undefined ? undefined : SHORTAGE_OF_CODE.get(code)
+  const { code, syscall } = error
+  const call = typeof syscall === 'string' ? syscall : undefined
+  const shortage = typeof code === 'string' ? SHORTAGE_OF_CODE.get(code) : undefined
   if (shortage !== undefined) {
     if (call !== undefined && FLUSHES.has(call)) return null
     return shortage === 'io' && (call === undefined || !READS.has(call)) ? null : shortage
@@ -157,7 +149,7 @@ function shortageOf(error: Error & { code?: unknown; syscall?: unknown }): Short
   return LMDB_SHORTAGES.find(([text]) => text.test(error.message))?.[1] ?? null
 }
 
-/** A transaction could not be committed: what of it is on the disk is not known. */
+/** A transaction could not be committed. It is unknown which of its pages are on the disk. */
 export class CommitFailedError extends Error {
   override readonly name = 'CommitFailedError'
 
@@ -168,14 +160,14 @@ export class CommitFailedError extends Error {
 }
 
 /**
- * Numbers of errors of LMDB behind which the environment, or the memory around it, cannot be trusted: input and
- * output failed while it wrote, or it says so itself (MDB_PANIC, MDB_CORRUPTED).
+ * Error numbers of LMDB after which neither the environment nor the memory of the process can be trusted: EIO, ENOSPC
+ * and EROFS while it writes pages (lmdb-js then writes its message beyond an allocation), MDB_PANIC and MDB_CORRUPTED.
  */
 const BROKEN_CODES: ReadonlySet<unknown> = new Set([5, 28, 30, -30_795, -30_796])
 
 /**
- * Whether a process that has met this error must end, because it does not know what is durable. Everything else
- * leaves the environment as it was before the transaction.
+ * Returns whether the process must end after this error, because it is unknown which data is durable. After any other
+ * error the environment is in the state before the transaction.
  */
 export function isBeyondRepair(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -185,20 +177,20 @@ export function isBeyondRepair(error: unknown): boolean {
   return false
 }
 
-/** The steps of maintenance: what is done when there is time. Their places in this list are stored. */
+/** The steps of maintenance, which run when there is time. Stored files refer to them by their index in this list. */
 export const MAINTENANCE_STEPS = ['merge', 'erase', 'index', 'names', 'fold'] as const
 /** One of `MAINTENANCE_STEPS`. */
 export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
 
-/** Runs steps of maintenance, and knows which have failed and are to be left out for a while. */
+/** Runs maintenance steps, and pauses those that failed. */
 export interface StepGuard {
-  /** Whether a step has failed and is not to be tried now. `first`: the first sequence of a merge, else 0. */
+  /** Returns whether a step is paused. `first` is the first sequence number of a merge, or 0 for other steps. */
   isPaused(step: MaintenanceStep, projectId?: number, first?: number): boolean
-  /** Runs a step. What it throws is noted and thrown on: the store must then be opened anew. */
+  /** Runs a step. Records and rethrows its error. The caller must then close the store and open it again. */
   run<T>(step: MaintenanceStep, action: () => T, projectId?: number, first?: number): T
 }
 
-/** The guard of those who keep no record: what fails is thrown, nothing is paused. */
+/** A guard without a record: it rethrows errors and pauses nothing. */
 export const NO_GUARD: StepGuard = {
   isPaused: () => false,
   run: (_step, action) => action(),

@@ -1,8 +1,7 @@
 /**
- * Events that cannot be stored are tried again with fewer others, down to the one that fails alone: that one becomes a
- * dead letter, and everything else is stored. Maintenance that fails changes nothing that was stored and is left out
- * for a while, and what the machine lacks is waited for. Log, processor and store are the real ones; faults are thrown
- * from within the encoder of segments.
+ * A batch of events that cannot be stored is retried in smaller batches. An event that fails alone becomes a dead
+ * letter, and all other events are stored. A failed maintenance step changes no stored data and is paused. A shortage of
+ * the machine is waited for. The tests use the real log, processor and store, and throw faults in the segment encoder.
  *
  * @lane quick
  */
@@ -33,10 +32,10 @@ const AT_MS = Date.UTC(2024, 0, 15)
 const TASK: ProcessTask = { budgetMs: 3_600_000, isDiskShort: false, lateInMs: 0, watches: [] }
 const POISON = 'poison'
 
-/** What happens instead of encoding, when something is thrown. */
+/** Called before a segment is encoded. An error that it throws is the fault. */
 type Fault = (names: readonly unknown[], isMerge: boolean) => void
 
-/** What the processing thread has open, with its log. */
+/** The stores of a processing thread, and the log that it reads. */
 class Thread {
   readonly dataDir: string
   readonly attempts: ProcessingAttempts
@@ -70,7 +69,7 @@ class Thread {
     await opened?.close()
   }
 
-  /** Appends a block of events with these names; their number, and the block. */
+  /** Appends one block of events with these names. Returns the sequence of the block. */
   send(...names: readonly string[]): number {
     const text = (event: string): string =>
       JSON.stringify({ event, distinct_id: event, properties: { $set: { event } } })
@@ -85,7 +84,7 @@ class Thread {
     return Promise.resolve(PROCESS_CALLS.process.run(this, { ...TASK, ...task }))
   }
 
-  /** Runs until everything is processed and nothing fails any more; what failed on the way. */
+  /** Runs until everything is processed. Returns the results that had a failure. */
   async finish(): Promise<readonly ProcessResult[]> {
     const failed: ProcessResult[] = []
     for (let runs = 0; runs < 200; runs++) {
@@ -106,7 +105,9 @@ class Thread {
   async letters(): Promise<readonly { readonly reason: string; readonly step: string }[]> {
     await this.abandon()
     const environment = new Environment({
-      ...{ dataDir: this.dataDir, name: 'events', tables: EVENTS_TABLES },
+      dataDir: this.dataDir,
+      name: 'events',
+      tables: EVENTS_TABLES,
     })
     const letters = [...readDeadLetters(environment.tables.dead_letters)]
     await environment.close()
@@ -165,7 +166,7 @@ t.test('events that only fail together are all stored', async (t) => {
 })
 
 t.test(
-  'a block that is stored in parts is what it is as a whole, whoever opens the store between',
+  'a block that is stored in several transactions has the same events, even if the store is reopened between them',
   async (t) => {
     const thread = new Thread(t)
     const all = [...names('a', 40), 'a1', 'a1', ...names('b', 40)]
@@ -185,7 +186,7 @@ t.test(
   },
 )
 
-t.test('what the machine lacks is waited for, and no event is given up for it', async (t) => {
+t.test('a shortage is waited for, and no event becomes a dead letter because of it', async (t) => {
   const thread = new Thread(t)
   let left = 20
   breakEncoder(t, () => {
@@ -200,130 +201,152 @@ t.test('what the machine lacks is waited for, and no event is given up for it', 
   t.strictSame(await thread.stored(t), [POISON])
 })
 
-t.test(
-  'a merge that fails leaves the segments as they are, and is tried again later',
-  async (t) => {
-    const thread = new Thread(t)
-    let isBroken = true
-    breakEncoder(t, (_, isMerge) => {
-      if (isMerge && isBroken) throw new RangeError('Invalid string length')
-    })
-    const sent = names('a', 20)
-    for (const name of sent) {
-      thread.send(name)
-      await thread.run({ isDiskShort: true })
-    }
-    const failed = await thread.finish()
-    t.ok(failed.length > 0 && failed.length < 20, `${failed.length} attempts failed`)
-    t.ok(failed.every(({ failure }) => failure?.kind === 'maintenance'))
-    t.strictSame((await thread.run()).pausedSteps, ['merge'])
-    t.strictSame(await thread.stored(t), sent)
-    isBroken = false
-    await thread.abandon()
-    await thread.finish()
-    t.equal(await segmentsOf(thread), 20, 'not yet')
-    thread.nowMs += STEP_PAUSE_MS_MIN
-    await thread.abandon()
-    await thread.finish()
-    t.ok((await segmentsOf(thread)) < 20)
-    t.strictSame((await thread.run()).pausedSteps, [])
-    t.strictSame(await thread.stored(t), sent)
-  },
-)
+t.test('a failed merge changes no segment and is retried later', async (t) => {
+  const thread = new Thread(t)
+  let isBroken = true
+  breakEncoder(t, (_, isMerge) => {
+    if (isMerge && isBroken) throw new RangeError('Invalid string length')
+  })
+  const sent = names('a', 20)
+  for (const name of sent) {
+    thread.send(name)
+    await thread.run({ isDiskShort: true })
+  }
+  const failed = await thread.finish()
+  t.ok(failed.length > 0 && failed.length < 20, `${failed.length} attempts failed`)
+  t.ok(failed.every(({ failure }) => failure?.kind === 'maintenance'))
+  t.strictSame((await thread.run()).pausedSteps, ['merge'])
+  t.strictSame(await thread.stored(t), sent)
+  isBroken = false
+  await thread.abandon()
+  await thread.finish()
+  t.equal(await segmentsOf(thread), 20, 'not yet')
+  thread.nowMs += STEP_PAUSE_MS_MIN
+  await thread.abandon()
+  await thread.finish()
+  t.ok((await segmentsOf(thread)) < 20)
+  t.strictSame((await thread.run()).pausedSteps, [])
+  t.strictSame(await thread.stored(t), sent)
+})
 
 async function segmentsOf(thread: Thread): Promise<number> {
   await thread.abandon()
   const environment = new Environment({
-    ...{ dataDir: thread.dataDir, name: 'events', tables: EVENTS_TABLES },
+    dataDir: thread.dataDir,
+    name: 'events',
+    tables: EVENTS_TABLES,
   })
   const count = environment.tables.segment_headers.getKeysCount({})
   await environment.close()
   return count
 }
 
-t.test('health tells of failures while they last, and nothing stops', async (t) => {
-  const thread = new Thread(t)
-  let isBroken = true
-  breakEncoder(t, () => {
-    if (isBroken)
-      throw Object.assign(new Error('EMFILE: too many open files, open'), { code: 'EMFILE' })
-  })
-  const troubles: ProcessingTrouble[] = []
-  const results: ProcessResult[] = []
-  const loop = new ProcessingLoop({
-    // The one call that the loop makes of all that the pool knows.
-    pool: { run: ((_name: string, [task]: [ProcessTask]) => thread.run(task)) as never },
-    clock: { now: () => Date.now(), monotonic: () => performance.now() },
-    disk: { isExhausted: false, isBelowFloor: () => false },
-    front: { isBusy: false },
-    lagMsMax: 60_000,
-    onResult: (result) => results.push(result),
-    onTrouble: (trouble) => troubles.push(trouble),
-    onFailure: (cause) => t.error(cause),
-  })
-  t.teardown(() => loop.finish(5000))
-  loop.start()
-  loop.committed(thread.send('a'), 100, 1)
-  t.ok(await eventually(async () => troubles.length > 2))
-  t.match(loop.troubles, [/may open no more files/])
-  t.match(troubles[2], { kind: 'shortage', failures: 3, reason: /EMFILE/ })
-  isBroken = false
-  t.ok(await eventually(async () => results.at(-1)?.processed === 1))
-  t.strictSame(loop.troubles, [])
-})
+t.test(
+  '/_health reports failures as long as they last, and processing continues afterwards',
+  async (t) => {
+    const thread = new Thread(t)
+    let isBroken = true
+    breakEncoder(t, () => {
+      if (isBroken)
+        throw Object.assign(new Error('EMFILE: too many open files, open'), { code: 'EMFILE' })
+    })
+    const troubles: ProcessingTrouble[] = []
+    const results: ProcessResult[] = []
+    const loop = new ProcessingLoop({
+      // The one call that the loop makes of all that the pool knows.
+      pool: { run: ((_name: string, [task]: [ProcessTask]) => thread.run(task)) as never },
+      clock: { now: () => Date.now(), monotonic: () => performance.now() },
+      disk: { isExhausted: false, isBelowFloor: () => false },
+      front: { isBusy: false },
+      lagMsMax: 60_000,
+      onResult: (result) => results.push(result),
+      onTrouble: (trouble) => troubles.push(trouble),
+      onFailure: (cause) => t.error(cause),
+    })
+    t.teardown(() => loop.finish(5000))
+    loop.start()
+    loop.committed(thread.send('a'), 100, 1)
+    t.ok(await eventually(async () => troubles.length > 2))
+    t.match(loop.troubles, [/may open no more files/])
+    t.match(troubles[2], { kind: 'shortage', failures: 3, reason: /EMFILE/ })
+    isBroken = false
+    t.ok(await eventually(async () => results.at(-1)?.processed === 1))
+    t.strictSame(loop.troubles, [])
+  },
+)
 
-t.test('an attempt that ended with its process counts, and an event is given up late', (t) => {
-  const dataDir = t.testdir()
-  const place = { position: 7, done: 3 }
-  const end = (count: number): void => {
-    const attempts = new ProcessingAttempts(dataDir)
-    attempts.begin(place, 0)
-    attempts.grow(count)
-    attempts.close()
-  }
-  const plan = (mayGiveUp = true) => {
-    const attempts = new ProcessingAttempts(dataDir, mayGiveUp)
-    const made = attempts.plan(place)
-    attempts.close()
-    return made
-  }
-  t.strictSame(plan(), { eventsMax: Number.POSITIVE_INFINITY, setAside: null })
-  end(1000)
-  t.strictSame(plan(), { eventsMax: 125, setAside: null })
-  end(125)
-  t.strictSame(plan(), { eventsMax: 15, setAside: null })
-  for (let ends = 1; ends < ENDS_ALONE_MAX; ends++) {
+t.test(
+  'an attempt counts if the process ended, and only the eighth one gives the event up',
+  (t) => {
+    const dataDir = t.testdir()
+    const place = { position: 7, done: 3 }
+    const end = (count: number): void => {
+      const attempts = new ProcessingAttempts(dataDir)
+      attempts.begin(place, 0)
+      attempts.grow(count)
+      attempts.close()
+    }
+    const plan = (mayGiveUp = true) => {
+      const attempts = new ProcessingAttempts(dataDir, mayGiveUp)
+      const made = attempts.plan(place)
+      attempts.close()
+      return made
+    }
+    t.strictSame(plan(), { eventsMax: Number.POSITIVE_INFINITY, setAside: null })
+    end(1000)
+    t.strictSame(plan(), { eventsMax: 125, setAside: null })
+    end(125)
+    t.strictSame(plan(), { eventsMax: 15, setAside: null })
+    for (let ends = 1; ends < ENDS_ALONE_MAX; ends++) {
+      end(1)
+      t.strictSame(plan(), { eventsMax: 1, setAside: null })
+    }
     end(1)
-    t.strictSame(plan(), { eventsMax: 1, setAside: null })
-  }
-  end(1)
-  t.match(plan(), { eventsMax: 1, setAside: /ended 8 times/ })
-  t.match(plan(false), { eventsMax: 1, setAside: null }, 'other machines may have what it takes')
-  const attempts = new ProcessingAttempts(dataDir)
-  attempts.begin(place, 1)
-  attempts.succeeded()
-  t.match(attempts.plan({ position: 7, done: 4 }), { eventsMax: 2 }, 'more each time')
-  for (let success = 0; success < 20; success++) attempts.succeeded()
-  t.match(attempts.plan({ position: 8, done: 0 }), { eventsMax: Number.POSITIVE_INFINITY })
-  attempts.close()
-  t.end()
-})
+    t.match(plan(), { eventsMax: 1, setAside: /ended 8 times/ })
+    t.match(plan(false), { eventsMax: 1, setAside: null }, 'another replica may have enough memory')
+    const attempts = new ProcessingAttempts(dataDir)
+    attempts.begin(place, 1)
+    attempts.succeeded()
+    t.match(attempts.plan({ position: 7, done: 4 }), { eventsMax: 2 }, 'more each time')
+    for (let success = 0; success < 20; success++) attempts.succeeded()
+    t.match(attempts.plan({ position: 8, done: 0 }), { eventsMax: Number.POSITIVE_INFINITY })
+    attempts.close()
+    t.end()
+  },
+)
 
-t.test('a step of maintenance in which the process ended waits', (t) => {
-  const dataDir = t.testdir()
-  const first = new ProcessingAttempts(dataDir, true, { now: () => AT_MS })
-  // Whoever opens the record within the step finds what a process that ended there would have left.
-  const next = first.run('merge', () => openAt(dataDir, AT_MS), 4, 9)
-  first.close()
-  t.ok(next.isPaused('merge', 4, 9))
-  t.notOk(next.isPaused('merge', 4, 10))
-  t.notOk(next.isPaused('erase'))
-  next.close()
-  const later = openAt(dataDir, AT_MS + STEP_PAUSE_MS_MIN)
-  t.notOk(later.isPaused('merge', 4, 9))
-  later.close()
-  t.end()
-})
+t.test(
+  'a maintenance step in which the process ended is paused, and one that met a shortage is not',
+  (t) => {
+    const dataDir = t.testdir()
+    const first = new ProcessingAttempts(dataDir, true, { now: () => AT_MS })
+    // The record opened within the step is the one that a process which ended there would leave.
+    const next = first.run('merge', () => openAt(dataDir, AT_MS), 4, 9)
+    first.close()
+    t.ok(next.isPaused('merge', 4, 9))
+    t.notOk(next.isPaused('merge', 4, 10))
+    t.notOk(next.isPaused('erase'))
+    next.close()
+    const shortage = Object.assign(new Error('EMFILE: too many open files, open'), {
+      code: 'EMFILE',
+    })
+    const short = openAt(dataDir, AT_MS)
+    t.throws(
+      () =>
+        short.run('erase', () => {
+          throw shortage
+        }),
+      shortage,
+    )
+    t.notOk(short.isPaused('erase'))
+    t.ok(short.isPaused('merge', 4, 9), 'an earlier failure still counts')
+    short.close()
+    const later = openAt(dataDir, AT_MS + STEP_PAUSE_MS_MIN)
+    t.notOk(later.isPaused('merge', 4, 9))
+    later.close()
+    t.end()
+  },
+)
 
 function openAt(dataDir: string, nowMs: number): ProcessingAttempts {
   return new ProcessingAttempts(dataDir, true, { now: () => nowMs })

@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib'
 import { PROJECT_KEY } from '../fixtures/daemon.ts'
 
-/** The daemon takes 20 MiB; the rest is for what is around the events. */
+/** The body limit of the daemon is 20 MiB. The difference leaves room for the members around the events. */
 export const BODY_BYTES_MAX = 20 * 1024 ** 2 - 1024
 
 /** A body that is ready to be sent. */

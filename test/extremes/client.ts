@@ -36,7 +36,7 @@ interface Outgoing {
   readonly body?: Buffer
 }
 
-/** What became of a number of requests. */
+/** The outcomes of a group of requests. */
 export interface SendResult {
   /** Status -> how many answers had it. */
   readonly statuses: Readonly<Record<string, number>>
@@ -81,7 +81,7 @@ export class Client {
   }
 
   /**
-   * Sends bodies, `concurrency` at a time. What is refused is sent again after a pause, until `endMs` on the clock
+   * Sends bodies, `concurrency` at a time. A refused body is sent again after a pause, until `endMs` on the clock
    * of `performance.now()`.
    */
   async sendAll(bodies: readonly Body[], concurrency: number, endMs: number): Promise<SendResult> {

@@ -1,6 +1,6 @@
 /**
- * The search for extremes with a fixed seed and small bodies: what it makes is the same each time, the daemon accepts
- * it, lives, starts again on what is stored, and shows an event that is sent afterwards.
+ * The search for extremes with a fixed seed and small bodies. The bodies are the same in each run, and the daemon accepts
+ * them. It keeps running, starts again with the stored data, and shows an event that is sent afterwards.
  *
  * @lane quick
  */

@@ -1,4 +1,4 @@
-/** Ordinary clients beside an attack: what they are answered, and how long they wait for it. */
+/** Ordinary clients beside an attack. They count their answers and measure how long they wait for them. */
 import { Client, pause, type Reply } from './client.ts'
 
 const FIRST_ADDRESS = 3
@@ -15,7 +15,7 @@ export interface Waits {
   readonly failed: number
   readonly longestMs: number
   readonly p99Ms: number
-  /** What was answered in place of 200, the first time. */
+  /** The first answer that was not 200. */
   readonly firstRefusal: string
 }
 

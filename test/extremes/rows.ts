@@ -16,7 +16,7 @@ export interface Row {
   /** Tells variants of a row apart. */
   readonly variant?: string
   readonly title: string
-  /** What the machine of this row has; options of the command line win. */
+  /** The machine of this row. Command line options override it. */
   readonly machine?: Partial<Machine>
   make(seed: number): Attack
 }

@@ -1,6 +1,6 @@
 /**
  * Runs attacks against the built daemon: `npm run extremes -- rows 4`, `npm run extremes -- search --seconds 3600`. The
- * README of this folder says what the figures are.
+ * README of this folder explains the figures.
  */
 import { appendFileSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

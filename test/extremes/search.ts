@@ -15,7 +15,7 @@ const ELITES_MAX = 4
 const DRAWN_SHARE = 0.35
 /** CPU time that a trial may well take. */
 const CPU_SECONDS = 20
-/** Of all bodies before they are packed: making more takes longer than what the daemon does with them. */
+/** The limit of all bodies before compression. Beyond it, making them takes longer than processing them. */
 const TRIAL_BYTES_MAX = 200 * MIB
 
 /** What must hold in each trial. */
@@ -27,7 +27,7 @@ export interface Invariants {
   readonly waitMsMax: number
   /** Of a list of names, persons or events with a key. */
   readonly readMsMax: number
-  /** Bytes on the disk for each byte on the wire, of what is more than 64 MiB. */
+  /** Bytes on disk for each byte on the wire. Only the bytes beyond 64 MiB on disk count. */
   readonly diskRatioMax: number
 }
 
@@ -50,7 +50,7 @@ export interface SearchOptions {
   readonly onTrial: (trial: SearchTrial) => void
 }
 
-/** What was sent, and what came of it. */
+/** The result of a trial. */
 export interface SearchTrial {
   readonly number: number
   readonly seed: number

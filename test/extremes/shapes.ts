@@ -12,15 +12,18 @@ type Variety = (typeof VARIETIES)[number]
 
 const CHOICES = {
   kind: [
-    ...['custom', '$pageview', '$set', '$unset', '$identify', '$create_alias'],
-    ...[
-      '$merge_dangerously',
-      '$groupidentify',
-      '$exception',
-      '$autocapture',
-      'personless',
-      'mixed',
-    ],
+    'custom',
+    '$pageview',
+    '$set',
+    '$unset',
+    '$identify',
+    '$create_alias',
+    '$merge_dangerously',
+    '$groupidentify',
+    '$exception',
+    '$autocapture',
+    'personless',
+    'mixed',
   ],
   names: VARIETIES,
   ids: VARIETIES,
@@ -28,8 +31,20 @@ const CHOICES = {
   merge: ['none', 'hub', 'reverse hub', 'chain', 'reverse chain', 'pairs', 'tree', 'moving hub'],
   propertyNames: VARIETIES,
   value: [
-    ...['number', 'extreme number', 'text', 'unicode', 'escaped', 'random text', 'boolean', 'null'],
-    ...['list', 'object', 'empty objects', 'time', 'url', 'mixed'],
+    'number',
+    'extreme number',
+    'text',
+    'unicode',
+    'escaped',
+    'random text',
+    'boolean',
+    'null',
+    'list',
+    'object',
+    'empty objects',
+    'time',
+    'url',
+    'mixed',
   ],
   values: VARIETIES,
   where: ['properties', '$set', '$set_once', '$unset', 'all'],
@@ -81,8 +96,17 @@ const FEW = 5
 const DAY_MS = 86_400_000
 const SHARES = [0.01, 0.1, 0.5, 1, 1]
 const EXTREME_NUMBERS = [
-  ...['0', '-0', '1e308', '-1e308', '5e-324', '9007199254740993', '-9007199254740993'],
-  ...['123456789012345678901234567890', '0.1000000000000000055511151231257827', '1E-7', '1e400'],
+  '0',
+  '-0',
+  '1e308',
+  '-1e308',
+  '5e-324',
+  '9007199254740993',
+  '-9007199254740993',
+  '123456789012345678901234567890',
+  '0.1000000000000000055511151231257827',
+  '1E-7',
+  '1e400',
 ]
 const UNICODE = ['💥', '\u202e', 'ß', 'é', '\\ud800', '\\u0000', 'ﷺ', '人', '\\"', '\u2028']
 const STRANGE_NAMES = ['__proto__', 'constructor', '', ' ', 'toString', '$set', '0', '-1', '💥']

@@ -1,5 +1,5 @@
 /**
- * One trial: a daemon on an empty store, three ordinary clients, an attack, and what became of all of them. At the end
+ * One trial: a daemon on an empty store, three ordinary clients, an attack, and their results. At the end
  * the daemon is killed and started again on the same store.
  */
 import { randomUUID } from 'node:crypto'

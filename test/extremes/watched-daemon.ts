@@ -150,7 +150,7 @@ export class WatchedDaemon {
   }
 }
 
-/** A start that ended before the daemon was ready, with what it used until then. */
+/** A start that ended before the daemon was ready, with the memory it used until then. */
 export class StartFailure extends Error {
   readonly peaks: Peaks
   readonly isStoppedByGuard: boolean

@@ -1,6 +1,6 @@
 /**
- * A process that ends whenever it processes one certain event: each start tries fewer events at a time, until that one
- * is alone; then it becomes a dead letter, and everything else is stored.
+ * One event ends the process whenever it is processed. Each start tries a smaller batch until that event is alone. It
+ * then becomes a dead letter, and all other events are stored.
  *
  * @lane all
  */
@@ -15,20 +15,22 @@ import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const EVENTS = 300
 const POISON = 170
-/** Each of an eighth, and after some that were stored it is tried with more again. */
+/** Each failed batch is followed by one an eighth as large, and batches grow again after each success. */
 const ENDS_TOGETHER_MAX = 10
 
 t.setTimeout(300_000)
 
-t.test('an event that ends the process is set aside, and the rest is stored', async (t) => {
-  const log = new PersonLog(t, t.testdir())
-  const { dataDir } = log
-  const names = Array.from({ length: EVENTS }, (_, index) => `event ${index}`)
-  log.send(
-    1,
-    names.map((event) => ({ event, distinct_id: event, properties: {} })),
-  )
-  const script = `
+t.test(
+  'an event that ends the process becomes a dead letter, and all others are stored',
+  async (t) => {
+    const log = new PersonLog(t, t.testdir())
+    const { dataDir } = log
+    const names = Array.from({ length: EVENTS }, (_, index) => `event ${index}`)
+    log.send(
+      1,
+      names.map((event) => ({ event, distinct_id: event, properties: {} })),
+    )
+    const script = `
     const { openProcessor } = await import(${sourceText('engine/processor/open-processor')})
     const { ProcessingAttempts } = await import(${sourceText('engine/processor/processing-attempts')})
     const { SegmentEncoder } = await import(${sourceText('store/warehouse/format/segment-encoder')})
@@ -46,25 +48,26 @@ t.test('an event that ends the process is set aside, and the rest is stored', as
       if (processed >= last) break
     }
     await processor.close()`
-  let ends = 0
-  for (; ends < 100; ends++) {
-    const { signal, status, stderr } = spawnSync(process.execPath, [...SCRIPT_WORDS, script])
-    if (signal === null) {
-      t.equal(status, 0, stderr.toString())
-      break
+    let ends = 0
+    for (; ends < 100; ends++) {
+      const { signal, status, stderr } = spawnSync(process.execPath, [...SCRIPT_WORDS, script])
+      if (signal === null) {
+        t.equal(status, 0, stderr.toString())
+        break
+      }
     }
-  }
-  t.ok(
-    ends > ENDS_ALONE_MAX && ends <= ENDS_TOGETHER_MAX + ENDS_ALONE_MAX,
-    `it ended ${ends} times`,
-  )
-  await log.reopen()
-  const { results } = log.reader.listEvents({ projectId: 1, limit: EVENTS })
-  t.strictSame(
-    results.map(({ event }) => event).reverse(),
-    names.filter((_, index) => index !== POISON),
-  )
-  const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
-  t.match([...readDeadLetters(environment.tables.dead_letters)], [{ reason: /ended 8 times/ }])
-  await environment.close()
-})
+    t.ok(
+      ends > ENDS_ALONE_MAX && ends <= ENDS_TOGETHER_MAX + ENDS_ALONE_MAX,
+      `it ended ${ends} times`,
+    )
+    await log.reopen()
+    const { results } = log.reader.listEvents({ projectId: 1, limit: EVENTS })
+    t.strictSame(
+      results.map(({ event }) => event).reverse(),
+      names.filter((_, index) => index !== POISON),
+    )
+    const environment = new Environment({ dataDir, name: 'events', tables: EVENTS_TABLES })
+    t.match([...readDeadLetters(environment.tables.dead_letters)], [{ reason: /ended 8 times/ }])
+    await environment.close()
+  },
+)

@@ -28,8 +28,8 @@ export const YIELD_EVENTS_MAX = 49_152
 /** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
 export const CATCH_UP_MS_MAX = 30_000
 /**
- * Pause of processing after it has failed many times in a row, milliseconds; after the first failures it is shorter.
- * Meanwhile the log keeps what is accepted.
+ * The longest pause between two retries of failed processing, in milliseconds. The first pauses are shorter. The log
+ * keeps accepted events until a retry succeeds.
  */
 export const PROCESSING_RETRY_MS_MAX = 10_000
 /** Streams of events that are open at a time. A further one: 503. */

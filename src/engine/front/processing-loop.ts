@@ -4,8 +4,8 @@
  * several requests instead of one for each. While the front is busy, or many events keep coming, it waits
  * longer, and makes one large commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
  *
- * Processing that fails is tried again: the processing thread keeps a record of what failed, and tries less at a time
- * (engine/processor/processing-attempts.ts). Meanwhile the log keeps everything, and health says so.
+ * Failed processing is retried. The processing thread keeps a record of failed attempts and makes the next one smaller
+ * (engine/processor/processing-attempts.ts). Until it succeeds, the log keeps all events, and `/_health` is degraded.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { LiveWatch } from '../../rules/events/live-events.ts'
@@ -37,7 +37,7 @@ const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
 /** Persons are folded when nothing was processed for that long. */
 const FOLD_QUIET_MS = 2000
-/** Pause of processing after it has failed once; twice as long after each further time. */
+/** The pause before the first retry, in milliseconds. It doubles with each further failure. */
 const RETRY_MS_FIRST = 10
 /** Pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
@@ -69,34 +69,35 @@ export interface ProcessingLoopOptions {
   /** The same: what became of copies elsewhere. */
   readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
-  /** Processing has failed, and will be tried again. */
+  /** Called when processing failed and will be retried. */
   readonly onTrouble?: (trouble: ProcessingTrouble) => void
-  /** It is not known what is durable, or the processing thread is gone for good. */
+  /** A commit failed, so it is unknown which data is durable, or the processing thread cannot be replaced. */
   readonly onFailure: (cause: unknown) => void
 }
 
-/** What can fail and is tried again: kinds of `ProcessFailure`, and `thread_ended`, the end of the thread. */
+/** The kinds of failure that are retried: those of `ProcessFailure`, and `thread_ended` if the thread ended. */
 export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread_ended'] as const
 
-/** Why processing did not come to its end. */
+/** A failure of processing that is retried. */
 export interface ProcessingTrouble {
   readonly kind: (typeof PROCESSING_TROUBLES)[number]
   readonly reason: string
-  /** Failures since events were last processed. */
+  /** Failures in a row since the last success. */
   readonly failures: number
 }
 
-/** What health says while processing fails. It needs no key, so it says nothing of what was sent. */
+/** The sentences for `/_health`. It needs no key, so they reveal nothing that clients have sent. */
 const SENTENCES: Readonly<Record<ProcessingTrouble['kind'] | Shortage, string>> = {
   events:
-    'Processing of events fails: fewer of them are tried at a time, and what fails alone becomes a dead letter.',
-  maintenance: 'A step of maintenance of the store failed: it is left out for a while.',
+    'Processing fails. Smaller batches of events are tried, and an event that fails alone becomes a dead letter.',
+  maintenance: 'A maintenance step of the store failed and is paused.',
   thread_ended:
-    'The processing thread ends while it works: fewer events are tried at a time, and an event that ends it alone becomes a dead letter.',
-  shortage: 'Processing waits for something that the machine lacks.',
-  disk: 'Processing waits: the disk is full.',
-  files: 'Processing waits: the process may open no more files (raise its limit, `ulimit -n`).',
-  io: 'Processing waits: the disk does not answer reads.',
+    'The processing thread ends while it works. Smaller batches of events are tried, and an event that ends it alone becomes a dead letter.',
+  shortage: 'Processing waits until the machine has resources again.',
+  disk: 'Processing waits because the disk is full. Free some space.',
+  files:
+    'Processing waits because the process may open no more files. Raise its limit (`ulimit -n`).',
+  io: 'Processing waits because the disk does not answer reads. Check the disk.',
 }
 
 const NOTHING: ProcessResult = {
@@ -142,7 +143,7 @@ export class ProcessingLoop {
   /** What the log held at the start is processed; undefined until the first result says what it held. */
   #isCaughtUp: boolean | undefined
   #startedAtMs = 0
-  /** Failures since events were last processed, and the sentence about the last of them. */
+  /** Failures in a row since the last success, and the sentence for the last of them. */
   #failures = 0
   #sentence = ''
   #pausedSteps: readonly string[] = []
@@ -180,15 +181,13 @@ export class ProcessingLoop {
     return this.#isBehind
   }
 
-  /** What health says of processing: sentences, none while it works. */
+  /** Sentences for `/_health`. The list is empty while processing works. */
   get troubles(): readonly string[] {
     const steps = this.#pausedSteps
     const paused =
       steps.length === 0
         ? []
-        : [
-            `Maintenance of the store that failed waits before it is tried again: ${steps.join(', ')}.`,
-          ]
+        : [`Maintenance steps of the store failed and are paused: ${steps.join(', ')}.`]
     return this.#failures === 0 ? paused : [this.#sentence, ...paused]
   }
 
@@ -371,7 +370,7 @@ export class ProcessingLoop {
     else if (result.mayFold === true) this.#foldLater(result.folded ? GATHER_MS : FOLD_QUIET_MS)
   }
 
-  /** Tries again, later the more often it has failed. */
+  /** Retries after a pause that grows with each failure. */
   #retry(failure: Pick<ProcessingTrouble, 'kind' | 'reason'>, shortage?: Shortage): void {
     const { kind, reason } = failure
     this.#failures++
@@ -381,7 +380,7 @@ export class ProcessingLoop {
       PROCESSING_RETRY_MS_MAX,
       RETRY_MS_FIRST * 2 ** Math.min(this.#failures, 16),
     )
-    // Those who wait for progress wait for the next try, but not for one that comes late.
+    // Callers that wait for progress wait for an early retry, but not for a late one.
     if (delayMs >= EXHAUSTED_MS) {
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       for (const callback of this.#idleCallbacks.splice(0)) callback()

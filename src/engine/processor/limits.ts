@@ -16,20 +16,20 @@ export const GEOIP_REFERENCES_MAX = 2000
 export const GEOIP_LOOKUP_MS_MAX = 1000
 /** UTF-16 units of the properties of the events that one run takes for all streams. Further ones are missed. */
 export const LIVE_RUN_UNITS_MAX = 1024 * 1024
-/** Memory of what one transaction of processing gathers, bytes. Beyond: it is committed, also in the middle of a block. */
+/** Bytes of memory that one transaction of processing may gather. At the limit it commits, even in the middle of a block. */
 export const GATHERED_BYTES_MAX = 64 * 1024 * 1024
-/** An attempt at events that failed is followed by one at this part of them. */
+/** After a batch of events failed, the next batch is this many times smaller. */
 export const ATTEMPT_PARTS = 8
-/** How often an event may fail alone with an error. Then it goes to the dead letters. */
+/** How often an event may fail alone with an error before it becomes a dead letter. */
 export const ATTEMPTS_ALONE_MAX = 2
 /**
- * The same where the process or its thread ended: more often, because the reason may lie elsewhere, and a process that
- * is killed again and again while it starts must lose nothing.
+ * How often an event may end the thread or the process alone before it becomes a dead letter. More often than with an
+ * error, because a process that is repeatedly killed from outside must not lose the event.
  */
 export const ENDS_ALONE_MAX = 8
-/** Steps of maintenance that have failed and are remembered. Further ones: the oldest is forgotten. */
+/** Failed maintenance steps that are recorded. Beyond this, the oldest one is forgotten. */
 export const FAILED_STEPS_MAX = 100
-/** How long a step of maintenance waits after it has failed once, milliseconds; twice as long each further time. */
+/** The pause of a maintenance step after its first failure, in milliseconds. It doubles with each further failure. */
 export const STEP_PAUSE_MS_MIN = 600_000
-/** But no longer than this. */
+/** The longest pause of a maintenance step, in milliseconds. */
 export const STEP_PAUSE_MS_MAX = 86_400_000

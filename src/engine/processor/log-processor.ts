@@ -3,9 +3,9 @@
  * transaction of the environment `events` holds everything that a stretch of the log led to, and the
  * position behind it; a crash at any moment replays from the last position to the same state.
  *
- * An event that cannot be processed goes to the dead letters and never stops the stream. When events cannot be stored
- * together, an attempt at fewer of them follows, down to the one that fails alone (processing-attempts.ts); every error
- * is an answer of `run`, and the store is then opened anew by whoever called it.
+ * An event that cannot be processed becomes a dead letter and never stops the stream. If a batch of events cannot be
+ * stored, smaller batches are tried until the failing event is alone (processing-attempts.ts). `attempt` reports an
+ * error in its result. The caller then closes the processor and opens a new one.
  */
 import { randomBytes } from 'node:crypto'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
@@ -73,7 +73,7 @@ const COMMIT_EXCESS = 4 / 3
 const MAINTAIN_MS_BUSY = 50
 /** Bytes of blocks after which a stretch is committed, however few events they hold. */
 const COMMIT_BYTES = 64 * 1024 * 1024
-/** The memory of what is gathered is looked at after so many events, and after each large one. */
+/** The gathered memory is compared with its limit once for this many events, and before each large event. */
 const LOOK_EVERY_EVENTS = 16
 const LARGE_EVENT_BYTES = 65_536
 
@@ -97,9 +97,9 @@ export interface LogProcessorOptions {
   readonly enrichment?: EventEnrichment | null | undefined
   /** False: every event is parsed, for tests that compare. */
   readonly isKernelUsed?: boolean
-  /** What was tried before and failed; default: nothing, and nothing is noted. */
+  /** The record of failed attempts. Default: no record is kept, and every batch is tried whole. */
   readonly attempts?: ProcessingAttempts | undefined
-  /** Memory that one transaction may gather, bytes. Beyond: it is committed, also in the middle of a block. */
+  /** Bytes of memory that one transaction may gather. At the limit it commits, even in the middle of a block. */
   readonly gatheredBytesMax?: number | undefined
 }
 
@@ -108,7 +108,7 @@ interface OpenBlock {
   readonly sequence: number
   readonly bytes: number
   readonly records: readonly LogRecord[]
-  /** The record, and the event of it, that comes next. */
+  /** The next event: index of its record, and its index in that record. */
   record: number
   index: number
   /** Events of the block that were added. */
@@ -116,10 +116,10 @@ interface OpenBlock {
   step: RecordStep | null
 }
 
-/** What one transaction, or one run, has led to. */
+/** The results of one transaction, or of one run. */
 interface Outcomes {
   events: number
-  /** Of the blocks that are over. */
+  /** Bytes of the blocks that were read to their end. */
   bytes: number
   recognised: number
   commitMs: number
@@ -127,7 +127,7 @@ interface Outcomes {
   readonly commands: CommandOutcome[]
 }
 
-/** What a processor does when it fails. */
+/** The part of a run in which an error was thrown. */
 type Work = 'events' | 'maintenance'
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
@@ -164,13 +164,13 @@ export class LogProcessor {
   /** The block that is processed, and the place of the next event of it that is dropped. */
   #block = 0
   #place = 0
-  /** Of blocks that were added since the last commit. */
+  /** The origin of the blocks that were added since the last commit. */
   #origin: LogOrigin | undefined
-  /** What the transaction that is gathered has led to. */
+  /** The results of the transaction that is being gathered. */
   #stretch = newOutcomes()
-  /** What this run has led to, durably. */
+  /** The results of this run that are committed. */
   #total = newOutcomes()
-  /** Not null: the next event goes to the dead letters for this reason. */
+  /** If it is not null, the next event becomes a dead letter with this reason. */
   #setAside: string | null = null
   #work: Work = 'events'
   #hasFailed = false
@@ -211,8 +211,8 @@ export class LogProcessor {
   }
 
   /**
-   * As `run`, and never throws: what went wrong is `failure` of the answer, which tells what was stored before it. Then
-   * this object must be closed, and another one goes on.
+   * Does the same as `run`, but never throws. `failure` of the result holds the error, and the other members describe
+   * the commits before it. After a failure the caller must close this object and open another one.
    */
   attempt(
     budgetMs: number,
@@ -240,7 +240,7 @@ export class LogProcessor {
     }
   }
 
-  /** What this run has stored so far. */
+  /** The result for everything that this run has committed so far. */
   #answer(elapsedMs: number): ProcessResult {
     const { events, recognised, commitMs, fates, commands } = this.#total
     return {
@@ -260,13 +260,13 @@ export class LogProcessor {
     }
   }
 
-  /** The answer where nothing was done at all. */
-  get standing(): ProcessResult {
+  /** The result of a call that failed before it processed any event. */
+  emptyResult(): ProcessResult {
     this.#total = newOutcomes()
     return this.#answer(0)
   }
 
-  /** Adds and commits events. Answers until when there is time. */
+  /** Adds and commits events until the budget is used up. Returns the end of the budget on the monotonic clock. */
   #process(budgetMs: number, stretchEvents?: number, onBlock?: () => void): number {
     const isOneCommit = stretchEvents !== undefined
     const commitEvents = this.#commitEvents
@@ -284,7 +284,7 @@ export class LogProcessor {
     return deadline
   }
 
-  /** Adds events until they are enough for a transaction, or too much for it. */
+  /** Adds events until the transaction is large enough or reaches one of its limits. */
   #gather(eventsMin: number, onBlock?: () => void): void {
     const plan = this.#attempts?.plan(this.#placeInLog) ?? WHOLE
     this.#setAside = plan.setAside
@@ -323,7 +323,7 @@ export class LogProcessor {
     this.#stretch = newOutcomes()
   }
 
-  /** What can wait; true when nothing of it is left. */
+  /** Does maintenance while there is time. Returns true when no maintenance is left. */
   #maintain(deadline: number, isOneCommit: boolean): boolean {
     const isCaughtUp = this.#position >= this.#last
     // Only now: what still waited to be processed may have needed them.
@@ -337,17 +337,15 @@ export class LogProcessor {
     return !this.#warehouse.maintain(maintainMs)
   }
 
-  /** What to say and to note of an error. */
+  /** Classifies an error, and records it so that the next attempt is smaller. */
   #failed(cause: unknown): ProcessFailure {
     this.#hasFailed = true
     const reason = reasonOf(cause)
     const attempts = this.#attempts
-    // When LMDB itself meets a full disk, the memory around it cannot be trusted any more.
     if (isBeyondRepair(cause)) return { kind: 'broken', reason }
     const shortage = isShortage(cause)
     if (shortage !== null) {
       if (this.#work === 'events') attempts?.withdraw()
-      else attempts?.forgiveStep()
       return { kind: 'shortage', shortage, reason }
     }
     if (this.#work === 'events') attempts?.threw(reason)
@@ -364,7 +362,7 @@ export class LogProcessor {
     return this.#store.fold()
   }
 
-  /** As `fold`, and never throws: how many, or what went wrong. */
+  /** Does the same as `fold`, but returns an error instead of throwing it. */
   attemptFold(): number | ProcessFailure {
     this.#work = 'maintenance'
     try {
@@ -374,7 +372,7 @@ export class LogProcessor {
     }
   }
 
-  /** As `giveAway` and `forgetCopies` of `WarehouseWriter`; what went wrong, if anything. */
+  /** Calls `giveAway` and `forgetCopies` of `WarehouseWriter`. Returns an error instead of throwing it. */
   tellOfCopies(
     segments: readonly CopiedSegment[],
     jobs: readonly ErasedJob[],
@@ -416,12 +414,12 @@ export class LogProcessor {
     }
   }
 
-  /** Behind what is added. */
+  /** The position behind the last event that was added. */
   get #placeInLog(): LogPlace {
     return { position: this.#gathered, done: this.#open?.done ?? this.#storedPart }
   }
 
-  /** Events of the next block that are stored, as long as it is not open. */
+  /** How many events of the next block are already stored. Only valid while no block is open. */
   get #storedPart(): number {
     return this.#gathered === this.#store.readPosition() ? this.#store.part.done : 0
   }
@@ -434,7 +432,10 @@ export class LogProcessor {
     return events >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
   }
 
-  /** Opens the next block where the last commit has left it; one that is not there, or cannot be read, is over. */
+  /**
+   * Opens a block behind its last stored event. A missing block is skipped. An unreadable block becomes a dead letter
+   * and has no events.
+   */
   #openBlock(sequence: number): void {
     this.#block = sequence
     const { done, dropped } =
@@ -474,7 +475,7 @@ export class LogProcessor {
     this.#origin = { ...origin, places: { ...this.#origin?.places, ...origin.places } }
   }
 
-  /** Adds events of a block; false when the transaction has enough before the block ends. */
+  /** Adds events of a block. Returns false if the transaction reached a limit before the end of the block. */
   #addEvents(open: OpenBlock, eventsMax: number): boolean {
     const stretch = this.#stretch
     let looked = 0
@@ -530,7 +531,7 @@ export class LogProcessor {
     return recordStep(record, this.#propertiesBytesMax, fates)
   }
 
-  /** Adds a record that a command has taken from the dead letters. */
+  /** Adds the events of a dead letter that a command replays. */
   #addRecord(record: LogRecord): void {
     const step = this.#stepOf(record)
     for (let index = 0; index < record.eventCount; index++) this.#tryEvent(step, index)
@@ -540,7 +541,7 @@ export class LogProcessor {
     try {
       this.#addEvent(step, index)
     } catch (cause) {
-      // What has nothing to do with the event is no reason to give it up.
+      // The event did not cause this error, so it must not become a dead letter.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) throw cause
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
       this.#countDrop(step, 'dead_letter')
@@ -689,7 +690,7 @@ function newOutcomes(): Outcomes {
   return { events: 0, bytes: 0, recognised: 0, commitMs: 0, fates: new Map(), commands: [] }
 }
 
-/** Adds what a transaction has led to, now that it is stored. */
+/** Adds the results of a committed transaction to those of the run. */
 function addOutcomes(total: Outcomes, stored: Outcomes): void {
   total.events += stored.events
   total.recognised += stored.recognised

@@ -1,11 +1,13 @@
 /**
- * What processing is about to do, noted on the disk before it does it, so that the same work does not fail for ever:
- * whoever opens the store after an error, after the end of a thread or after the end of the process reads what was
- * tried and has not been done. Events that could not be stored together are tried again in smaller parts, an event
- * that fails alone is set aside, and a step of maintenance (a merge of segments, an erasure) that failed waits.
+ * The record of what processing tried and has not finished. It is written to disk before each attempt, so that an
+ * attempt also counts if its thread or the whole process ends. After such a failure, the next attempt is smaller:
  *
- * File `processing` in the data directory, 4096 bytes, all numbers little-endian, rewritten in place. It is written
- * without a flush: it has to outlive the process, not a power cut. What it lacks costs attempts, never data.
+ * - A batch of events that failed is retried in smaller batches. An event that fails alone becomes a dead letter.
+ * - A maintenance step that failed (such as merging segments or erasing events) is paused.
+ *
+ * The record is the file `processing` in the data directory: 4096 bytes, rewritten in place, all numbers little-endian.
+ * It is not flushed, because it must survive the end of the process but not a power cut. If the file is lost, some
+ * attempts are repeated, but no data is lost.
  *
  *   magic u32 "TNP1" | events: state u32, position f64, done f64, count f64, failures u32, alone u32
  *   | step: state u32, kind u32, project f64, first f64
@@ -15,7 +17,13 @@
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
-import { MAINTENANCE_STEPS, type MaintenanceStep, type StepGuard } from '../../store/faults.ts'
+import {
+  isBeyondRepair,
+  isShortage,
+  MAINTENANCE_STEPS,
+  type MaintenanceStep,
+  type StepGuard,
+} from '../../store/faults.ts'
 import {
   ATTEMPT_PARTS,
   ATTEMPTS_ALONE_MAX,
@@ -37,35 +45,35 @@ const FAILED_BYTES = 32
 const AT_REASON = FAILED_START + FAILED_STEPS_MAX * FAILED_BYTES
 const REASON_ROOM = FILE_BYTES - AT_REASON - 4
 
-/** State of the events: nothing is tried. */
+/** State of the events: no attempt is open. */
 const AT_REST = 0
-/** They are tried now; whoever finds it on opening knows that the process or its thread ended meanwhile. */
+/** An attempt is running. If the file says so when it is opened, the thread or the process ended during the attempt. */
 const BEGUN = 1
-/** They were tried, and an error was thrown. */
+/** The last attempt threw an error. */
 const THROWN = 2
-/** They were tried, and the thread or the process ended. */
+/** The last attempt ended the thread or the process. */
 const ENDED = 3
 
-/** Stands for the events of an attempt that ended before it had any. */
+/** The size that is assumed for an attempt that ended before it read its first block. */
 const COUNT_UNKNOWN = 8192
-/** From so many events on parts are as large as ever. */
+/** Once batches are larger than this, their size is not limited any more. */
 const EVENTS_ENOUGH = 65_536
 
-/** Where in the log the next events are: behind block `position` and `done` events of the block after it. */
+/** A position in the log: behind block `position` and behind `done` events of the block after it. */
 export interface LogPlace {
   readonly position: number
   readonly done: number
 }
 
-/** How to try the next events. */
+/** How to process the next events. */
 export interface AttemptPlan {
-  /** At most so many in one transaction. */
+  /** The largest number of events in the next transaction. */
   readonly eventsMax: number
-  /** Not null: the next event goes to the dead letters, with this reason. */
+  /** If it is not null, the next event becomes a dead letter with this reason. */
   readonly setAside: string | null
 }
 
-/** As if nothing had ever failed. */
+/** The plan without any failure before. */
 export const WHOLE: AttemptPlan = { eventsMax: Number.POSITIVE_INFINITY, setAside: null }
 
 interface FailedStep {
@@ -76,23 +84,26 @@ interface FailedStep {
   failedAtMs: number
 }
 
-/** The record of one data directory. For the processing thread alone; it outlives the store that it opens. */
+/**
+ * The record of one data directory. Only the processing thread uses it. It stays open when the thread reopens the
+ * store after a failure.
+ */
 export class ProcessingAttempts implements StepGuard {
   readonly #bytes = Buffer.alloc(FILE_BYTES)
   readonly #clock: Pick<Clock, 'now'>
-  /** Null: the file cannot be opened, and what is noted ends with this thread. */
+  /** Null if the file could not be opened. The record is then in memory only and ends with the thread. */
   readonly #file: number | null
   readonly #mayGiveUpEnded: boolean
   #failedSteps: FailedStep[] = []
-  /** The same as `eventsMax` of the plan, and grows with each success. */
+  /** The limit of the next batch. It doubles with each success. */
   #eventsMax = Number.POSITIVE_INFINITY
   #isStepRunning = false
-  /** The state of the events before they were tried last. */
+  /** The state before the current attempt. */
   #stateBefore = AT_REST
 
   /**
-   * `mayGiveUpEnded`: an event at which the thread or the process ended again and again is set aside. False where
-   * other machines store the same events: this one may lack the memory that they have, and all must decide alike.
+   * If `mayGiveUpEnded` is true, an event that repeatedly ends the thread or the process becomes a dead letter. It is
+   * false in a cluster: another replica may have enough memory for the event, and all replicas must decide alike.
    */
   constructor(dataDir: string, mayGiveUpEnded = true, clock: Pick<Clock, 'now'> = SYSTEM_CLOCK) {
     this.#mayGiveUpEnded = mayGiveUpEnded
@@ -109,7 +120,7 @@ export class ProcessingAttempts implements StepGuard {
     this.#write()
   }
 
-  /** How to try the events behind a place. What was noted of another place is over: they are stored. */
+  /** Returns the plan for the events behind a position. A failure at another position is over and is forgotten. */
   plan({ position, done }: LogPlace): AttemptPlan {
     if (this.#state === AT_REST) return { eventsMax: this.#eventsMax, setAside: null }
     const isSame =
@@ -130,14 +141,9 @@ export class ProcessingAttempts implements StepGuard {
     }
   }
 
-  /** How often the events that come next have failed. */
-  get failures(): number {
-    return this.#state === AT_REST ? 0 : this.#bytes.readUInt32LE(AT_EVENTS + 28)
-  }
-
-  /** Events behind a place are tried, `count` of them at most; 0: that is not known yet. */
+  /** Records that an attempt begins, with at most `count` events. 0 means that the number is not known yet. */
   begin({ position, done }: LogPlace, count: number): void {
-    const failures = this.failures
+    const failures = this.#state === AT_REST ? 0 : this.#bytes.readUInt32LE(AT_EVENTS + 28)
     this.#stateBefore = this.#state
     const alone = failures === 0 ? 0 : this.#bytes.readUInt32LE(AT_EVENTS + 32)
     this.#bytes.writeUInt32LE(BEGUN, AT_EVENTS)
@@ -149,26 +155,26 @@ export class ProcessingAttempts implements StepGuard {
     this.#writePart(AT_EVENTS, AT_STEP)
   }
 
-  /** The attempt has become larger. */
+  /** Records that the current attempt now has `count` events. */
   grow(count: number): void {
     this.#bytes.writeDoubleLE(count, AT_EVENTS + 20)
     this.#writePart(AT_EVENTS + 20, AT_EVENTS + 28)
   }
 
-  /** They are stored. Parts become larger again, step by step. */
+  /** Records that the attempt was committed. The next batch may be twice as large. */
   succeeded(): void {
     this.#eventsMax *= 2
     if (this.#eventsMax > EVENTS_ENOUGH) this.#eventsMax = Number.POSITIVE_INFINITY
     this.#rest()
   }
 
-  /** An error was thrown while they were tried; its own fault, or that of one of them. */
+  /** Records that the attempt threw an error. */
   threw(reason: string): void {
     this.#noteFailure(THROWN, reason)
     this.#write()
   }
 
-  /** What was tried has failed for a reason that has nothing to do with it: it does not count. */
+  /** Takes the attempt back, because its events did not cause the error. */
   withdraw(): void {
     this.#bytes.writeUInt32LE(this.#stateBefore, AT_EVENTS)
     this.#writePart(AT_EVENTS, AT_STEP)
@@ -182,18 +188,17 @@ export class ProcessingAttempts implements StepGuard {
     return Math.abs(this.#clock.now() - failed.failedAtMs) < pauseMs
   }
 
-  /** Steps that are not tried now, by name. */
+  /** The names of all steps that are paused now. */
   get pausedSteps(): readonly MaintenanceStep[] {
-    const names = MAINTENANCE_STEPS.filter((step, kind) =>
+    return MAINTENANCE_STEPS.filter((step, kind) =>
       this.#failedSteps.some(
         (failed) => failed.kind === kind && this.isPaused(step, failed.projectId, failed.first),
       ),
     )
-    return names
   }
 
   run<T>(step: MaintenanceStep, action: () => T, projectId = 0, first = 0): T {
-    // A step within a step is part of it.
+    // A nested step counts as part of the outer one.
     if (this.#isStepRunning) return action()
     this.#bytes.writeUInt32LE(BEGUN, AT_STEP)
     this.#bytes.writeUInt32LE(MAINTENANCE_STEPS.indexOf(step), AT_STEP + 4)
@@ -206,23 +211,16 @@ export class ProcessingAttempts implements StepGuard {
       this.#endStep()
       return result
     } catch (cause) {
-      this.#noteStepFailure()
-      this.#write()
+      // The step did not cause a shortage, nor the failure of a commit.
+      if (isShortage(cause) !== null || isBeyondRepair(cause)) this.#endStep()
+      else {
+        this.#noteStepFailure()
+        this.#write()
+      }
       throw cause
     } finally {
       this.#isStepRunning = false
     }
-  }
-
-  /** A failure of a step that has nothing to do with it does not count. */
-  forgiveStep(): void {
-    const kind = this.#bytes.readUInt32LE(AT_STEP + 4)
-    const projectId = this.#bytes.readDoubleLE(AT_STEP + 8)
-    const first = this.#bytes.readDoubleLE(AT_STEP + 16)
-    const failed = this.#find(kind, projectId, first)
-    if (failed === undefined) return
-    this.#failedSteps = this.#failedSteps.filter((each) => each !== failed)
-    this.#write()
   }
 
   close(): void {
@@ -233,7 +231,7 @@ export class ProcessingAttempts implements StepGuard {
     return this.#bytes.readUInt32LE(AT_EVENTS)
   }
 
-  /** Events that were tried last. */
+  /** The number of events of the last attempt. */
   get #count(): number {
     return this.#bytes.readDoubleLE(AT_EVENTS + 20) || COUNT_UNKNOWN
   }
@@ -273,7 +271,7 @@ export class ProcessingAttempts implements StepGuard {
       known.failedAtMs = failedAtMs
       return
     }
-    // The one that failed longest ago makes room.
+    // The oldest entry makes room.
     if (this.#failedSteps.length >= FAILED_STEPS_MAX) this.#failedSteps.shift()
     this.#failedSteps.push({ kind, projectId, first, failures: 1, failedAtMs })
   }
@@ -310,12 +308,12 @@ export class ProcessingAttempts implements StepGuard {
     try {
       writeSync(this.#file, this.#bytes, start, end - start, start)
     } catch {
-      // A disk that refuses these few bytes refuses the events as well, and says so there.
+      // If the disk refuses these few bytes, it also refuses the events, and that error is reported.
     }
   }
 }
 
-/** How many events to try after so many have failed. */
+/** The size of the next batch after a batch of `count` events failed. */
 function partOf(count: number): number {
   return Math.max(1, Math.floor(count / ATTEMPT_PARTS))
 }
@@ -334,7 +332,7 @@ function readFailedSteps(bytes: Buffer): FailedStep[] {
   })
 }
 
-/** Opens or makes the file and reads it into `bytes`; null when that cannot be done. */
+/** Opens or creates the file and reads it into `bytes`. Returns null if that fails. */
 function openRecord(path: string, bytes: Buffer): number | null {
   try {
     const file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)

@@ -189,7 +189,7 @@ export interface ProcessResult {
   readonly commands: readonly CommandOutcome[]
   /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
   readonly changedDefinitions: readonly number[]
-  /** Absent when that could not be found out. */
+  /** Absent after a failure. */
   readonly deadLetters?: DeadLetterCounts | undefined
   /** As `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
@@ -207,20 +207,20 @@ export interface ProcessResult {
   readonly isIdle: boolean
   /** Steps of maintenance that have failed and are not tried again for a while. */
   readonly pausedSteps: readonly MaintenanceStep[]
-  /** What the run ended with, after everything else that stands here. */
+  /** The error that ended the run. The other members describe the commits before it. */
   readonly failure?: ProcessFailure | undefined
 }
 
-/** Why a run of processing has ended early. What it had not stored it does again. */
+/** Why a run of processing ended early. The next run repeats everything that was not committed. */
 export interface ProcessFailure {
   /**
-   * `events`: events could not be stored, and fewer of them are tried next. `maintenance`: a step of it failed, and is
-   * left out for a while. `shortage`: the machine lacks something, and the same is tried later. `broken`: what is
-   * durable is not known, and the process must end.
+   * `events`: a batch of events could not be stored, and the next batch is smaller. `maintenance`: a maintenance step
+   * failed and is paused. `shortage`: the machine is out of disk space or file descriptors, or a read failed; the same
+   * batch is retried. `broken`: it is unknown which data is durable, so the process must end.
    */
   readonly kind: 'events' | 'maintenance' | 'shortage' | 'broken'
   readonly shortage?: Shortage
-  /** What was thrown. */
+  /** Name and message of the error. */
   readonly reason: string
 }
 

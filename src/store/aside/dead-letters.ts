@@ -50,8 +50,8 @@ export class DeadLetters {
   #forgotten = 0
   /** Letters that were ever noted by this object. */
   added = 0
-  /** Bytes of what the next `store` writes. */
-  pendingBytes = 0
+  /** The estimated memory of the letters added since the last `store`, in bytes. */
+  gatheredBytes = 0
 
   constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
     this.#table = table
@@ -82,7 +82,8 @@ export class DeadLetters {
     length.writeUInt32LE(packed.length)
     const value = seal(numberKey(stored.number), length, packed, stored.raw)
     this.#pending.set(stored.number, [stored, value])
-    this.pendingBytes += 2 * value.length
+    // A letter is in memory as it arrived and as it is stored.
+    this.gatheredBytes += 2 * value.length
     ring.add(stored.number, value.length)
     for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
       this.#forget(oldest)
@@ -123,7 +124,7 @@ export class DeadLetters {
     }
     for (const number of this.#removed) void this.#table.remove(numberKey(number))
     this.#pending.clear()
-    this.pendingBytes = 0
+    this.gatheredBytes = 0
     this.#removed.clear()
     // The table tells the newest only as long as that one is there.
     storeNumber(this.#state, 'letters', this.#last)

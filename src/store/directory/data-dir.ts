@@ -1,7 +1,7 @@
 /**
  * The data directory as a whole. In it: a folder for the log and for each environment, the file `format` (which
  * format the store has; written last, so that where it stands, a whole store stands), the note of
- * who has it open (data-dir-lock.ts), the file `processing` with what processing is about to do
+ * who has it open (data-dir-lock.ts), the file `processing` with the record of processing attempts
  * (engine/processor/processing-attempts.ts), and `credentials.json` of the first start (open-store.ts).
  *
  * What is refused here never gets better by trying again: damaged or missing data files and a newer

@@ -18,7 +18,7 @@ import {
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
-import { CommitFailedError, counted, isShortage } from '../faults.ts'
+import { CommitFailedError, counted } from '../faults.ts'
 import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
 import { type LmdbState, newestState } from './lmdb-walk.ts'
 
@@ -188,7 +188,7 @@ export class Environment<Name extends string = string> {
     )
   }
 
-  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what `action` throws, and `CommitFailedError`. */
+  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws the error of `action`, or `CommitFailedError`. */
   write<T>(action: () => T): T {
     const capturing = this.#capture
     if (capturing === null || this.#writes !== null) return this.#write(action)
@@ -227,7 +227,7 @@ export class Environment<Name extends string = string> {
     return result
   }
 
-  /** What `action` throws takes the transaction back; anything else that is thrown comes from the commit. */
+  /** An error of `action` aborts the transaction and is rethrown. Any later error comes from the commit. */
   #transaction<T>(action: () => T): T {
     let isDone = false
     try {
@@ -237,7 +237,7 @@ export class Environment<Name extends string = string> {
         return result
       })
     } catch (cause) {
-      if (!isDone || isShortage(cause) !== null) throw cause
+      if (!isDone) throw cause
       throw new CommitFailedError(cause)
     }
   }

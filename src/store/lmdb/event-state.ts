@@ -10,9 +10,9 @@
  * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
  * | `flags_version` | the largest version of environment `flags` that processing has seen           |
  *
- * Behind `position`, in the same record, stands how often persons were folded (what they are stays the same), and how
- * many events of the next block are stored already, and were dropped: a block that is too much for one transaction is
- * stored in parts.
+ * The record of `position` holds three more numbers: how often persons were folded, how many events of the next block
+ * are already stored, and how many of these were dropped. A block that is too large for one transaction is stored in
+ * several.
  * `log_through` and `flags_version` bear witness of the other environments, which never fall behind them (store-agreement.ts).
  * A store that an earlier version wrote last lacks them.
  */
@@ -37,12 +37,12 @@ const STANDING_KEY = stateKey('position')
 const STANDING_NUMBERS = 4
 
 /**
- * How far processing is, and how often persons were folded; a record for all of it, as decisions ask for them each
- * time. Of the block behind `position` the first `done` events are stored, of which `dropped` were dropped; mostly none.
+ * How far processing is, and how often persons were folded. All of it is one record, because each decision reads it.
+ * The first `done` events of the block behind `position` are stored, and `dropped` of them were dropped.
  */
 export interface Standing {
   readonly position: number
-  /** Grows also whenever persons change and `position` does not. */
+  /** Also increases when a commit changes persons without changing `position`, so that caches notice the change. */
   readonly folds: number
   readonly done: number
   readonly dropped: number

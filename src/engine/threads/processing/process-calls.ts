@@ -11,20 +11,20 @@ import { watchPriority } from './processing-priority.ts'
 /** What that thread has open. */
 export interface ProcessStores {
   readonly processor: LogProcessor
-  /** Closes it after a failure; the next call gets another one. */
+  /** Closes the processor after a failure. The next call opens a new one. */
   abandon(): Promise<void>
   /** What streams want of it. */
   readonly live: LiveRows
 }
 
-/** The answer of a run that failed. Its processor is closed: the next call opens another, behind the last commit. */
+/** Returns the result of a failed call, and closes its processor. The next call opens one behind the last commit. */
 async function failed(
   stores: ProcessStores,
   result: ProcessResult,
   failure: ProcessFailure,
 ): Promise<ProcessResult> {
   const answer = { ...result, isIdle: false, mayFold: false, live: stores.live.take(), failure }
-  // Where it is not known what is durable, closing might wait for ever.
+  // After a failed commit, LMDB might never finish closing.
   if (failure.kind !== 'broken') await stores.abandon()
   return answer
 }
@@ -38,7 +38,7 @@ export const PROCESS_CALLS = {
     live.watch(watches)
     const { processor } = stores
     const lost = processor.tellOfCopies(task.copied ?? [], task.erasedCopies ?? [])
-    if (lost !== undefined) return await failed(stores, processor.standing, lost)
+    if (lost !== undefined) return await failed(stores, processor.emptyResult(), lost)
     const result = processor.attempt(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
     if (result.failure !== undefined) return await failed(stores, result, result.failure)
     const isQuiet = task.isQuiet === true && result.isIdle && result.eventCount === 0

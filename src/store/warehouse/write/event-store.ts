@@ -4,8 +4,8 @@
  * together with the position in the log, in one transaction of environment `events`: it is all there or not at
  * all. `maintain` lets the warehouse erase and merge when there is time. Key layouts: keys.ts.
  *
- * After anything in here has thrown, this object must not be used again: whoever has it closes it, and opens
- * another one, which goes on behind the last commit. `StepGuard`s keep what failed from failing again at once.
+ * After any method has thrown, the caller must close this object and open a new one, which continues behind the last
+ * commit. The `StepGuard` keeps a failed maintenance step from running again at once.
  */
 import { formatUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -69,7 +69,7 @@ export interface EventStoreOptions
   readonly outbox?: OutboxWriter | undefined
 }
 
-/** How many events of a block are stored, and were dropped. */
+/** How many events of a block are stored, and how many of them were dropped. */
 export type BlockPart = Pick<Standing, 'done' | 'dropped'>
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
@@ -154,14 +154,14 @@ export class EventStoreWriter {
     return this.#standing.position
   }
 
-  /** Events of the block behind it that are stored, and how many of them were dropped. */
+  /** The stored part of the block behind that position. */
   get part(): BlockPart {
     return this.#standing
   }
 
-  /** Memory that what was gathered since the last commit takes, bytes: an estimate. */
+  /** The estimated memory of everything gathered since the last commit, in bytes. */
   get gatheredBytes(): number {
-    return this.deadLetters.pendingBytes + this.warehouse.gatheredBytes
+    return this.deadLetters.gatheredBytes + this.warehouse.gatheredBytes
   }
 
   /**
@@ -276,7 +276,7 @@ export class EventStoreWriter {
 
   /**
    * Stores everything gathered, the position behind it, where that is in a shared log, and what was seen of
-   * the other environments, in one transaction. `part`: what is gathered of the block behind the position. Throws
+   * the other environments, in one transaction. `part` is the gathered part of the block behind the position. Throws
    * what LMDB throws.
    */
   commit(
@@ -371,7 +371,7 @@ export class EventStoreWriter {
     return getOrAdd(this.#counters, projectId, emptyCounters)
   }
 
-  /** Who keeps persons in mind knows by one of the two numbers that they may have changed. */
+  /** The next standing. Caches of persons are valid as long as neither `position` nor `folds` changes. */
   #standingAt(position: number, { done, dropped }: BlockPart): Standing {
     const isSame = position === this.#standing.position
     return { position, folds: this.#standing.folds + (isSame ? 1 : 0), done, dropped }

@@ -16,11 +16,6 @@ interface PendingSegment {
   readonly names: readonly unknown[]
 }
 
-/** Memory of a value that is being gathered, for each byte of its JSON. */
-const BUILT_FACTOR = 2
-/** What is kept of each row of an encoded segment, bytes. */
-const PENDING_ROW_BYTES = 32
-
 /** One project of the writing thread. */
 export class OpenProject {
   readonly projectId: number
@@ -33,7 +28,6 @@ export class OpenProject {
   readonly #distinctIds: DistinctIds
   #builder: SegmentBuilder | null = null
   #pending: PendingSegment[] = []
-  #pendingBytes = 0
 
   constructor(projectId: number, counters: ProjectCounters, distinctIds: DistinctIds) {
     this.projectId = projectId
@@ -52,11 +46,6 @@ export class OpenProject {
     return this.#distinctIds.textOf(this.projectId, distinctId)
   }
 
-  /** Memory of what waits for the commit, bytes: an estimate. JavaScript's values take more than their JSON. */
-  get gatheredBytes(): number {
-    return this.#pendingBytes + (this.#builder?.bytes ?? 0) * BUILT_FACTOR
-  }
-
   /** Gives back the memory of the builder. Only when it is empty. */
   releaseBuilder(): void {
     this.#builder?.release()
@@ -64,12 +53,11 @@ export class OpenProject {
     this.nameHashes = []
   }
 
-  /** Turns the builder's rows into a segment that waits for the commit. */
-  encode(encoder: SegmentEncoder): void {
+  /** Turns the builder's rows into a segment that waits for the commit. Returns the bytes of the segment. */
+  encode(encoder: SegmentEncoder): number {
     const { builder } = this
     const { rows } = builder
     const segment = encoder.encode(this.projectId, this.rows - rows + 1, builder, QUALITY_FAST)
-    this.#pendingBytes += segment.bytes + rows * PENDING_ROW_BYTES
     this.#pending.push({
       segment,
       uuids: builder.uuids.slice(0, rows * 16),
@@ -80,13 +68,13 @@ export class OpenProject {
     })
     builder.reset()
     this.nameHashes = []
+    return segment.bytes
   }
 
   /** The segments of this commit; counts them. */
   takePending(): readonly EncodedSegment[] {
     const segments = this.#pending.map(({ segment }) => segment)
     this.#pending = []
-    this.#pendingBytes = 0
     const { counters } = this
     counters.rows = this.rows
     counters.segments += segments.length

@@ -26,7 +26,7 @@ export interface CompactorOptions {
   readonly encoder: SegmentEncoder
   readonly rowsTarget: number
   readonly onDamage: DamageListener
-  /** Knows which merges have failed, by their first sequence. */
+  /** Pauses merges that failed. A merge is identified by its first sequence number. */
   readonly guard: StepGuard
 }
 
@@ -85,7 +85,7 @@ export class SegmentCompactor {
     return list
   }
 
-  /** A merge that has failed leaves its first segment as it is; the others may be merged without it. */
+  /** If the merge is paused, excludes its first segment, so that the other segments can be merged without it. */
   #tryMerge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
     const { guard } = this.#options
     const { projectId } = project

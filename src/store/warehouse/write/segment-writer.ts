@@ -38,6 +38,9 @@ import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compa
 /** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
+/** The memory of a row beside its properties, and of a property value for each byte of its JSON, until it is encoded. */
+const ROW_MEMORY_BYTES = 64
+const VALUE_MEMORY_FACTOR = 3
 /** How long one `maintain` erases events: what arrives meanwhile waits. */
 const ERASURE_BUDGET_MS = 100
 
@@ -56,7 +59,7 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly hasCopies?: boolean | undefined
   /** Told of damaged records that are left alone: of merging, and of opening the store. */
   readonly onDamage?: DamageListener
-  /** Leaves out steps of maintenance that have failed. Default: none is. */
+  /** Pauses maintenance steps that failed. Default: no step is paused. */
   readonly guard?: StepGuard
 }
 
@@ -88,6 +91,9 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #unindexed = new Set<OpenProject>()
   /** Projects that got events since the last commit. */
   readonly #touched = new Set<OpenProject>()
+  /** The estimated memory of the rows in builders, and of the encoded segments that wait for the commit, in bytes. */
+  #builderBytes = 0
+  #encodedBytes = 0
   readonly #found: number[] = []
   readonly #duplicates: DuplicateCheck
   readonly #erasure: EventErasure
@@ -191,19 +197,23 @@ export class SegmentWriter implements WarehouseWriter {
     project.rows++
     this.#index.add(admission.high, admission.low, project.rows)
     builder.bytes += bytes
+    this.#builderBytes += ROW_MEMORY_BYTES + bytes * VALUE_MEMORY_FACTOR
     const isFull = builder.rows >= this.#rowsTarget || builder.bytes >= SEGMENT_BYTES_TARGET
-    if (isFull) project.encode(this.#encoder)
+    if (isFull) this.#encode(project)
   }
 
   lastSequence(projectId: number): number {
     return this.#openProject(projectId).rows
   }
 
-  /** Cost: the projects. */
   get gatheredBytes(): number {
-    let bytes = 0
-    for (const project of this.#touched) bytes += project.gatheredBytes
-    return bytes
+    return this.#builderBytes + this.#encodedBytes
+  }
+
+  #encode(project: OpenProject): void {
+    const { rows, bytes } = project.builder
+    this.#builderBytes -= rows * ROW_MEMORY_BYTES + bytes * VALUE_MEMORY_FACTOR
+    this.#encodedBytes += project.encode(this.#encoder) + rows * ROW_MEMORY_BYTES
   }
 
   /** Cost: the projects. */
@@ -216,7 +226,7 @@ export class SegmentWriter implements WarehouseWriter {
 
   prepare(): void {
     for (const project of this.#touched) {
-      if (project.builder.rows > 0) project.encode(this.#encoder)
+      if (project.builder.rows > 0) this.#encode(project)
     }
   }
 
@@ -261,6 +271,8 @@ export class SegmentWriter implements WarehouseWriter {
     const projects = [...this.#touched]
     for (const project of projects.slice(0, -BUILDERS_MAX)) project.releaseBuilder()
     this.#touched.clear()
+    this.#builderBytes = 0
+    this.#encodedBytes = 0
     this.#current = null
     if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
   }
@@ -278,7 +290,7 @@ export class SegmentWriter implements WarehouseWriter {
     this.#duplicates.forget()
   }
 
-  /** One step takes up to 50 ms; readers are not disturbed. A step that has failed is left out for a while. */
+  /** One step takes up to 50 ms and does not disturb readers. A paused step is skipped. */
   maintain(budgetMs: number): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
     const guard = this.#guard
