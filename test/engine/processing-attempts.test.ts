@@ -294,9 +294,9 @@ t.test(
     }
     t.strictSame(plan(), { eventsMax: Number.POSITIVE_INFINITY, setAside: null })
     end(1000)
-    t.strictSame(plan(), { eventsMax: 125, setAside: null })
-    end(125)
-    t.strictSame(plan(), { eventsMax: 15, setAside: null })
+    t.strictSame(plan(), { eventsMax: 128, setAside: null })
+    end(128)
+    t.strictSame(plan(), { eventsMax: 16, setAside: null })
     for (let ends = 1; ends < ENDS_ALONE_MAX; ends++) {
       end(1)
       t.strictSame(plan(), { eventsMax: 1, setAside: null })

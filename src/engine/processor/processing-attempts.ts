@@ -155,9 +155,13 @@ export class ProcessingAttempts implements StepGuard {
     this.#writePart(AT_EVENTS, AT_STEP)
   }
 
-  /** Records that the current attempt now has `count` events. */
+  /**
+   * Records that the current attempt now has `count` events. Counts above 1 are rounded up to a power of two, so that a
+   * batch of many small blocks writes the file a few times only.
+   */
   grow(count: number): void {
-    this.#bytes.writeDoubleLE(count, AT_EVENTS + 20)
+    if (count <= this.#bytes.readDoubleLE(AT_EVENTS + 20)) return
+    this.#bytes.writeDoubleLE(2 ** Math.ceil(Math.log2(count)), AT_EVENTS + 20)
     this.#writePart(AT_EVENTS + 20, AT_EVENTS + 28)
   }
 
