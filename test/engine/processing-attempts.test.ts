@@ -315,38 +315,49 @@ t.test(
   },
 )
 
-t.test(
-  'a maintenance step in which the process ended is paused, and one that met a shortage is not',
-  (t) => {
-    const dataDir = t.testdir()
-    const first = new ProcessingAttempts(dataDir, true, { now: () => AT_MS })
-    // The record opened within the step is the one that a process which ended there would leave.
-    const next = first.run('merge', () => openAt(dataDir, AT_MS), 4, 9)
-    first.close()
-    t.ok(next.isPaused('merge', 4, 9))
-    t.notOk(next.isPaused('merge', 4, 10))
-    t.notOk(next.isPaused('erase'))
-    next.close()
-    const shortage = Object.assign(new Error('EMFILE: too many open files, open'), {
-      code: 'EMFILE',
-    })
-    const short = openAt(dataDir, AT_MS)
-    t.throws(
-      () =>
-        short.run('erase', () => {
-          throw shortage
-        }),
-      shortage,
-    )
-    t.notOk(short.isPaused('erase'))
-    t.ok(short.isPaused('merge', 4, 9), 'an earlier failure still counts')
-    short.close()
-    const later = openAt(dataDir, AT_MS + STEP_PAUSE_MS_MIN)
-    t.notOk(later.isPaused('merge', 4, 9))
-    later.close()
-    t.end()
-  },
-)
+t.test('a maintenance step is paused if the process ended during it twice in a row', (t) => {
+  const dataDir = t.testdir()
+  // The record opened within a step is the one that a process which ended there would leave.
+  const endWithin = (): ProcessingAttempts => {
+    const ended = openAt(dataDir, AT_MS)
+    const next = ended.run('merge', () => openAt(dataDir, AT_MS), 4, 9)
+    ended.close()
+    return next
+  }
+  const once = endWithin()
+  t.notOk(once.isPaused('merge', 4, 9), 'a single end may have had another reason')
+  once.run('merge', () => undefined, 4, 9)
+  once.close()
+  const again = endWithin()
+  t.notOk(again.isPaused('merge', 4, 9), 'the step succeeded in between')
+  again.close()
+  const twice = endWithin()
+  t.ok(twice.isPaused('merge', 4, 9))
+  t.notOk(twice.isPaused('merge', 4, 10))
+  t.notOk(twice.isPaused('erase'))
+  twice.close()
+  const later = openAt(dataDir, AT_MS + 2 * STEP_PAUSE_MS_MIN)
+  t.notOk(later.isPaused('merge', 4, 9))
+  later.close()
+  t.end()
+})
+
+t.test('a maintenance step that met a shortage is not paused', (t) => {
+  const attempts = openAt(t.testdir(), AT_MS)
+  t.throws(() => attempts.run('merge', fail(new RangeError('too large')), 4, 9))
+  const shortage = Object.assign(new Error('EMFILE: too many open files, open'), { code: 'EMFILE' })
+  t.throws(() => attempts.run('erase', fail(shortage)), shortage)
+  t.notOk(attempts.isPaused('erase'))
+  t.ok(attempts.isPaused('merge', 4, 9), 'an earlier failure still counts')
+  attempts.close()
+  t.end()
+})
+
+function fail(error: Error): () => never {
+  return () => {
+    throw error
+  }
+}
 
 function openAt(dataDir: string, nowMs: number): ProcessingAttempts {
   return new ProcessingAttempts(dataDir, true, { now: () => nowMs })

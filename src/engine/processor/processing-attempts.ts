@@ -3,7 +3,8 @@
  * attempt also counts if its thread or the whole process ends. After such a failure, the next attempt is smaller:
  *
  * - A batch of events that failed is retried in smaller batches. An event that fails alone becomes a dead letter.
- * - A maintenance step that failed (such as merging segments or erasing events) is paused.
+ * - A maintenance step that failed (such as merging segments or erasing events) is paused. If the process ended during
+ *   the step, the step is tried once more first, because the process may have ended for another reason.
  *
  * The record is the file `processing` in the data directory: 4096 bytes, rewritten in place, all numbers little-endian.
  * It is not flushed, because it must survive the end of the process but not a power cut. If the file is lost, some
@@ -53,6 +54,9 @@ const BEGUN = 1
 const THROWN = 2
 /** The last attempt ended the thread or the process. */
 const ENDED = 3
+
+/** The time of the failure of a step during which the process ended once. It is so long ago that no pause lasts. */
+const NOT_PAUSED = 0
 
 /** The size that is assumed for an attempt that ended before it read its first block. */
 const COUNT_UNKNOWN = 8192
@@ -114,7 +118,7 @@ export class ProcessingAttempts implements StepGuard {
       this.#bytes.writeUInt32LE(MAGIC)
     }
     this.#failedSteps = readFailedSteps(this.#bytes)
-    if (this.#bytes.readUInt32LE(AT_STEP) === BEGUN) this.#noteStepFailure()
+    if (this.#bytes.readUInt32LE(AT_STEP) === BEGUN) this.#noteStepFailure(ENDED)
     if (this.#state === BEGUN) this.#noteFailure(ENDED, '')
     else if (this.#state !== AT_REST) this.#eventsMax = partOf(this.#count)
     this.#write()
@@ -213,12 +217,13 @@ export class ProcessingAttempts implements StepGuard {
     try {
       const result = action()
       this.#endStep()
+      this.#forgetFailures()
       return result
     } catch (cause) {
       // The step did not cause a shortage, nor the failure of a commit.
       if (isShortage(cause) !== null || isBeyondRepair(cause)) this.#endStep()
       else {
-        this.#noteStepFailure()
+        this.#noteStepFailure(THROWN)
         this.#write()
       }
       throw cause
@@ -251,6 +256,15 @@ export class ProcessingAttempts implements StepGuard {
     this.#writePart(AT_STEP, AT_STEP + 4)
   }
 
+  /** Forgets the failures of the step that just succeeded. */
+  #forgetFailures(): void {
+    if (this.#failedSteps.length === 0) return
+    const known = this.#currentStep
+    if (known === undefined) return
+    this.#failedSteps = this.#failedSteps.filter((step) => step !== known)
+    this.#write()
+  }
+
   #noteFailure(state: number, reason: string): void {
     const count = this.#count
     const alone = count === 1 ? this.#bytes.readUInt32LE(AT_EVENTS + 32) + 1 : 0
@@ -263,21 +277,31 @@ export class ProcessingAttempts implements StepGuard {
     text.copy(this.#bytes, AT_REASON + 4)
   }
 
-  #noteStepFailure(): void {
-    const kind = this.#bytes.readUInt32LE(AT_STEP + 4)
-    const projectId = this.#bytes.readDoubleLE(AT_STEP + 8)
-    const first = this.#bytes.readDoubleLE(AT_STEP + 16)
+  /** `how` is `THROWN` or `ENDED`. */
+  #noteStepFailure(how: number): void {
     this.#bytes.writeUInt32LE(AT_REST, AT_STEP)
-    const failedAtMs = this.#clock.now()
-    const known = this.#find(kind, projectId, first)
+    const known = this.#currentStep
     if (known !== undefined) {
       known.failures = Math.min(known.failures + 1, 32)
-      known.failedAtMs = failedAtMs
+      known.failedAtMs = this.#clock.now()
       return
     }
     // The oldest entry makes room.
     if (this.#failedSteps.length >= FAILED_STEPS_MAX) this.#failedSteps.shift()
-    this.#failedSteps.push({ kind, projectId, first, failures: 1, failedAtMs })
+    this.#failedSteps.push({
+      kind: this.#bytes.readUInt32LE(AT_STEP + 4),
+      projectId: this.#bytes.readDoubleLE(AT_STEP + 8),
+      first: this.#bytes.readDoubleLE(AT_STEP + 16),
+      failures: 1,
+      failedAtMs: how === ENDED ? NOT_PAUSED : this.#clock.now(),
+    })
+  }
+
+  /** The earlier failures of the step that runs, or that ran last. */
+  get #currentStep(): FailedStep | undefined {
+    const kind = this.#bytes.readUInt32LE(AT_STEP + 4)
+    const projectId = this.#bytes.readDoubleLE(AT_STEP + 8)
+    return this.#find(kind, projectId, this.#bytes.readDoubleLE(AT_STEP + 16))
   }
 
   #find(kind: number, projectId: number, first: number): FailedStep | undefined {
