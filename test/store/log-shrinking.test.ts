@@ -55,6 +55,24 @@ for (const isFlushDeferred of [false, true]) {
   })
 }
 
+t.test('many files are removed in several steps, without another append', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const rounds = 12
+  for (let round = 1; round <= rounds; round++) {
+    log.append([block(`b${round}`, 3 * MIB)], 0)
+    // The first look finds that much came, and the second one begins a small file.
+    for (const _look of [1, 2]) log.shrink()
+  }
+  t.ok(logNumbers(logFolder(dataDir)).length > rounds)
+  log.append([], rounds)
+  t.ok(mebibytes(dataDir) > 12, 'an append removes a few')
+  for (let looks = 0; looks < rounds; looks++) log.shrink()
+  t.equal(mebibytes(dataDir), 1)
+  await log.close()
+  t.ok(await goesOn(dataDir, rounds))
+})
+
 t.test('a rush after a rush makes large files again', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const log = new LogAppender({ dataDir, processed: 0 })

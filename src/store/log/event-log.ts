@@ -153,7 +153,12 @@ export class LogAppender implements ports.LogAppender {
   shrink(): void {
     const isCalm = this.#appendedBytes <= LOG_CALM_BYTES_MAX
     this.#appendedBytes = 0
-    if (!isCalm || this.#failure !== null || this.#current.bytes <= LOG_FILE_BYTES_MIN) return
+    if (!isCalm || this.#failure !== null) return
+    if (this.#current.bytes <= LOG_FILE_BYTES_MIN) {
+      // One append removes a few files only, and a rush may have left more of them.
+      this.#removeFiles()
+      return
+    }
     try {
       this.#draft?.close()
       this.#draft = null
