@@ -302,32 +302,42 @@ t.test('what an earlier run left is worked off at once, and refuses nobody', asy
 })
 
 t.test('a front is busy when many requests share each commit', async (t) => {
-  const load = new FrontLoad()
-  const rest = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100))
-  await rest()
+  const times = { active: 0, idle: 0 }
+  const load = new FrontLoad(() => ({ ...times }))
+  const rest = (): void => {
+    times.idle += 100
+  }
+  rest()
   t.notOk(load.isBusy, 'without requests')
   for (let commit = 0; commit < 100; commit++) load.committed(2)
-  await rest()
+  rest()
   t.notOk(load.isBusy, 'each alone')
   load.committed(30)
-  await rest()
+  rest()
   t.notOk(load.isBusy, 'some at once')
   for (let commit = 0; commit < 100; commit++) load.committed(20)
   t.notOk(load.isBusy, 'a look just after the one before sees nothing new')
-  await rest()
+  rest()
   t.ok(load.isBusy)
   t.ok(load.isBusy, 'nor does this one')
-  await rest()
+  rest()
   t.notOk(load.isBusy, 'over')
 })
 
 t.test('and when its thread hardly rests', async (t) => {
-  const load = new FrontLoad()
-  const endMs = performance.now() + 200
-  while (performance.now() < endMs) {
-    const turnMs = performance.now() + 20
-    while (performance.now() < turnMs);
-    await new Promise((resolve) => setImmediate(resolve))
-  }
+  const times = { active: 0, idle: 0 }
+  const load = new FrontLoad(() => ({ ...times }))
+  times.active += 40
+  times.idle += 60
+  t.notOk(load.isBusy)
+  times.active += 60
+  times.idle += 40
   t.ok(load.isBusy)
+})
+
+t.test('the times are those of the thread that made it', async (t) => {
+  const load = new FrontLoad()
+  const { active } = performance.eventLoopUtilization()
+  while (performance.eventLoopUtilization().active < active + 100);
+  t.ok(load.isBusy, 'it has only worked')
 })
