@@ -3,8 +3,10 @@
  * decided here is who knows whom, and what happens to the process when a part fails.
  */
 import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
+import { DiskRoom } from './base/disk-room.ts'
 import { EventLoopLag } from './base/event-loop-lag.ts'
 import { createLogger, type Logger } from './base/log.ts'
+import { collectGarbage } from './base/memory/garbage.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { ClusterNode } from './cluster/cluster-node.ts'
@@ -29,6 +31,8 @@ import { RetentionSchedule } from './engine/front/retention-schedule.ts'
 import { collectGauges, type GaugeSources } from './engine/front/service-gauges.ts'
 import { ServiceMetrics } from './engine/front/service-metrics.ts'
 import { StatusReport } from './engine/front/service-status.ts'
+import { DailyLimits } from './engine/front/shares/daily-limits.ts'
+import { FairShares } from './engine/front/shares/fair-shares.ts'
 import { type Queries, WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
@@ -42,7 +46,7 @@ import { publicFlagRoutes } from './http/routes/public/flag-routes.ts'
 import { BodyBudget, bodyBudgetBytes } from './http/server/body.ts'
 import { createFront } from './http/server/daemon-server.ts'
 import type { Route } from './http/server/router.ts'
-import { TrustedProxies } from './http/server/url.ts'
+import { AddressesBehind, TrustedProxies } from './http/server/url.ts'
 import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
 import type { EventCopy } from './warehouse/event-copy.ts'
@@ -54,6 +58,8 @@ const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
 /** How often processing looks whether flags have changed, when no event makes it (store-agreement.ts). */
 const FLAGS_LOOK_MS = 5000
+/** Memory for large bodies that nobody needed for so long is given back. */
+const SLABS_RELEASE_MS = 20_000
 /** Points of the rates that the status tells. */
 const MINUTE_MS = 60_000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
@@ -154,6 +160,8 @@ class RunningDaemon implements Daemon {
   readonly #loop: ProcessingLoop
   readonly #live: LiveEvents
   readonly #refused: RefusedCaptures
+  readonly #shares: FairShares
+  readonly #dailyLimits: DailyLimits
   readonly #admission: Admission
   readonly #commands: LoggedPersonCommands
   readonly #retention: RetentionSchedule
@@ -174,10 +182,11 @@ class RunningDaemon implements Daemon {
     })
     this.#metrics = new ServiceMetrics({ version: VERSION, clock })
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
-    this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
+    const diskRoom = new DiskRoom()
+    this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes, diskRoom)
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const shared = threadSettings(settings, this.#damage.shared)
+    const shared = threadSettings(settings, this.#damage.shared, diskRoom.shared)
     this.#pool = new WorkerPool({
       threads: shared,
       ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
@@ -189,6 +198,14 @@ class RunningDaemon implements Daemon {
       ...{ clock, gauge: this.#metrics.httpBodyBytesInFlight },
     })
     this.#refused = new RefusedCaptures(clock, this.#directory)
+    this.#shares = new FairShares({ clock, settings, bodies: this.#budget })
+    this.#dailyLimits = new DailyLimits({
+      dataDir: settings.dataDir,
+      clock,
+      projects: this.#directory,
+      onReached: (projectId, limit) => this.#metrics.dailyLimitReached(projectId, limit),
+      log,
+    })
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
       ...{ clock, disk: this.#disk, front: this.#load },
@@ -207,7 +224,7 @@ class RunningDaemon implements Daemon {
       this.#cluster?.commits ?? new GroupCommit({ ...this.#commitOptions(), pool: this.#pool })
     this.#admission = new Admission({
       ...{ settings, disk: this.#disk, budget: this.#budget },
-      ...{ loop: this.#loop, groupCommit: this.#groupCommit },
+      ...{ loop: this.#loop, groupCommit: this.#groupCommit, shares: this.#shares },
       hasFailed: () => this.#failure !== undefined,
     })
     this.#commands = new LoggedPersonCommands({
@@ -244,6 +261,7 @@ class RunningDaemon implements Daemon {
     const { settings, serviceManager } = this.#parts
     await this.#disk.refresh()
     await this.#flags.usage.start()
+    this.#dailyLimits.start()
     this.#addRoutes()
     // Opens the log before anybody waits for it.
     await (this.#cluster?.start() ?? this.#pool.append({ blocks: [], trimThrough: 0 }))
@@ -256,7 +274,10 @@ class RunningDaemon implements Daemon {
     if (settings.partitions.length > 0) this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
-    this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
+    this.#every(SLABS_RELEASE_MS, () => {
+      if (this.#budget.slabs.release() > 0) collectGarbage()
+    })
+    this.#every(DISK_CHECK_MS, () => void this.#disk.refresh(this.#loop.backlogBytes))
     this.#every(DATA_DIR_CHECK_MS, () => {
       if (!this.#parts.dataDir.isInPlace()) this.#fail('the data directory was moved or removed')
     })
@@ -292,6 +313,7 @@ class RunningDaemon implements Daemon {
     this.#lag.stop()
     serviceManager.close()
     await this.#flags.usage.stop(this.#failure === undefined)
+    await this.#dailyLimits.stop()
     if (this.#failure === undefined) {
       await this.#pool.close()
       await this.#flags.close()
@@ -310,11 +332,19 @@ class RunningDaemon implements Daemon {
       decodedBytesMax: settings.bodyBytesMax,
       isForwardedForTrusted: settings.isForwardedForTrusted,
       isGetCaptureEnabled: settings.isGetCaptureEnabled,
-      refusal: () => this.#admission.refusal('event'),
+      shares: this.#shares,
+      addresses: new AddressesBehind(new TrustedProxies(settings.trustedProxies)),
+      limits: this.#dailyLimits,
+      refusal: (account, bytes, events) => this.#admission.refusalOfEvents(account, bytes, events),
       admit: (projectId) => this.#front.limits.project(projectId, true),
-      onAccepted: (projectId, eventCount) => {
+      onAccepted: (projectId, eventCount, bytes) => {
         this.#front.limits.events(projectId, eventCount)
+        this.#dailyLimits.accepted(projectId, eventCount, bytes)
         this.#metrics.accepted(projectId, eventCount)
+      },
+      onLimited: (projectId, eventCount) => {
+        this.#metrics.limited(projectId, eventCount)
+        this.#refused.noteLimited(projectId, eventCount)
       },
       onRefused: (error, request) => this.#refused.note(error, request),
     })
@@ -322,6 +352,7 @@ class RunningDaemon implements Daemon {
       ...{ clock, settings, budget: this.#budget },
       directory: this.#front.limits.directory(this.#directory, false),
       ...{ flags: this.#flags, projects: this.#directory },
+      isLimited: (projectId) => this.#dailyLimits.isReached(projectId),
     })
     this.#front.server.publicRoutes([...capture, ...flags])
     this.#front.server.routes([
@@ -356,6 +387,7 @@ class RunningDaemon implements Daemon {
       ...{ commands: this.#commands, letters: this.#commands, status: this.#statusSource() },
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
+      usageOf: (projectId) => this.#dailyLimits.usageOf(projectId),
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusalOfChanges(),
     })
@@ -379,7 +411,7 @@ class RunningDaemon implements Daemon {
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#admission.reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    const parts = [this.#damage, this.#loop, this.#cluster, this.#copy]
+    const parts = [this.#damage, this.#loop, this.#cluster, this.#copy, this.#admission]
     const troubles = parts.flatMap((part) => part?.troubles ?? [])
     return { isReady: reasons.length === 0, isServing, reasons, troubles }
   }
@@ -398,6 +430,7 @@ class RunningDaemon implements Daemon {
 
   readonly #commitOptions = (): CommitOptions => ({
     ...this.#parts,
+    shares: this.#shares,
     onCommit: (...commit) => this.#committed(...commit),
     onFailure: (cause) => this.#fail('the log could not be written', cause),
   })
@@ -413,6 +446,9 @@ class RunningDaemon implements Daemon {
   #processed(result: ProcessResult): void {
     this.#metrics.processed(result)
     this.#groupCommit.trim(result.processed)
+    this.#shares.learn(result.elapsedMs)
+    // What was processed takes room of the store now.
+    if (result.eventCount > 0) void this.#disk.refresh(this.#loop.backlogBytes)
     this.#cluster?.processed(result)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result)
@@ -420,11 +456,13 @@ class RunningDaemon implements Daemon {
   }
 
   #gaugeSources(): GaugeSources {
-    const { checksWaiting, busy, queueDepths: queues } = this.#pool
+    const { checksWaiting, busy, queueDepths: queues, memory, caches } = this.#pool
     return {
       ...this.#parts.settings,
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
-      ...{ checksWaiting, busy, queues, flags: this.#flags.directory },
+      ...{ checksWaiting, busy, queues, memory, flags: this.#flags.directory },
+      ...{ shares: this.#shares, displacedChecks: this.#pool.displacedChecks },
+      caches: { ...caches, slabs: this.#budget.slabs.held },
       isReady: () => this.#readiness().isReady,
     }
   }

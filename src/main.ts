@@ -1,9 +1,16 @@
 #!/usr/bin/env node
-/** Process entry: hands the arguments to the command line. */
-import './cli/lib/garbage-collection.ts'
-import './http/server/header-limit.ts'
-import { createProcessIo, exitWhenWritten } from './cli/lib/process-io.ts'
-import { runCommandLine } from './cli/run.ts'
+/**
+ * Process entry: hands the arguments to the command line. The rest of the program is loaded only if the limits of the
+ * process are high enough for it.
+ */
+import { commandObstacle } from './base/process-limits.ts'
 
 process.title = 'tenrec'
-exitWhenWritten(await runCommandLine(process.argv.slice(2), createProcessIo()))
+const obstacle = commandObstacle()
+if (obstacle === null) {
+  const { runProcess } = await import('./cli/entry.ts')
+  await runProcess()
+} else {
+  process.stderr.write(`tenrec: ${obstacle}\n`)
+  process.exitCode = 78
+}

@@ -66,9 +66,11 @@ async function reading(): Promise<ReadWiring> {
   const { EventReader } = await import('./store/warehouse/read/event-reader.ts')
   return {
     log: (settings) => new LogReader(settings),
-    reader: ({ dataDir, analytics }, damage) =>
+    reader: ({ dataDir, analytics, plan }, damage) =>
       new EventReader({
         dataDir,
+        segmentViewsBytesMax: plan?.segmentViewsBytes,
+        namesBytesMax: plan?.namesBytes,
         onDamage: (error) => damage.report(error),
         scanCache: analytics?.cache ?? 0,
       }),

@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto'
 import { compileFlags } from '../../src/rules/flags/compile.ts'
 import { decide } from '../../src/rules/flags/decide.ts'
+import { lookupIn } from '../../src/rules/flags/property-lookup.ts'
 import type {
   DecisionRequest,
   DecisionSources,
@@ -59,7 +60,8 @@ function percentileUs(work: (sample: number) => unknown, samples: number): numbe
   return (elapsedMs[Math.floor(samples / 20)] ?? 0) * 1000
 }
 
-function makeFlag(index: number): Flag {
+/** A flag of usual shape. */
+export function makeFlag(index: number): Flag {
   const place = index % 30
   const filters = [
     { key: `property_${place}`, operator: 'exact', value: [`value ${place}`, 'x'] },
@@ -122,7 +124,7 @@ function makeSources(): DecisionSources {
   )
   const person = { ...properties, email: 'someone@example.com', age: 33 }
   return {
-    personProperties: () => person,
+    personProperties: () => lookupIn(person),
     groupProperties: () => null,
     isInStaticCohort: () => false,
     continuityOverrides: () => new Map(),

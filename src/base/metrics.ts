@@ -91,6 +91,11 @@ export class MetricFamily<T extends Metric> {
     return child
   }
 
+  /** Forgets all label sets, for what is told anew each time and may have ended. */
+  clear(): void {
+    this.#children.clear()
+  }
+
   /** All that were used. */
   get all(): Iterable<T> {
     return this.#children.values()

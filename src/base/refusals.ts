@@ -24,6 +24,15 @@ export const REFUSALS = {
   log_backlog: resend('Too many events wait to be processed.', 'ingest_backlog_bytes'),
   processing_behind: resend('Events come in faster than they are processed.', 'ingest_lag_seconds'),
   disk_full: resend('The disk is nearly full.', 'disk_free_bytes'),
+  sender_share: resend(
+    'Too many events from this address wait to be processed.',
+    'ingest_share_refused_total',
+  ),
+  sender_bodies: busy(
+    2,
+    'This address is sending as much at once as one address may. Send the request again later.',
+    'ingest_share_refused_total',
+  ),
   not_replicated: busy(
     5,
     'The events are on no majority of the brokers; send them again with the same uuids.',
@@ -106,6 +115,12 @@ export const REFUSALS = {
   ),
   changes_stopped: busy(5, 'The store is about to be restarted. Try again later.', 'service_ready'),
   changes_disk_full: busy(5, 'The disk is nearly full. Try again later.', 'disk_free_bytes'),
+  files_full: busy(
+    5,
+    'The server can open no more files and connections now. Try again later.',
+    'http_connections',
+  ),
+  disk_unread: busy(5, 'The disk did not answer a read. Try again later.', null),
   commands_full: retry('Too many changes wait to be made', 'ingest_queue_depth'),
   command_late: busy(
     2,

@@ -115,6 +115,11 @@ export function blockShares(bytesMax: number, threads: number): readonly BlockSh
   return Array.from({ length: threads }, (_, index) => ({ shared, index, ownBytesMax, bytesMax }))
 }
 
+/** Bytes of all blocks of all threads. */
+export function usedBlockBytes({ state }: BlockMemory): number {
+  return Atomics.load(state, USED_UNITS) * UNIT_BYTES
+}
+
 /** One thread's way to the blocks. */
 export class SharedBlocks {
   readonly #memory: BlockMemory
@@ -136,7 +141,7 @@ export class SharedBlocks {
 
   /** Bytes of all blocks of all threads. */
   get usedBytes(): number {
-    return Atomics.load(this.#memory.state, USED_UNITS) * UNIT_BYTES
+    return usedBlockBytes(this.#memory)
   }
 
   /** A spell begins, and the last one ends. */

@@ -71,6 +71,18 @@ export class Slabs {
     return this.#sizes.reduce((sum, size) => sum + size.inUse, 0)
   }
 
+  /** Bytes of all slabs, used or not, and how many there may be. */
+  get held(): { readonly bytes: number; readonly bytesMax: number } {
+    const sum = (of: (size: SlabSize) => number): number =>
+      this.#sizes.reduce((bytes, size) => bytes + of(size), 0)
+    return { bytes: sum(({ heldBytes }) => heldBytes), bytesMax: sum((size) => size.bytesMax) }
+  }
+
+  /** Gives up what nobody has needed since it was last called; how many bytes. A garbage collection frees them. */
+  release(): number {
+    return this.#sizes.reduce((bytes, size) => bytes + size.release(), 0)
+  }
+
   /** A slab for a body of that many bytes; null when they are too many, or none of its size is free. */
   take(bytes: number): Slab | null {
     return this.#sizes.find(({ bodyBytesMax }) => bytes <= bodyBytesMax)?.take() ?? null
@@ -84,6 +96,8 @@ class SlabSize {
   readonly #countMax: number
   readonly #free: SharedArrayBuffer[] = []
   inUse = 0
+  /** The fewest that were free since `release`. */
+  #unused = 0
 
   constructor(bodyBytesMax: number, bytes: number, countMax: number) {
     this.bodyBytesMax = bodyBytesMax
@@ -91,10 +105,26 @@ class SlabSize {
     this.#countMax = countMax
   }
 
+  get heldBytes(): number {
+    return (this.inUse + this.#free.length) * this.#bytes
+  }
+
+  get bytesMax(): number {
+    return this.#countMax * this.#bytes
+  }
+
+  release(): number {
+    // Those at the beginning were taken longest ago.
+    const released = this.#free.splice(0, this.#unused)
+    this.#unused = this.#free.length
+    return released.length * this.#bytes
+  }
+
   take(): Slab | null {
     if (this.inUse >= this.#countMax) return null
     this.inUse++
     const memory = this.#free.pop() ?? new SharedArrayBuffer(this.#bytes)
+    this.#unused = Math.min(this.#unused, this.#free.length)
     return new Slab(memory, this.bodyBytesMax, (returned) => {
       this.inUse--
       if (returned !== null) this.#free.push(returned)

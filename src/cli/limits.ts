@@ -70,3 +70,7 @@ export const QUERY_RETURNS_MAX = 100
 export const QUERY_STEPS_MAX = 20
 /** Of what a command names, kept in its audit entry; the rest is cut off. */
 export const OBJECT_ID_CHARACTERS_MAX = 200
+/** Events of a day that a project may be limited to. More: a wrong use. */
+export const DAILY_EVENTS_LIMIT_MAX = 1_000_000_000_000
+/** Bytes of events of a day that a project may be limited to. More: a wrong use. */
+export const DAILY_BYTES_LIMIT_MAX = 1024 ** 5

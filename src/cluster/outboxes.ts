@@ -21,6 +21,12 @@ import { EdgeOutbox } from './edge-outbox.ts'
 import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
+/**
+ * Copies tell when they have processed what was accepted here. While too few of them are there, senders are not
+ * charged for that: this part of the lag limit later their events count as processed.
+ */
+const CHARGED_PART = 1 / 3
+
 /** What they work with. */
 export interface OutboxesOptions {
   readonly settings: Settings
@@ -101,8 +107,8 @@ export class Outboxes implements Commits {
     return Math.max(0, ...this.#all.map(({ commit }) => commit.commitAgeMs))
   }
 
-  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): void {
-    this.#of(this.#options.partitionOf(header.projectId)).commit.add(header, events, target)
+  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): number {
+    return this.#of(this.#options.partitionOf(header.projectId)).commit.add(header, events, target)
   }
 
   addBlock(block: RequestBlock, target: AcknowledgeTarget): void {
@@ -150,7 +156,8 @@ export class Outboxes implements Commits {
         return await outbox.append(task)
       },
     }
-    const commit = new GroupCommit({ ...commits, pool })
+    const chargeMsMax = settings.processingLagMsMax * CHARGED_PART
+    const commit = new GroupCommit({ ...commits, pool, chargeMsMax })
     const opened = { name: identity.name, commit, outbox, log, started }
     this.#all.push(opened)
     return opened

@@ -4,9 +4,11 @@
  * `TABLE` and a row in the document.
  */
 import { addressRange } from '../base/addresses.ts'
-import { PARTITION_MAX, SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
+import { PARTITION_MAX } from '../base/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../base/log.ts'
+import { automaticBudget, MEMORY_BYTES_MIN, type MemoryPlan, memoryPlan } from './memory-plan.ts'
 import {
+  automatic,
   boolean,
   bytes,
   choice,
@@ -27,6 +29,10 @@ const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
 export interface Machine {
   readonly coreCount: number
   readonly isTerminal: boolean
+  /** Bytes that it and its control groups allow; absent: plenty. */
+  readonly memoryBytes?: number
+  /** The budget of working memory, once the setting `memory_max` is known; absent: what `auto` stands for. */
+  readonly budgetBytes?: number
 }
 
 /** What a row of the table says of a setting whose values are `Value`. */
@@ -63,6 +69,16 @@ const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 const TIB = 1024 ** 4
 const RATE_MAX = 100_000_000
+
+/** What the budget of working memory gives to settings that nobody has set. */
+function planOf(machine: Machine): MemoryPlan {
+  const { coreCount, budgetBytes = budgetOf(machine) } = machine
+  return memoryPlan({ memoryBytesMax: budgetBytes, coreCount })
+}
+
+function budgetOf({ memoryBytes = Number.MAX_SAFE_INTEGER, coreCount }: Machine): number {
+  return automaticBudget(memoryBytes, coreCount)
+}
 
 const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
@@ -101,6 +117,15 @@ const TABLE = {
     default: () => 8000,
     sentence: 'Port to listen on; with 0 any free one, named in the line `ready`.',
   }),
+  memoryBytesMax: setting({
+    fileKey: 'memory_max',
+    kind: automatic(bytes(MEMORY_BYTES_MIN, 16 * TIB)),
+    default: budgetOf,
+    defaultText:
+      '`auto`: 640MiB and 64MiB for each core behind the second, at most three quarters of the memory of the machine or its control group',
+    sentence:
+      'Working memory of the process, from which the number of threads, their heaps and their caches follow; mapped files do not count.',
+  }),
   bodyBytesMax: setting({
     fileKey: 'body_limit',
     kind: bytes(KIB, 256 * MIB),
@@ -110,7 +135,8 @@ const TABLE = {
   inFlightBytesMax: setting({
     fileKey: 'inflight_limit',
     kind: bytes(MIB, 64 * GIB),
-    default: () => 256 * MIB,
+    default: (machine) => planOf(machine).inFlightBytes,
+    defaultText: '256MiB, less where `memory_max` is small',
     sentence: 'Bodies held in memory at once, over all requests; beyond: 503 with Retry-After.',
   }),
   backlogBytesMax: setting({
@@ -150,16 +176,16 @@ const TABLE = {
   workerThreads: setting({
     fileKey: 'workers',
     kind: integer(1, 256),
-    default: ({ coreCount }) => Math.min(256, Math.max(1, coreCount - 1)),
-    defaultText: 'cores - 1, at least 1',
+    default: (machine) => planOf(machine).workerThreads,
+    defaultText: 'cores - 1, at least 1, as far as `memory_max` allows',
     sentence:
       'Threads for reading; half as many, at least one, for long reads and for each of two kinds of large bodies.',
   }),
   analyticsThreads: setting({
     fileKey: 'analytics_threads',
     kind: integer(1, 64),
-    default: ({ coreCount }) => Math.min(16, Math.max(1, coreCount)),
-    defaultText: 'cores, 16 at most',
+    default: (machine) => planOf(machine).analyticsThreads,
+    defaultText: 'cores, 16 at most, as far as `memory_max` allows',
     sentence:
       'Threads for analytic queries, with low priority; a query about many events is divided among them.',
   }),
@@ -172,7 +198,8 @@ const TABLE = {
   queryCacheBytes: setting({
     fileKey: 'query_cache',
     kind: bytes(MIB, 64 * GIB),
-    default: () => SCAN_CACHE_BYTES_DEFAULT,
+    default: (machine) => planOf(machine).queryCacheBytes,
+    defaultText: '160MiB, less or more as `memory_max` says',
     sentence:
       'Memory for what analytic queries have decoded, some 16 bytes an event; beyond: the oldest is decoded again.',
   }),
@@ -320,7 +347,7 @@ const TABLE = {
     kind: integer(0, 1_000_000),
     default: () => 0,
     sentence:
-      'Open connections of clients; a further one is closed at once. 0 is the limit of open files less 128.',
+      'Open connections of clients; a further one is closed at once. 0 is the limit of open files less 128, at least 4.',
   }),
   addressConnectionsPerSecondMax: setting({
     fileKey: 'address_connections_per_second',

@@ -63,7 +63,16 @@ export function loadSettings(input: SettingsInput): Settings {
   const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
   const file = configPath === undefined ? null : ConfigFile.read(configPath)
   const found = SETTING_NAMES.map((name) => [name, find(name, input, file)] as const)
-  const values = found.map(([name, value]) => [name, resolve(name, value, input.machine)] as const)
+  // Defaults of others follow from it.
+  const budget = SETTING_NAMES.indexOf('memoryBytesMax')
+  const budgetBytes =
+    resolve('memoryBytesMax', found[budget]?.[1] ?? null, input.machine) ||
+    SETTINGS.memoryBytesMax.default(input.machine)
+  const machine = { ...input.machine, budgetBytes }
+  const values = found.map(
+    ([name, value]) =>
+      [name, name === 'memoryBytesMax' ? budgetBytes : resolve(name, value, machine)] as const,
+  )
   const origins = found.map(([name, value]) => [name, value?.origin ?? BY_DEFAULT] as const)
   // Every name of the table is present, with a value of its kind.
   const fields: unknown = {
@@ -149,6 +158,8 @@ export function daemonSettings(settings: Settings): readonly [Settings, ...Setti
   const of = (partition: number): Settings => ({
     ...settings,
     partitions: [partition],
+    // They are threads of one process.
+    memoryBytesMax: Math.floor(settings.memoryBytesMax / settings.partitions.length),
     warehouse: partition === 0 ? settings.warehouse : null,
   })
   const beside = (partition: number, index: number): Settings => ({

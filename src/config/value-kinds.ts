@@ -78,6 +78,18 @@ export function optional<T>(kind: ValueKind<T>): ValueKind<T | null> {
   return { ...kind, format: (value) => (value === null ? '' : kind.format(value)) }
 }
 
+/** Stands for what the machine decides. */
+const AUTOMATIC = 0
+
+/** A number, or the word `auto`, which is `AUTOMATIC`. */
+export function automatic(kind: ValueKind<number>): ValueKind<number> {
+  return {
+    ...kind,
+    allowed: `auto, or ${kind.allowed}`,
+    parse: (raw) => (raw === 'auto' ? AUTOMATIC : kind.parse(raw)),
+  }
+}
+
 /** A whole number. */
 export function integer(least: number, most: number): ValueKind<number> {
   return {

@@ -4,6 +4,7 @@
  * read. Persons, names of D, cohorts, commands and the position in the log are no part of it: they stay in
  * the store of the process that works with the warehouse, and so do erasure receipts.
  */
+import type { CachesOfThread } from '../base/memory/memory-board.ts'
 import type { RowsWriter } from '../base/rows-writer.ts'
 import type { EventScanner } from '../rules/analytics/event-columns.ts'
 import type { EventCells, NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
@@ -136,9 +137,13 @@ export interface WarehouseWriter {
   giveAway?(segments: readonly CopiedSegment[]): void
   /**
    * Erases and puts in order for about `budgetMs`; true when there is more to do. Not while events are
-   * gathered.
+   * gathered. `isErasingOnly`: there is no room to write anew what is stored.
    */
-  maintain(budgetMs: number): boolean
+  maintain(budgetMs: number, isErasingOnly?: boolean): boolean
+  /** What its caches hold. */
+  readonly caches?: CachesOfThread
+  /** Gives up memory that can be filled again. Not while events are gathered. */
+  release?(): void
 }
 
 /** What bounds one query. */
@@ -147,6 +152,8 @@ export interface ScanLimits {
   readonly deadlineMs: number
   /** Whether nobody waits for the answer any more. */
   readonly isCancelled: () => boolean
+  /** Asked as often as the deadline, with the time of `performance.now()`; throws when the query takes too much memory. */
+  readonly checkMemory?: (nowMs: number) => void
   /** Rows that one scan may find. More: 400 `query_too_large`. */
   readonly rowsMax?: number
 }

@@ -121,7 +121,9 @@ const READS: ReadonlySet<string> = new Set(
  */
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
-  [/^(Too many open files|Too many open files in system)$/, 'files'],
+  [/^Too many open files( in system)?$/, 'files'],
+  // A thread or a process that cannot be started.
+  [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 
 /**

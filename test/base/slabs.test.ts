@@ -57,6 +57,22 @@ t.test('no more than the budget has room for: small ones beside large ones', asy
   t.equal(takeAll(new Slabs(7 * SMALL), SMALL).length, 0)
 })
 
+t.test(
+  'what nobody needed since the last look is given up, and made again when needed',
+  async (t) => {
+    const slabs = new Slabs(NO_LIMIT)
+    const crowd = Array.from({ length: 5 }, () => slabs.take(SLAB_BYTES_MAX))
+    t.equal(slabs.release(), 0, 'all are in use')
+    for (const slab of crowd) slab?.give()
+    t.equal(slabs.release(), 0, 'they were in use since')
+    const busy = slabs.take(SLAB_BYTES_MAX)
+    t.equal(slabs.release(), 4 * SLAB_BYTES_MAX)
+    t.strictSame(slabs.held.bytes, SLAB_BYTES_MAX)
+    busy?.give()
+    t.equal(takeAll(slabs, SLAB_BYTES_MAX).length, SLABS_MAX)
+  },
+)
+
 t.test('who gave a slab back has no right to it, also when somebody else has it', async (t) => {
   const slabs = new Slabs(SLAB_BYTES_MAX)
   const first = slabs.take(SLAB_BYTES_MAX)

@@ -183,7 +183,7 @@ t.test('wrong use is exit code 2 with a suggestion on stderr', async (t) => {
 t.test('version', async (t) => {
   t.strictSame(await run('version'), { exitCode: 0, out: `${VERSION}\n`, err: '' })
   t.equal((await run('--version')).out, `${VERSION}\n`)
-  t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 4 }])
+  t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 5 }])
 })
 
 t.test('config print shows values, origins, and no secret', async (t) => {

@@ -151,7 +151,7 @@ t.test('parts of a query pass the main thread packed, and are put together again
       [0, 1].map((index) => ask<QueryPart>('queryPart', task, { by: 'persons', index, count: 2 })),
     )
     t.match(
-      parts.map(({ found }) => found.text),
+      parts.map(({ found }) => found[0]?.text),
       [Uint8Array, Uint8Array],
     )
     const { text } = await ask<{ text: Uint8Array }>('queryMerge', task, parts)

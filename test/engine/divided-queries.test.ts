@@ -7,6 +7,7 @@
  */
 import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
+import { PieceCounts } from '../../src/engine/threads/queries/query-parts.ts'
 import {
   type MergeOutcome,
   mergeQuery,
@@ -33,6 +34,8 @@ const NAMES = ['view', 'view', 'view', 'click', 'buy', '$pageview', '$screen', '
 const FIRST_EVENTS = 18_000
 const EVENTS_PER_REQUEST = 500
 const CHANGES = 10
+/** Behind this change queries are also computed in pieces, for which garbage is collected again and again. */
+const PIECES_BEHIND = 3
 const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
 
 const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })
@@ -285,12 +288,41 @@ class CountedParts extends RememberedParts {
   }
 }
 
-/** What a thread for analytics has. */
-function toolsOf(reader: EventReader): LongTools & { readonly remembered: CountedParts } {
+/** The memory of a thread, which a query fills so many times, each time it is computed in smaller pieces. */
+class FilledMemory {
+  readonly questionBytesMax = 1e9
+  readonly #times: number
+  #looks = 0
+
+  constructor(times: number) {
+    this.#times = times
+  }
+
+  /** What a query takes is what the thread takes less this: as much less seems to be taken by the query. */
+  get cachedBytes(): number {
+    const look = this.#looks++
+    // The first look is at the beginning of a query, and two before each time that it is full.
+    return look > 0 && look <= 2 * this.#times ? -4e9 : 0
+  }
+}
+
+/** What a thread for analytics has; its memory is short so many times for one query. */
+function toolsOf(
+  reader: EventReader,
+  timesFull = 0,
+): LongTools & { readonly remembered: CountedParts; readonly pieceCounts: PieceCounts } {
   const remembered = new CountedParts()
-  const stores = { warehouse: reader, reader, queryMsMax: 60_000, remembered }
+  const pieceCounts = new PieceCounts()
+  const memory = new FilledMemory(timesFull)
+  const stores = {
+    ...{ warehouse: reader, reader, queryMsMax: 60_000, remembered, pieceCounts },
+    ...{ questionBytesMax: memory.questionBytesMax },
+    get cachedBytes() {
+      return memory.cachedBytes
+    },
+  }
   const cancelled = new Int32Array(1)
-  return { stores: stores as unknown as LongTools['stores'], cancelled, remembered }
+  return { stores: stores as unknown as LongTools['stores'], cancelled, remembered, pieceCounts }
 }
 
 type Tools = ReturnType<typeof toolsOf>
@@ -300,6 +332,35 @@ function resultsOf(outcome: QueryOutcome | MergeOutcome): string {
   const { results } = JSON.parse(Buffer.from(outcome.text).toString()) as { results: unknown }
   return JSON.stringify(results)
 }
+
+/** The answers of threads that have too little memory for all of a part at once. */
+function inPieces(
+  reader: EventReader,
+  task: QueryTask,
+  by: 'segments' | 'persons' | 'sessions',
+): Readonly<Record<string, string>> {
+  const parts = [0, 1].map((index) =>
+    runQueryPart(toolsOf(reader, index + 1), task, { by, index, count: 2 }),
+  )
+  return {
+    'divided, and in pieces': resultsOf(mergeQuery(toolsOf(reader), task, parts)),
+    'in pieces': resultsOf(runQuery(toolsOf(reader, 2), task, false)),
+  }
+}
+
+t.test('a query that never fits is refused, and the next one is answered', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  new History(log, new Dice(4)).send(EVENTS_PER_REQUEST)
+  const query = { kind: 'TrendsQuery', series: [view({ math: 'dau' })], dateRange: RANGE }
+  const task: QueryTask = {
+    ...{ projectId: 1, timezone: 'UTC', nowMs: START_MS + DAYS * DAY_MS },
+    ...{ testAccountFilters: [], query, format: 'json' },
+  }
+  const full = toolsOf(log.reader, Number.POSITIVE_INFINITY)
+  t.throws(() => runQuery(full, task, false), { code: 'query_too_large' })
+  const answer = resultsOf(runQuery(toolsOf(log.reader, 3), task, false))
+  t.equal(answer, resultsOf(runQuery(toolsOf(log.reader), task, false)))
+})
 
 t.test('answers are the same, whatever is divided and remembered', async (t) => {
   for (const seed of [2, 3]) {
@@ -336,6 +397,7 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
           'what was merged before': resultsOf(runQuery(merger, task, false)),
           divided: resultsOf(mergeQuery(merger, task, parts().toReversed())),
           'nothing is new': resultsOf(runQuery(merger, task, false)),
+          ...(seed === 2 && change === PIECES_BEHIND ? inPieces(reader, task, by) : {}),
         }
         for (const [how, answer] of Object.entries(answers)) {
           if (answer === right) continue

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
 import { KEPT_ANSWER_BYTES_MAX } from '../../src/engine/threads/limits.ts'
 import { KeptAnswers } from '../../src/engine/threads/queries/kept-answers.ts'
+import { PieceCounts } from '../../src/engine/threads/queries/query-parts.ts'
 import { type QueryTask, runQuery } from '../../src/engine/threads/queries/query-tasks.ts'
 import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
@@ -32,6 +33,9 @@ function toolsOf(reader: EventReader): LongTools {
     reader,
     queryMsMax: 60_000,
     remembered: new RememberedParts(),
+    pieceCounts: new PieceCounts(),
+    questionBytesMax: Number.POSITIVE_INFINITY,
+    cachedBytes: 0,
   }
   return { stores: stores as unknown as LongTools['stores'], cancelled: new Int32Array(1) }
 }

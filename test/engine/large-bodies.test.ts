@@ -12,6 +12,7 @@ import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { GroupCommit } from '../../src/engine/front/group-commit.ts'
+import { FairShares } from '../../src/engine/front/shares/fair-shares.ts'
 import { WorkerPool } from '../../src/engine/threads/pool.ts'
 import { captureRoutes } from '../../src/http/routes/public/capture.ts'
 import {
@@ -27,6 +28,7 @@ import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { LogReader } from '../../src/store/log/event-log.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { closeConnections, send } from '../fixtures/exact-client.ts'
+import { newShares } from '../fixtures/group-commits.ts'
 import { startServer, until } from '../fixtures/http-client.ts'
 import { threadSettings } from '../fixtures/persons/person-log.ts'
 
@@ -60,6 +62,7 @@ async function startFront(t: Test, budgetBytesMax: number) {
     pool,
     clock: SYSTEM_CLOCK,
     log: createLogger({ level: 'silent', format: 'json' }),
+    shares: newShares(),
     onFailure: (cause) => t.fail(String(cause)),
     onCommit: () => {},
   })
@@ -68,6 +71,13 @@ async function startFront(t: Test, budgetBytesMax: number) {
     (server, budget) => {
       const routes = captureRoutes({
         ...{ clock: SYSTEM_CLOCK, pool, groupCommit, directory, budget },
+        shares: new FairShares({
+          clock: SYSTEM_CLOCK,
+          settings: { processingLagMsMax: 30_000, backlogBytesMax: 4 * 1024 ** 3 },
+          bodies: budget,
+        }),
+        addresses: { of: (peer) => peer },
+        limits: { isReached: () => false },
         ...{ bodyBytesMax: 20 * MIB, decodedBytesMax: 20 * MIB },
         ...{ isForwardedForTrusted: false, isGetCaptureEnabled: false },
         refusal: () => null,

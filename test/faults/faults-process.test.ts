@@ -5,7 +5,7 @@
  * @lane all
  */
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -146,3 +146,63 @@ t.test(
     t.same(await daemon.stop(), { code: 0, signal: null })
   },
 )
+
+t.test(
+  'with the fewest open files and all connections taken, events are accepted and processed',
+  { skip: NO_PRLIMIT },
+  async (t) => {
+    const dataDir = join(t.testdir(), 'data')
+    const args = ['--workers', '1']
+    const daemon = await spawnDaemon({ dataDir, args, launcher: ['prlimit', '--nofile=64'] })
+    const ledger = new EventLedger(seededRandom(3))
+    const sockets = openMany(daemon.port, 200)
+    const load = startLoad(daemon.url, ledger)
+    await sleep(1500)
+    t.ok(daemon.isRunning, 'it runs while all connections are taken')
+    for (const socket of sockets) socket.destroy()
+    const before = ledger.acknowledgedCount
+    t.ok(await eventually(async () => ledger.acknowledgedCount > before + 20))
+    await load.stop()
+    await checkLedger(t, daemon, ledger)
+    t.same(await daemon.stop(), { code: 0, signal: null })
+  },
+)
+
+/** The first lines and the exit code of a start with a limit, and whether it has made its data directory. */
+function startWith(folder: string, limit: string) {
+  const dataDir = join(folder, 'data')
+  const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+  const words = [limit, process.execPath, main, 'serve', '--data-dir', dataDir, '--port', '0']
+  const { status, stderr } = spawnSync('prlimit', words, { encoding: 'utf8', timeout: 60_000 })
+  return { status, lines: stderr.trim().split('\n'), hasWritten: existsSync(dataDir) }
+}
+
+for (const { what, limit, needed } of [
+  {
+    what: 'open files',
+    limit: '--nofile=40',
+    needed: /^tenrec: .*open files is 40.*`ulimit -n 65536`/,
+  },
+  {
+    what: 'open files for its threads',
+    limit: '--nofile=58',
+    needed: /^tenrec: .*open files is 58.*`ulimit -n 65536`/,
+  },
+  {
+    what: 'address space',
+    limit: `--as=${8 * 1024 ** 3}`,
+    needed: /^tenrec: .*address space is 8 GiB.*`ulimit -v unlimited`/,
+  },
+]) {
+  t.test(
+    `a start with too little of ${what} says what it needs`,
+    { skip: NO_PRLIMIT },
+    async (t) => {
+      const { status, lines, hasWritten } = startWith(t.testdir(), limit)
+      t.equal(status, 78)
+      t.equal(lines.length, 1, 'one sentence')
+      t.match(lines[0], needed)
+      t.notOk(hasWritten, 'nothing was written')
+    },
+  )
+}

@@ -12,7 +12,7 @@ import t from 'tap'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
-import { WRITER_PERSONS_MAX } from '../../src/store/identity/limits.ts'
+import { WRITER_CACHE_BYTES_MAX } from '../../src/store/identity/limits.ts'
 import { LogReader } from '../../src/store/log/event-log.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import {
@@ -101,14 +101,14 @@ async function replay(
   from: string,
   to: string,
   commitEvents: number,
-  personCacheMax = WRITER_PERSONS_MAX,
+  personCacheBytesMax = WRITER_CACHE_BYTES_MAX,
 ): Promise<string> {
   cpSync(`${from}/log`, `${to}/log`, { recursive: true })
   const onDamage = (error: Error): never => {
     throw error
   }
   const settings = threadSettings(to)
-  const store = new EventStoreWriter({ dataDir: to, onDamage, personCacheMax })
+  const store = new EventStoreWriter({ dataDir: to, onDamage, personCacheBytesMax })
   const log = new LogReader(settings)
   const processor = new LogProcessor({ settings, log, store, onDamage, commitEvents })
   processor.run(3_600_000)

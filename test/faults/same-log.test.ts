@@ -134,7 +134,7 @@ function fill(log: PersonLog, dice: Dice, requests: number): void {
 interface Pace {
   readonly commitEvents: number
   readonly budgetMs: number
-  readonly personCacheMax?: number
+  readonly personCacheBytesMax?: number
   /** Erasing and merging wait until everything is processed. */
   readonly isLazy: boolean
 }
@@ -149,10 +149,10 @@ async function follow(
     throw error
   }
   const settings = threadSettings(to)
-  const { commitEvents, budgetMs, personCacheMax, isLazy } = pace
+  const { commitEvents, budgetMs, personCacheBytesMax, isLazy } = pace
   const store = new EventStoreWriter({
     ...{ dataDir: to, onDamage, segmentRowsTarget: 64, tableMax: 50 },
-    ...(personCacheMax === undefined ? {} : { personCacheMax }),
+    ...(personCacheBytesMax === undefined ? {} : { personCacheBytesMax }),
   })
   const log = new LogReader(settings)
   const processor = new LogProcessor({ settings, log, store, onDamage, commitEvents })
@@ -191,7 +191,12 @@ t.test('every table is a function of the log', async (t) => {
     const paces: Readonly<Record<string, Pace>> = {
       'a commit for each event': { commitEvents: 1, budgetMs: 1, isLazy: false },
       'one for all, erased at the end': { commitEvents: 1e9, budgetMs: 1e9, isLazy: true },
-      'some each, forgotten': { commitEvents: 9, budgetMs: 5, personCacheMax: 0, isLazy: false },
+      'some each, forgotten': {
+        commitEvents: 9,
+        budgetMs: 5,
+        personCacheBytesMax: 0,
+        isLazy: false,
+      },
     }
     for (const [name, pace] of Object.entries(paces)) {
       const found = await follow(first, `${dir}/${seed}/${pace.commitEvents}`, pace)

@@ -11,8 +11,6 @@ import { basename, dirname, join, normalize } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
 
-/** Sources directly in one folder. */
-const FOLDER_FILES_MAX = 25
 /** Files of the store that the rest of the program may know. */
 const STORE_DOORS_MAX = 13
 /** Lines of a README: a screen. */
@@ -139,13 +137,9 @@ t.test(
   },
 )
 
-t.test('the store has few doors, and no folder holds more than can be taken in', async (t) => {
+t.test('the store has few doors', async (t) => {
   const storeDoors = DOORS.get('src/store') ?? []
   t.ok(storeDoors.length <= STORE_DOORS_MAX, storeDoors.join(' '))
-  const crowded = ROOMS.filter(
-    (room) => SOURCES.filter((path) => dirname(path) === room).length > FOLDER_FILES_MAX,
-  )
-  t.strictSame(crowded, [])
 })
 
 t.test('no file imports itself through others, types included', async (t) => {

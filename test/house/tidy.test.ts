@@ -25,7 +25,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   http: ['base', 'rules', 'config', 'store', 'engine'],
   'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'warehouse'],
   cli: ['base', 'rules', 'config', 'store', 'engine', 'warehouse', 'cluster', 'http', 'daemon.ts'],
-  'main.ts': ['base', 'http', 'cli'],
+  'main.ts': ['base', 'cli'],
   // A program of its own, for browsers.
   console: [],
 }

@@ -270,7 +270,7 @@ t.test('readers of what is kept for everybody leave the room to others', async (
   const server = new HttpServer({ ...options, waitingBytesMax: LARGE.length })
   const answer = { status: 200, contentType: 'text/plain', body: LARGE } as const
   server.raw('/shared', (exchange) => send(exchange, { ...answer, isShared: true }))
-  server.raw('/own', (exchange) => send(exchange, answer))
+  server.raw('/own', (exchange) => send(exchange, { ...answer, body: Buffer.from(LARGE) }))
   server.routes(descriptionRoutes(buildDocument))
   const folder = t.testdir({
     'package.json': '{"version":"9.9.9"}',

@@ -1,136 +1,247 @@
 /**
- * Results of insights: which query is computed, what a shared page shows of them, and what is kept.
+ * Texts of insights and dashboards with their results: which question is asked, what stands where there is no
+ * result, and that results of shared pages are made once and kept as bytes.
  *
  * @lane quick
  */
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
-import { DASHBOARD_RESULTS_MS_MAX } from '../../src/http/routes/limits.ts'
-import { dashboardWithResults } from '../../src/http/routes/saved/dashboards.ts'
-import { type ComputeInsight, resultOf } from '../../src/http/routes/saved/saved-services.ts'
-import { renderShared } from '../../src/http/routes/saved/shared-page.ts'
-import { keptResults } from '../../src/http/routes/saved/shared-results.ts'
+import {
+  DASHBOARD_RESULTS_MS_MAX,
+  SHARED_RESULT_AGE_MS_MAX,
+  SHARED_RESULTS_BYTES_MAX,
+  SHARED_RESULTS_MAX,
+} from '../../src/http/routes/limits.ts'
+import { filledParts } from '../../src/http/routes/saved/filled-text.ts'
+import type { ComputeInsight } from '../../src/http/routes/saved/saved-services.ts'
+import { keptResults, sharedRuns } from '../../src/http/routes/saved/shared-results.ts'
 import { type Insight, NEW_DASHBOARD, NEW_INSIGHT } from '../../src/rules/saved/saved.ts'
+import { shownDashboard, shownInsight, shownShared } from '../../src/rules/saved/shown-text.ts'
 
 const SAVED = {
   ...{ projectId: 1, isDeleted: false, createdById: 1, createdAtMs: 0, updatedAtMs: 0 },
   sharing: null,
 }
+const SHOWING = { userById: () => null, timezoneOf: () => 'UTC' }
+const MEMBERS = Buffer.from('"result":[1],"columns":["n"],"hasMore":false')
 
 function insightOf(id: number, query: Insight['fields']['query']): Insight {
   return { id, ...SAVED, fields: { ...NEW_INSIGHT, name: `<${id}>`, short_id: 'x', query } }
+}
+
+function boardOf(queries: readonly Insight['fields']['query'][], filters = {}) {
+  const tiles = queries.map((query, index) => ({
+    ...{ id: index + 1, dashboardId: 1, insightId: index + 1, text: null },
+    ...{ layouts: {}, color: null },
+    insight: { insight: insightOf(index + 1, query), tiles: [] },
+  }))
+  return { dashboard: { id: 1, ...SAVED, fields: { ...NEW_DASHBOARD, filters } }, tiles }
 }
 
 function clockAt(time: { ms: number }) {
   return { now: () => time.ms, monotonic: () => time.ms }
 }
 
-t.test('the innermost query is computed; a refusal is no result, a fault is a fault', async (t) => {
+const CLOCK = clockAt({ ms: 0 })
+
+async function textOf(...input: Parameters<typeof filledParts>): Promise<string> {
+  return Buffer.concat(await filledParts(...input)).toString()
+}
+
+t.test('the innermost query is asked; a refusal is told, a fault is a fault', async (t) => {
   const asked: unknown[] = []
-  const compute: ComputeInsight = async (projectId, query) => {
+  const compute: ComputeInsight = async (projectId, question) => {
+    const query = JSON.parse(question) as { readonly kind?: string }
     asked.push([projectId, query])
-    if (query['kind'] === 'Refused') throw new ServiceError('query_timeout', 'too long')
-    if (query['kind'] === 'Broken') throw new TypeError('broken')
-    return query['kind'] === 'Known' ? { results: [1] } : null
+    if (query.kind === 'Refused') throw new ServiceError('query_timeout', 'too long')
+    if (query.kind === 'Broken') throw new TypeError('broken')
+    return MEMBERS
+  }
+  const show = async (query: Insight['fields']['query']) => {
+    const shown = shownInsight(SHOWING, { insight: insightOf(1, query), tiles: [] })
+    return JSON.parse(await textOf(shown, { compute, clock: CLOCK })) as object
   }
   const source = { kind: 'Known', source: { kind: 'Inner' } }
   const viz = { kind: 'InsightVizNode', source: { kind: 'DataTableNode', source } }
-  t.same(await resultOf({ compute }, insightOf(1, viz)), { results: [1] })
+  t.match(await show(viz), { id: 1, query: viz, result: [1], columns: ['n'], error: null })
   t.same(asked, [[1, source]])
-  for (const query of [null, { kind: 'InsightVizNode' }, { kind: 'Refused' }, {}]) {
-    t.equal(await resultOf({ compute }, insightOf(1, query)), null)
+  for (const query of [null, { kind: 'InsightVizNode' }]) {
+    t.match(await show(query), { query, result: null, last_refresh: null, error: null })
   }
-  await t.rejects(resultOf({ compute }, insightOf(1, { kind: 'Broken' })), { message: 'broken' })
+  t.match(await show({ kind: 'Refused' }), {
+    ...{ result: null, columns: null, hasMore: null, last_refresh: null },
+    error: { type: 'query_timeout', message: 'too long' },
+  })
+  await t.rejects(show({ kind: 'Broken' }), { message: 'broken' })
 })
 
-t.test('a dashboard has the results that come in time, and its page shows them', async (t) => {
+t.test(
+  'an insight without a result does not keep the others of a dashboard from theirs',
+  async (t) => {
+    const compute: ComputeInsight = async (_, question, format) => {
+      const { n, dateRange } = JSON.parse(question) as { n: number; dateRange: unknown }
+      t.same(dateRange, { date_from: '-7d', date_to: null })
+      if (n === 2) throw new ServiceError('query_too_large', 'Too <large>. Choose less.')
+      return format === 'html' ? Buffer.from('<table></table>') : MEMBERS
+    }
+    const board = boardOf([{ n: 1 }, { n: 2 }, { n: 3 }], { date_from: '-7d' })
+    const shown = shownDashboard(SHOWING, board)
+    const { tiles } = JSON.parse(await textOf(shown, { compute, clock: CLOCK })) as {
+      readonly tiles: readonly object[]
+    }
+    const refresh = { last_refresh: '1970-01-01T00:00:00Z', error: null }
+    const error = { type: 'query_too_large', message: 'Too <large>. Choose less.' }
+    t.match(tiles, [
+      { id: 1, ...refresh, insight: { id: 1, name: '<1>', result: [1], ...refresh } },
+      { id: 2, last_refresh: null, error, insight: { id: 2, result: null, error } },
+      { id: 3, ...refresh, insight: { id: 3, result: [1] } },
+    ])
+    const sharing = { token: 't', isEnabled: true, settings: {}, createdAtMs: 0 }
+    const page = shownShared(SHOWING, { sharing, ...board }, { format: 'html', type: 'scene' })
+    const html = await textOf(page, { compute, clock: CLOCK })
+    t.match(html, '<h2>&lt;1&gt;</h2><table></table></section>')
+    t.match(
+      html,
+      '<h2>&lt;2&gt;</h2><p><small>Too &lt;large&gt;. Choose less.</small></p></section>',
+    )
+    t.match(html, '<h2>&lt;3&gt;</h2><table></table></section>')
+    t.match(html, '<h1>Dashboard</h1>')
+    t.match(html, '<footer>')
+    const settings = { noHeader: true, whitelabel: true }
+    const bare = shownShared(
+      SHOWING,
+      { ...board, sharing: { ...sharing, settings } },
+      { format: 'html', type: 'scene' },
+    )
+    t.notMatch(await textOf(bare, { compute, clock: CLOCK }), /<h1>|<footer>/)
+  },
+)
+
+t.test('a dashboard has the results that come in time, and as many as fit', async (t) => {
   const time = { ms: 0 }
-  const clock = clockAt(time)
-  const compute: ComputeInsight = async (_, query) => {
-    time.ms += DASHBOARD_RESULTS_MS_MAX / 2 + 1
-    t.same(query['dateRange'], { date_from: '-7d', date_to: null })
-    return { results: [['<i>', query['n']]], columns: ['what', 'n'], hasMore: false }
+  const errorsOf = async (compute: ComputeInsight) => {
+    const shown = shownDashboard(SHOWING, boardOf([{ n: 1 }, { n: 2 }, { n: 3 }]))
+    const text = await textOf(shown, { compute, clock: clockAt(time) })
+    const { tiles } = JSON.parse(text) as {
+      readonly tiles: readonly { readonly error: { readonly type: string } | null }[]
+    }
+    return tiles.map(({ error }) => error?.type ?? null)
   }
-  const directory = { userById: () => null, projectById: () => null }
-  const tiles = [1, 2, 3].map((n) => ({
-    ...{ id: n, dashboardId: 1, insightId: n, text: null, layouts: {}, color: null },
-    insight: { insight: insightOf(n, { kind: 'K', n: n * 111 }), tiles: [] },
-  }))
-  const filters = { date_from: '-7d' }
-  const dashboard = { id: 1, ...SAVED, fields: { ...NEW_DASHBOARD, name: 'All', filters } }
-  const showing = { directory, compute, clock }
-  const body = await dashboardWithResults(showing, { dashboard, tiles })
-  t.match(body.tiles, [
-    { insight: { result: [['<i>', 111]], columns: ['what', 'n'], hasMore: false } },
-    { insight: { result: [['<i>', 222]] } },
-    { insight: { result: null, last_refresh: null } },
-  ])
-  const page = renderShared({ dashboard: body }, {})
-  t.match(page, '<th>what</th><th>n</th></tr><tr><td>&lt;i&gt;</td><td>111</td></tr></table>')
-  t.match(page, '<h2>&lt;2&gt;</h2><table>')
-  t.match(page, '<h2>&lt;3&gt;</h2><p><small>There are no numbers.</small></p>')
-  t.match(page, '<h1>All</h1>')
-  t.match(page, '<footer>')
-  const bare = renderShared({ dashboard: body }, { noHeader: true, whitelabel: true })
-  t.notMatch(bare, /<h1>|<footer>/)
+  const slow: ComputeInsight = async () => {
+    time.ms += DASHBOARD_RESULTS_MS_MAX / 2 + 1
+    return MEMBERS
+  }
+  t.same(await errorsOf(slow), [null, null, 'query_timeout'])
+  const large: ComputeInsight = async () => Buffer.from(`"result":"${'x'.repeat(5 * 1024 ** 2)}"`)
+  t.same(await errorsOf(large), [null, null, 'query_too_large'])
 })
 
-t.test('a dashboard has as many results as fit into an answer', async (t) => {
-  let count = 0
-  const compute: ComputeInsight = async () => {
-    count++
-    return { results: 'x'.repeat(5 * 1024 * 1024) }
-  }
-  const tiles = [1, 2, 3].map((n) => ({
-    ...{ id: n, dashboardId: 1, insightId: n, text: null, layouts: {}, color: null },
-    insight: { insight: insightOf(n, { kind: 'K' }), tiles: [] },
-  }))
-  const directory = { userById: () => null, projectById: () => null }
-  const dashboard = { id: 1, ...SAVED, fields: NEW_DASHBOARD }
-  const showing = { directory, compute, clock: clockAt({ ms: 0 }) }
-  const body = await dashboardWithResults(showing, { dashboard, tiles })
-  t.same(
-    body.tiles.map(({ insight }) => insight?.result !== null),
-    [true, true, false],
+t.test('bytes of a result are handed on as they are', async (t) => {
+  const result = Buffer.from(`"result":"${'x'.repeat(300 * 1024)}"`)
+  const compute: ComputeInsight = async () => result
+  const shown = shownInsight(SHOWING, { insight: insightOf(1, { kind: 'K' }), tiles: [] })
+  const [one, other] = await Promise.all(
+    [1, 2].map(() => filledParts(shown, { compute, clock: CLOCK })),
   )
-  t.equal(count, 2)
+  const parts = one as readonly Uint8Array[]
+  t.ok(parts.includes(result), 'no copy')
+  t.ok((other as readonly Uint8Array[]).includes(result), 'the same memory in every answer')
+  t.ok(parts.every((part) => part === result || part.length < 64 * 1024))
+  const withoutResults = await filledParts(shown, { compute: null, clock: CLOCK })
+  t.notOk(withoutResults.includes(result), 'the answer to a change asks nothing')
 })
 
 t.test('results of shared pages are computed once for all who ask, for a while', async (t) => {
   const time = { ms: 0 }
   let count = 0
-  let results: unknown = 'small'
-  const compute = keptResults(async (_, query) => {
+  let bytes = 10
+  const compute = keptResults(async (_, question) => {
     count++
     await Promise.resolve()
-    if (query['fails'] === true) throw new Error('once')
-    return { results }
+    if (question === 'fault') throw new Error('once')
+    if (question === 'busy') {
+      throw new ServiceError('server_error', 'later', { retryAfterSeconds: 1 })
+    }
+    if (question === 'refused') throw new ServiceError('query_too_large', 'always')
+    return new Uint8Array(bytes)
   }, clockAt(time))
-  const query = { kind: 'K' }
-  await Promise.all([compute(1, query), compute(1, { ...query })])
+  const settled = () => new Promise(setImmediate)
+  const first = await Promise.all(Array.from({ length: 20 }, () => compute(1, 'q', 'insight')))
   t.equal(count, 1)
-  await compute(2, query)
-  t.equal(count, 2, 'another project is another question')
-  time.ms = 29_999
-  await compute(1, query)
-  t.equal(count, 2)
-  time.ms = 30_000
-  await compute(1, query)
+  t.ok(
+    first.every((result) => result === first[0]),
+    'all have the same memory',
+  )
+  await compute(2, 'q', 'insight')
+  await compute(1, 'q', 'html')
+  t.equal(count, 3, 'another project and another format are other questions')
+  time.ms = SHARED_RESULT_AGE_MS_MAX - 1
+  await compute(1, 'q', 'insight')
   t.equal(count, 3)
-  for (const expected of [4, 5]) {
-    await t.rejects(compute(1, { fails: true }))
-    t.equal(count, expected, 'a failure is not kept')
+  time.ms = SHARED_RESULT_AGE_MS_MAX
+  await compute(1, 'q', 'insight')
+  t.equal(count, 4)
+  for (const question of ['fault', 'busy']) {
+    count = 0
+    for (const expected of [1, 2]) {
+      await t.rejects(compute(1, question, 'insight'))
+      await settled()
+      t.equal(count, expected, `${question}: what may pass is not kept`)
+    }
   }
-  results = 'x'.repeat(256 * 1024)
-  for (const expected of [6, 7]) {
-    await compute(1, { large: true })
-    await new Promise(setImmediate)
-    t.equal(count, expected, 'what is large is not kept')
+  count = 0
+  for (const _ of [1, 2]) await t.rejects(compute(1, 'refused', 'insight'), { message: 'always' })
+  t.equal(count, 1, 'a refusal that would come again is kept')
+  bytes = SHARED_RESULTS_BYTES_MAX / 4
+  count = 0
+  const ask = async (question: string) => {
+    await compute(1, question, 'insight')
+    await settled()
+    return count
   }
-  results = null
-  for (let i = 0; i < 100; i++) await compute(3, { i })
-  await compute(3, { i: 0 })
-  t.equal(count, 107)
-  await compute(1, query)
-  t.equal(count, 108, 'the oldest were forgotten')
+  for (const question of ['a', 'b', 'c']) await ask(question)
+  t.equal(await ask('a'), 3)
+  t.equal(await ask('d'), 4)
+  t.equal(await ask('a'), 4, 'what was asked for last stays')
+  t.equal(await ask('b'), 5, 'what was asked for longest ago goes')
+  bytes = SHARED_RESULTS_BYTES_MAX
+  count = 0
+  t.same([await ask('large'), await ask('large')], [1, 2], 'what has no room is not kept')
+  bytes = 1
+  count = 0
+  for (let index = 0; index <= SHARED_RESULTS_MAX; index++) await compute(3, `${index}`, 'insight')
+  await compute(3, '0', 'insight')
+  t.equal(count, SHARED_RESULTS_MAX + 2, 'so many and no more')
+})
+
+t.test('a text that many ask for is made once, and never before it was asked for', async (t) => {
+  const begun: (() => void)[] = []
+  let state = 'old'
+  const run = sharedRuns(async ({ token }: { readonly token: string }) => {
+    const seen = state
+    await new Promise<void>((resolve) => begun.push(resolve))
+    if (token === 'broken') throw new Error('broken')
+    return seen
+  })
+  const next = async () => {
+    while (begun.length === 0) await new Promise(setImmediate)
+    begun.shift()?.()
+  }
+  const first = run({ token: 'x' })
+  state = 'new'
+  const later = Array.from({ length: 20 }, () => run({ token: 'x' }))
+  t.equal(begun.length, 1, 'one at a time')
+  await next()
+  t.equal(await first, 'old')
+  await next()
+  t.same(new Set(await Promise.all(later)), new Set(['new']))
+  t.equal(begun.length, 0, 'twenty requests were one run')
+  const broken = [run({ token: 'broken' }), run({ token: 'broken' })]
+  const outcomes = Promise.allSettled(broken)
+  await next()
+  await next()
+  t.same(
+    (await outcomes).map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
 })

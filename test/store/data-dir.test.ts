@@ -20,7 +20,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { diskSpace } from '../../src/base/disk-space.ts'
 import { OperatorError } from '../../src/base/errors.ts'
-import { DISK_RESERVE_BYTES, DiskGuard, reserveBytesOf } from '../../src/engine/front/disk-guard.ts'
+import {
+  DISK_RESERVE_BYTES,
+  DiskGuard,
+  NOTHING_ACCEPTED,
+  reserveBytesOf,
+} from '../../src/engine/front/disk-guard.ts'
 import { planMigration } from '../../src/store/care/migrations.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
@@ -69,7 +74,7 @@ t.test('the first opening creates a whole store that only its owner can read', a
   const owner = readlinkSync(join(path, 'lock'))
   t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
   t.ok(statSync(join(path, 'lock')).isFile(), 'programs that follow links find a file')
-  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 4\n')
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 5\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
   }
@@ -129,7 +134,7 @@ t.test('a store whose format was removed is refused, and not made anew', async (
       t.match(error.message, /restore a backup/)
     }
     t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
-    writeFileSync(join(path, 'format'), 'tenrec 4\n')
+    writeFileSync(join(path, 'format'), 'tenrec 5\n')
     if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
     else t.equal((await refusal(path)).exitCode, 78, 'what else is missing is not made anew')
     rmSync(path, { recursive: true })
@@ -161,8 +166,8 @@ t.test('garbage or nothing in the place of the lock of LMDB does no harm', async
 t.test('another format is refused with exit code 78', async (t) => {
   const { path } = await filledStore(t)
   for (const [content, message] of [
-    ['tenrec 5\n', /has the format 5, this program knows 4/],
-    ['tenrec 1\n', /has the format 1, this program knows 4/],
+    ['tenrec 6\n', /has the format 6, this program knows 5/],
+    ['tenrec 1\n', /has the format 1, this program knows 5/],
     ['', /is damaged/],
     ['something else\n', /is damaged/],
   ] as const) {
@@ -323,18 +328,22 @@ t.test('free space decides whether more is accepted', async (t) => {
   const { freeBytes: free } = await diskSpace(path)
   t.ok(free > 0)
   const guard = new DiskGuard(path, 1)
-  t.ok(guard.isBelowReserve(0), 'nothing is accepted before the first look')
+  t.ok(guard.isBelowReserve(NOTHING_ACCEPTED), 'nothing is accepted before the first look')
   await guard.refresh()
   t.ok(guard.freeBytes > 0)
-  t.notOk(guard.isBelowReserve(0))
-  t.ok(guard.isBelowReserve(guard.freeBytes / 4 + 1), 'what is in flight needs four times its size')
-  t.notOk(guard.isBelowReserve(guard.freeBytes / 4))
+  t.notOk(guard.isBelowReserve(NOTHING_ACCEPTED))
+  const inFlight = guard.freeBytes / 4
+  t.ok(
+    guard.isBelowReserve({ inFlight, backlog: 0 }),
+    'what is in flight needs four times its size',
+  )
+  t.notOk(guard.isBelowReserve({ inFlight: inFlight - 1, backlog: 0 }))
   const strict = new DiskGuard(path, Number.MAX_SAFE_INTEGER)
   await strict.refresh()
-  t.ok(strict.isBelowReserve(0))
+  t.ok(strict.isBelowReserve(NOTHING_ACCEPTED))
   const lost = new DiskGuard(join(path, 'none'), 1)
   await lost.refresh()
-  t.ok(lost.isBelowReserve(0), 'a folder that is gone has no space')
+  t.ok(lost.isBelowReserve(NOTHING_ACCEPTED), 'a folder that is gone has no space')
 })
 
 t.test('the reserve is as set, else 256 MiB or an eighth of a smaller disk', async (t) => {

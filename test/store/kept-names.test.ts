@@ -6,6 +6,7 @@
 import t, { type Test } from 'tap'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
+import type { PropertyEntry } from '../../src/store/warehouse/names/project-names.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
@@ -48,8 +49,12 @@ function ask(t: Test, dataDir: string): { readonly names: unknown; readonly segm
     const isSeen = names.isSeenOn([name])
     return [...names.properties].filter(isSeen).map((property) => property.name)
   })
-  const properties = [...names.properties].map(({ eventBits: _, ...facts }) => facts)
-  return { names: [[...names.events], properties, seen, names.through], segments }
+  const factsOf = ({ name, count, firstSeenMs, lastSeenMs, ...more }: PropertyEntry) => {
+    const { firstArrivalMs, lastArrivalMs, lastSequence, type } = more
+    return [name, count, firstSeenMs, lastSeenMs, firstArrivalMs, lastArrivalMs, lastSequence, type]
+  }
+  const facts = [...names.properties].map(factsOf)
+  return { names: [[...names.events], facts, seen, names.through], segments }
 }
 
 t.test('names are kept, and the same as those of the segments', async (t) => {

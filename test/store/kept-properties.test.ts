@@ -4,6 +4,7 @@
  * @lane quick
  */
 import t, { type Test } from 'tap'
+import { PropertyCounts } from '../../src/store/identity/properties/property-counts.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
@@ -125,4 +126,38 @@ t.test('few persons are read, and a damaged record is passed over', async (t) =>
   environment.write(() => void kept_properties.put(numberKey(1), damaged))
   t.strictSame(ask(t, log).counts.get('plan'), [PERSONS, 'String'])
   openReader(t, log.dataDir).actorProperties(1, null, NO_CHECK)
+})
+
+t.test('few persons with large properties are counted ahead, too', (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const text = 'x'.repeat(480_000)
+  for (let number = 0; number < 20; number++) {
+    const $set = { text: `${number}${text}`, plan: 'pro' }
+    log.send(1, [{ event: 'seen', distinct_id: `person-${number}`, properties: { $set } }])
+  }
+  log.process()
+  t.ok(ask(t, log).read() < 20, 'a list reads some of them at most')
+  count(log)
+  const { counts, read } = ask(t, log)
+  t.strictSame(counts.get('plan'), [20, 'String'])
+  t.equal(read(), 0)
+  t.end()
+})
+
+t.test('names that few have give way to names that many have', (t) => {
+  const counts = new PropertyCounts()
+  const filler = 'x'.repeat(300)
+  for (let round = 0; round < 100; round++) {
+    counts.add({ plan: 'pro' })
+    const properties: Record<string, number> = {}
+    for (let index = 0; index < 100; index++) properties[`${round} ${index} ${filler}`] = 1
+    counts.add(properties)
+  }
+  const found = counts.facts
+  t.strictSame(
+    found.filter(({ name }) => name === 'plan'),
+    [{ name: 'plan', count: 100, type: 'String' }],
+  )
+  t.ok(found.length < 100 * 100, 'not all others are kept')
+  t.end()
 })

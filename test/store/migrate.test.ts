@@ -94,15 +94,15 @@ t.test('steps are taken in order, and each leaves the mark of its format', async
   t.equal(plan.format, 0)
   t.strictSame(
     plan.steps.map(({ from }) => from),
-    [0, 1, 2, 3],
+    [0, 1, 2, 3, 4],
   )
   const announced: number[] = []
   await runMigration(plan, ({ from }) => announced.push(from))
   t.strictSame(
     runs,
-    [0, 1, 2, 3].map((from) => `${from} with the mark ${from}`),
+    [0, 1, 2, 3, 4].map((from) => `${from} with the mark ${from}`),
   )
-  t.strictSame(announced, [0, 1, 2, 3])
+  t.strictSame(announced, [0, 1, 2, 3, 4])
   t.equal(readFileSync(join(path, 'format'), 'utf8'), `tenrec ${FORMAT_VERSION}\n`)
   const dir = await DataDir.open(path)
   dir.release()
@@ -117,7 +117,12 @@ t.test('what was cut short goes on with the step that was not finished', async (
   )
   t.equal(readFormat(path), 1)
   await runMigration(planMigration(path, steps(runs)), () => {})
-  t.strictSame(runs.slice(2), ['1 with the mark 1', '2 with the mark 2', '3 with the mark 3'])
+  t.strictSame(runs.slice(2), [
+    '1 with the mark 1',
+    '2 with the mark 2',
+    '3 with the mark 3',
+    '4 with the mark 4',
+  ])
   t.equal(readFormat(path), FORMAT_VERSION)
 })
 
@@ -156,28 +161,30 @@ t.test('the command shows the steps, and a dry run takes none', async (t) => {
   t.equal(await migrateAndReport(io, path, dry, steps(runs)), 0)
   t.match(
     written.out,
-    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\nnothing was changed/,
+    /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\n3 to 4: Writes 4\.\n4 to 5: Writes 5\.\nnothing was changed/,
   )
   t.strictSame(runs, [])
   t.equal(readFormat(path), 1)
   t.equal(await migrateAndReport(io, path, { isDry: false, isJson: true }, steps(runs)), 0)
-  t.equal(written.err, '1 to 2: Writes 2.\n2 to 3: Writes 3.\n3 to 4: Writes 4.\n')
+  t.equal(
+    written.err,
+    '1 to 2: Writes 2.\n2 to 3: Writes 3.\n3 to 4: Writes 4.\n4 to 5: Writes 5.\n',
+  )
   t.match(
     written.out,
-    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\},\{"from":3,"to":4,"does":"Writes 4\."\}\],"is_dry_run":false\}\n$/,
+    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\},\{"from":3,"to":4,"does":"Writes 4\."\},\{"from":4,"to":5,"does":"Writes 5\."\}\],"is_dry_run":false\}\n$/,
   )
-  t.equal(runs.length, 3)
+  t.equal(runs.length, 4)
   t.equal(readFormat(path), FORMAT_VERSION)
 })
 
-t.test(
-  'a store of format 3 is read as it is, and a start marks it, for older versions to refuse',
-  async (t) => {
-    const path = await storeOf(t, 3)
+for (const format of [3, 4]) {
+  t.test(`a store of format ${format} is read as it is, and a start marks it`, async (t) => {
+    const path = await storeOf(t, format)
     t.equal(requireStore(path, 'events'), path)
-    t.equal(readFormat(path), 3, 'commands change nothing')
+    t.equal(readFormat(path), format, 'commands change nothing')
     const dir = await DataDir.open(path)
     dir.release()
-    t.equal(readFormat(path), FORMAT_VERSION)
-  },
-)
+    t.equal(readFormat(path), FORMAT_VERSION, 'older versions refuse it')
+  })
+}

@@ -5,13 +5,19 @@
  */
 import t, { type Test } from 'tap'
 import { type PropertyType, propertyType } from '../../src/rules/events/definitions.ts'
+import { OrganizationStore } from '../../src/store/catalog/organization-store.ts'
 import { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES, pairKey } from '../../src/store/lmdb/keys.ts'
 import { SegmentTables } from '../../src/store/warehouse/format/segment-tables.ts'
-import { PROJECT_NAMES_BYTES_MAX } from '../../src/store/warehouse/limits.ts'
+import {
+  PROJECT_EVENT_NAMES_BYTES_MAX,
+  PROJECT_PROPERTY_NAMES_BYTES_MAX,
+  SEGMENT_NAMES_UNITS_MAX,
+} from '../../src/store/warehouse/limits.ts'
 import type { ProjectNames } from '../../src/store/warehouse/names/project-names.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
 import {
   type EventSketch,
@@ -25,7 +31,7 @@ import {
 const START_MS = Date.UTC(2024, 0, 10)
 const HOUR_MS = 3_600_000
 const NAMES = ['$pageview', 'signup', '<b>bold</b>', 'constructor', '__proto__', '']
-const LONG = 'k'.repeat(4096)
+const LONG = 'k'.repeat(400)
 const NO_CHECK = (): void => {}
 
 interface Facts {
@@ -55,6 +61,7 @@ function expectedOf(reader: EventReader) {
     const timeMs = Date.parse(event.timestamp)
     noteIn(events, event.event, timeMs)
     for (const [key, value] of Object.entries(event.properties)) {
+      if (key.length > LONG.length) continue
       noteIn(properties, key, timeMs)
       pairs.add(`${event.event} has ${key}`)
       const type = propertyType(value)
@@ -103,6 +110,8 @@ function randomSketches(count: number, seed: number): readonly EventSketch[] {
     if (random() < 0.3) properties['at'] = '2024-05-02T10:00:00Z'
     if (random() < 0.2) properties['me'] = 'user-1'
     if (random() < 0.1) properties[LONG] = [index]
+    // Shares a column with others, and is not listed.
+    if (random() < 0.1) properties[`${LONG}${LONG}`] = index
     if (random() < 0.1) properties[`rare ${Math.floor(random() * 20)}`] = index
     if (random() < 0.1) Object.defineProperty(properties, '__proto__', own(true))
     return {
@@ -172,7 +181,7 @@ t.test('more properties than there are columns', (t) => {
   t.end()
 })
 
-t.test('large segments carry what they say', (t) => {
+t.test('segments in which names are slow to find carry what they say', (t) => {
   const log = new PersonLog(t, t.testdir())
   const reader = openReader(t, log.dataDir)
   const random = randomSketches(2500, 3)
@@ -188,31 +197,73 @@ t.test('large segments carry what they say', (t) => {
   compare(t, reader.names(1, NO_CHECK), reader, 'one segment')
   log.send(1, random.slice(2000).map(event))
   log.process()
-  t.strictSame(carried(t, log.dataDir), [true, false])
-  compare(t, reader.names(1, NO_CHECK), reader, 'and a small one')
+  t.strictSame(carried(t, log.dataDir), [true, true])
+  compare(
+    t,
+    reader.names(1, NO_CHECK),
+    reader,
+    'and a small one in which properties share a column',
+  )
   const criteria = { afterMs: null, beforeMs: null, distinctId: '2024-05-02', personId: null }
   log.run(1, { kind: 'erase_events', criteria: { ...criteria, event: null } })
   const hasOwn = (): boolean =>
     [...reader.names(1, NO_CHECK).properties].some(({ name }) => name === 'own')
   // Each call erases for a short while only.
   for (let calls = 0; calls < 100 && hasOwn(); calls++) log.process()
-  t.strictSame(carried(t, log.dataDir), [true, false])
+  t.strictSame(carried(t, log.dataDir), [true, true])
   compare(t, reader.names(1, NO_CHECK), reader, 'erased')
   t.notOk(hasOwn())
   t.end()
 })
 
-t.test('a segment with too many names carries nothing', (t) => {
+t.test('a segment with too many names tells of those of its newest rows', (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
-  for (let index = 0; index < 1100; index++) {
-    const properties = { [`${'x'.repeat(480)} ${index}`]: index }
+  const events = Math.ceil(SEGMENT_NAMES_UNITS_MAX / 200)
+  for (let index = 0; index < events; index++) {
+    const properties = { [`${'x'.repeat(200)} ${index}`]: index, all: index }
     writer.add(eventInput({ uuid: uuidOf(index), properties }))
   }
   writer.commit(1)
-  t.strictSame(carried(t, dataDir), [false])
+  t.strictSame(carried(t, dataDir), [true])
   const reader = openReader(t, dataDir)
-  compare(t, reader.names(1, NO_CHECK), reader, 'found in the columns')
+  const listed = new Map([...reader.names(1, NO_CHECK).properties].map((one) => [one.name, one]))
+  t.equal(listed.get('all')?.count, events)
+  t.ok(listed.has(`${'x'.repeat(200)} ${events - 1}`))
+  t.ok(listed.size < events)
+  t.end()
+})
+
+t.test('a segment of few but large events carries what it says', (t) => {
+  const dataDir = t.testdir()
+  const writer = openWriter(t, dataDir)
+  const long = 'lorem ipsum '.repeat(50_000)
+  for (let index = 0; index < 3; index++) {
+    const input = eventInput({ uuid: uuidOf(index), properties: { text: `${index}${long}` } })
+    const admission = writer.admit(input)
+    if (admission === null) throw new Error('a duplicate')
+    writer.append(input, admission, START_MS, 'full', false, long.length)
+  }
+  writer.commit(1)
+  t.strictSame(carried(t, dataDir), [true])
+  const reader = openReader(t, dataDir)
+  compare(t, reader.names(1, NO_CHECK), reader, 'large values')
+  t.end()
+})
+
+t.test('a property with a name that is too long is not listed', (t) => {
+  const dataDir = t.testdir()
+  const writer = openWriter(t, dataDir)
+  const tooLong = 'k'.repeat(401)
+  for (let index = 0; index < 3; index++) {
+    writer.add(eventInput({ uuid: uuidOf(index), properties: { [tooLong]: 1, [LONG]: 1 } }))
+  }
+  writer.commit(1)
+  const { properties } = openReader(t, dataDir).names(1, NO_CHECK)
+  t.strictSame(
+    [...properties].map(({ name }) => name.length),
+    [400],
+  )
   t.end()
 })
 
@@ -263,24 +314,84 @@ t.test('who gives up keeps what was read', (t) => {
   t.end()
 })
 
-t.test('names have a limit of bytes, and those that came first stay', (t) => {
+async function saveInsight(
+  dataDir: string,
+  query: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const store = new OrganizationStore(dataDir)
+  store.projects.bootstrap({ projectKey: 'phc_names', personalKey: 'phx_names_test_key' })
+  const request = { projectId: 1, userId: 1, fields: { name: 'saved', query } }
+  store.saved.createInsight({ ...request, dashboards: [] })
+  await store.close()
+}
+
+/** Adds `count` events that have a name and a property of their own, 200 characters long. */
+function addNames(writer: EventStoreWriter, first: number, count: number, atMs: number): void {
+  const filler = 'x'.repeat(180)
+  for (let index = first; index < first + count; index++) {
+    const name = `event ${index} ${filler}`
+    const properties = { [`property ${index} ${filler}`]: 1 }
+    writer.add(eventInput({ name, uuid: uuidOf(index), properties, createdAtMs: atMs }))
+    if (index % 1000 === 999) writer.commit(index + 1)
+  }
+  writer.commit(first + count)
+}
+
+t.test('however many names there are, a new one is listed, and lasting ones stay', async (t) => {
   const dataDir = t.testdir()
   const writer = openWriter(t, dataDir)
-  const reader = openReader(t, dataDir)
-  const keys = Math.ceil(PROJECT_NAMES_BYTES_MAX / 8000)
-  for (let index = 0; index < keys; index += 50) {
-    const properties: Record<string, unknown> = { first: 1 }
-    for (let more = 0; more < 50; more++) properties[`${LONG}${index + more}`] = 1
-    writer.add(eventInput({ uuid: uuidOf(index), properties }))
-    writer.commit(index + 1)
+  const addReal = (number: number, name: string, atMs: number): void => {
+    const properties = { [`property of ${name}`]: 1 }
+    writer.add(eventInput({ name, uuid: uuidOf(number), properties, createdAtMs: atMs }))
   }
-  writer.add(eventInput({ name: 'late', uuid: uuidOf(keys), properties: { first: 2, late: 1 } }))
-  writer.commit(keys + 1)
-  const names = reader.names(1, NO_CHECK)
-  t.ok(names.bytes <= PROJECT_NAMES_BYTES_MAX + 1024)
-  const listed = new Map([...names.properties].map((property) => [property.name, property]))
-  t.equal(listed.get('first')?.count, Math.ceil(keys / 50) + 1)
-  t.ok(listed.size < keys)
+  const day = (number: number) => START_MS + number * 24 * HOUR_MS
+  addReal(1_000_001, 'lasting', day(0))
+  addReal(1_000_002, 'once', day(0))
+  addReal(1_000_003, 'referred', day(0))
+  addReal(1_000_004, 'lasting', day(1))
+  const series = [{ kind: 'EventsNode', event: 'referred' }]
+  const query = { kind: 'TrendsQuery', series, breakdown: 'property of referred' }
+  await saveInsight(dataDir, query)
+  for (let round = 0; round < 4; round++) {
+    addNames(writer, round * 6000, 6000, day(2))
+    while (writer.warehouse.maintain(1000));
+  }
+  addReal(1_000_005, 'new', day(2))
+  writer.commit(1)
+  const names = openReader(t, dataDir).names(1, NO_CHECK)
+  t.ok(names.bytes < PROJECT_EVENT_NAMES_BYTES_MAX + PROJECT_PROPERTY_NAMES_BYTES_MAX)
+  const events = new Set([...names.events].map(({ name }) => name))
+  const properties = new Set([...names.properties].map(({ name }) => name))
+  for (const name of ['new', 'lasting', 'referred']) {
+    t.ok(events.has(name), name)
+    t.ok(properties.has(`property of ${name}`), `property of ${name}`)
+  }
+  t.notOk(events.has('once'), 'a name that was seen once, long ago, gives way')
+  t.notOk(properties.has('property of once'))
+  const isSeen = names.isSeenOn(['new'])
+  const seen = [...names.properties].filter(isSeen).map(({ name }) => name)
+  t.strictSame(seen, ['property of new'], 'which event has which property is still known')
+})
+
+t.test('names that were sent on several days leave room for a new one', (t) => {
+  const dataDir = t.testdir()
+  const writer = openWriter(t, dataDir)
+  for (const day of [0, 1, 2]) {
+    for (let index = 0; index < 6000; index++) {
+      const name = `event ${index} ${'x'.repeat(180)}`
+      const uuid = uuidOf(day * 6000 + index)
+      writer.add(eventInput({ name, uuid, createdAtMs: START_MS + day * 24 * HOUR_MS }))
+      if (index % 1000 === 999) writer.commit(index + 1)
+    }
+    writer.add(eventInput({ name: `new ${day}`, uuid: uuidOf(900_000 + day) }))
+    writer.commit(1)
+    while (writer.warehouse.maintain(1000));
+    const events = [...openReader(t, dataDir).names(1, NO_CHECK).events]
+    t.ok(
+      events.some(({ name }) => name === `new ${day}`),
+      `after ${day + 1} days`,
+    )
+  }
   t.end()
 })
 

@@ -85,7 +85,7 @@ async function oldStore(
 /** All six events are stored, once, in order, and the numbers go on. */
 async function checkTaken(t: Test, path: string): Promise<void> {
   const dir = await DataDir.open(path)
-  t.equal(readFormat(path), 4)
+  t.equal(readFormat(path), 5)
   t.notOk(existsSync(join(path, 'log', 'data.mdb')))
   await processAll(path)
   const events = new EventReader({ dataDir: path, isReadOnly: true })
@@ -126,10 +126,10 @@ t.test('`tenrec migrate` does the same, and says what it does', async (t) => {
   const path = await oldStore(t)
   const refused = await runCommand('verify', '--data-dir', path)
   t.equal(refused.exitCode, 78, 'commands do not change a store')
-  t.match(refused.err, /has the format 2, this program knows 4: 'tenrec migrate --dry-run'/)
+  t.match(refused.err, /has the format 2, this program knows 5: 'tenrec migrate --dry-run'/)
   t.match(
     (await runCommand('migrate', '--dry-run', '--data-dir', path)).out,
-    /^2 to 3: Copies.*\n3 to 4: /,
+    /^2 to 3: Copies.*\n3 to 4: .*\n4 to 5: /,
   )
   t.equal(readFormat(path), 2)
   t.equal((await runCommand('migrate', '--data-dir', path)).exitCode, 0)
@@ -163,7 +163,7 @@ t.test('killed at any step it is done by the next start, or by the old version',
     await processAll(state)
     dir.release()
     if (readProcessedPosition(state) !== 6) t.fail(`${state}: a block is lost`)
-    if (readFormat(state) !== 4) t.fail(`${state} has another format`)
+    if (readFormat(state) !== 5) t.fail(`${state} has another format`)
     rmSync(state, { recursive: true })
   }
   await checkTaken(t, path)

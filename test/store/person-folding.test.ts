@@ -80,7 +80,7 @@ class World {
     cpSync(`${from}/log`, `${dataDir}/log`, { recursive: true })
     const settings = threadSettings(dataDir)
     const onDamage = refuseDamage
-    const store = new EventStoreWriter({ dataDir, onDamage, personCacheMax: 0 })
+    const store = new EventStoreWriter({ dataDir, onDamage, personCacheBytesMax: 0 })
     const log = new LogReader(settings)
     this.processor = new LogProcessor({ settings, log, store, onDamage, commitEvents: 1 })
     this.decisions = new DecisionSourceReader(dataDir)
@@ -101,9 +101,10 @@ class World {
   facts(): readonly unknown[] {
     this.decisions.refresh()
     return PEOPLE.map((id) => {
-      const { number, properties } = this.decisions.person(PROJECT, id)
+      const { number, properties: stored } = this.decisions.person(PROJECT, id)
       const again = this.decisions.person(PROJECT, id).properties
-      if (again !== properties) throw new Error('the same person is read once')
+      const properties = stored?.all() ?? null
+      if (again !== stored) throw new Error('the same person is read once')
       const person = number === 0 ? null : this.reader.persons().person(PROJECT, number)
       const wanted = { projectId: PROJECT, person: number, eventNames: [], crucialKeys: ['plan'] }
       const line = this.reader.propertiesTimeline({ ...wanted, fromMs: 0, toMs: 2e12 })

@@ -5,6 +5,7 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
+import { PAGE_SAVED_UNITS_MAX } from '../../src/rules/saved/limits.ts'
 import type { InsightRequest } from '../../src/rules/saved/saved.ts'
 import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
@@ -46,6 +47,38 @@ function contentOf({ saved }: OrganizationStore, token: string) {
     shared: saved.findShared(token),
   }
 }
+
+t.test('a page of a list ends at its limit of units, and the next one goes on', async (t) => {
+  const data = join(t.testdir({ data: {} }), 'data')
+  await newStore(data)
+  const store = new OrganizationStore(data)
+  const { saved } = store
+  const tags = Array.from({ length: 50 }, (_, index) => `${index}`.padEnd(200, 'x'))
+  const content = 'x'.repeat(8000)
+  for (let index = 0; index < 60; index++) {
+    saved.createAnnotation({ ...OWNER, fields: { content, scope: 'project' } })
+    saved.createDashboard({ ...OWNER, fields: { name: `${index}`, tags } })
+    saved.createInsight(insight({ name: `${index}`, query: { kind: content } }, []))
+  }
+  const lists = {
+    annotations: (page: typeof FIRST_PAGE) =>
+      saved.listAnnotations({ projectId: 1, filter: {}, page }),
+    dashboards: (page: typeof FIRST_PAGE) =>
+      saved.listDashboards({ projectId: 1, filter: {}, page }),
+    insights: (page: typeof FIRST_PAGE) => saved.listInsights({ projectId: 1, filter: {}, page }),
+  }
+  for (const [name, list] of Object.entries(lists)) {
+    const first = list({ limit: 1000, offset: 0 })
+    const second = list({ limit: 1000, offset: first.results.length })
+    t.equal(first.count, 60)
+    t.ok(first.results.length < 40, `${name}: ${first.results.length} on the first page`)
+    t.ok(JSON.stringify(first.results).length <= PAGE_SAVED_UNITS_MAX + 10_000)
+    const third = list({ limit: 1000, offset: first.results.length + second.results.length })
+    const shown = first.results.length + second.results.length + third.results.length
+    t.equal(shown, 60, `${name}: three pages have all`)
+  }
+  await store.close()
+})
 
 t.test('a restart, a backup and a restore keep everything', async (t) => {
   const root = t.testdir({ data: {}, backups: {}, restored: {} })

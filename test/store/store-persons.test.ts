@@ -342,12 +342,12 @@ t.test('decisions read one state of a person, whenever the store moves on', asyn
   const sources = new DecisionSourceReader(log.dataDir)
   t.teardown(() => sources.close())
   sources.freshen()
-  t.match(sources.person(1, 'user 0'), { properties: { round: 0 } })
+  t.match(sources.person(1, 'user 0').properties?.all(), { round: 0 })
   for (let round = 1; round < ids.length; round++) {
     seen(round)
     // LMDB moves on with the event loop; nobody has asked for that.
     await sleep(1)
-    t.match(sources.person(1, `user ${round}`), { properties: { round } })
+    t.match(sources.person(1, `user ${round}`).properties?.all(), { round })
   }
   log.send(1, [merged('user 1', 'user 2', 100)])
   log.process()
@@ -385,7 +385,7 @@ t.test(
       version = person.version
       differences.equal(known().version, version, `round ${round}: the version, read again`)
       differences.same(
-        { ...person.properties },
+        { ...person.properties?.all() },
         {
           ...{
             $os: 'Linux',

@@ -2,7 +2,7 @@
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { PARTITION_MAX } from '../../base/limits.ts'
-import { integer } from '../../config/value-kinds.ts'
+import { bytes, integer, type ValueKind } from '../../config/value-kinds.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
 import {
   type CommandInput,
@@ -13,15 +13,20 @@ import {
 } from '../lib/command.ts'
 import { isoTime } from '../lib/output.ts'
 import { changeOrganization, projectOf, readOrganization } from '../lib/with-store.ts'
+import { DAILY_BYTES_LIMIT_MAX, DAILY_EVENTS_LIMIT_MAX } from '../limits.ts'
 
 const NAME = 'Name of the project.'
 const KEY_OPTION: OptionTexts = {
   '--project-key KEY': 'Key that SDKs carry; without it a random one.',
 }
 const CHANGE_OPTIONS: OptionTexts = {
+  '--group-types-closed BOOLEAN': 'Whether events make no new group types; the default is false.',
   '--autocapture-opt-out BOOLEAN': 'Whether browsers capture no clicks, changes and submits.',
   '--autocapture-exceptions-opt-in BOOLEAN': 'Whether browsers capture exceptions.',
   '--autocapture-web-vitals-opt-in BOOLEAN': 'Whether browsers capture web vitals.',
+  '--daily-events-limit NUMBER':
+    'Events that are stored of a day, from midnight UTC on; further ones are answered 200 and dropped; none for no limit.',
+  '--daily-bytes-limit BYTES': 'The same for bytes of events, such as 500MiB or 2GB.',
   '--timezone ZONE': 'Such as Europe/Berlin; the default is UTC.',
   '--test-account-filters JSON': "List of property filters that leave out the team's own events.",
   ...JSON_OPTION,
@@ -87,12 +92,28 @@ function readChanges(input: CommandInput): ProjectChanges {
     name: input.text('name'),
     apiKey: input.text('project-key'),
     isIpAnonymized: input.boolean('anonymize-ips'),
+    areGroupTypesClosed: input.boolean('group-types-closed'),
     isAutocaptureOff: input.boolean('autocapture-opt-out'),
     areExceptionsCaptured: input.boolean('autocapture-exceptions-opt-in'),
     areWebVitalsCaptured: input.boolean('autocapture-web-vitals-opt-in'),
+    dailyEventsMax: readMaximum(input, 'daily-events-limit', integer(0, DAILY_EVENTS_LIMIT_MAX)),
+    dailyBytesMax: readMaximum(input, 'daily-bytes-limit', bytes(0, DAILY_BYTES_LIMIT_MAX)),
     timezone: input.text('timezone'),
     testAccountFilters: readFilters(input),
   })
+}
+
+/** Null: none. */
+function readMaximum(
+  input: CommandInput,
+  name: string,
+  { parse, allowed }: ValueKind<number>,
+): number | null | undefined {
+  const text = input.text(name)
+  if (text === undefined || text === 'none') return text === undefined ? undefined : null
+  const value = parse(text)
+  if (value === undefined) throw new UsageError(`--${name}: allowed is ${allowed}, or none`)
+  return value
 }
 
 /** Only a partition that somebody stores: its events would lie in outboxes. */
@@ -131,9 +152,12 @@ function describeProject(project: Project) {
     name: project.name,
     api_key: project.apiKey,
     anonymize_ips: project.isIpAnonymized,
+    group_types_closed: project.areGroupTypesClosed === true,
     autocapture_opt_out: project.isAutocaptureOff,
     autocapture_exceptions_opt_in: project.areExceptionsCaptured,
     autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
+    daily_events_limit: project.dailyEventsMax ?? null,
+    daily_bytes_limit: project.dailyBytesMax ?? null,
     timezone: project.timezone,
     partition: project.partition ?? 0,
     test_account_filters: project.testAccountFilters,

@@ -1,5 +1,7 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
+import { OperatorError } from '../../base/errors.ts'
 import { createLogger, type Logger } from '../../base/log.ts'
+import { filesMissing, filesOfDaemon } from '../../base/process-limits.ts'
 import { VERSION } from '../../base/version.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { daemonSettings, type Settings } from '../../config/settings.ts'
@@ -30,6 +32,10 @@ export const COMMANDS: Commands = [
 ]
 
 async function serve(settings: Settings, io: CommandIo): Promise<number> {
+  // Each partition has a daemon of its own.
+  const partitions = Math.max(1, settings.partitions.length)
+  const obstacle = filesMissing(filesOfDaemon(settings.workerThreads) * partitions)
+  if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
   const stop = watchSignals(io)
   const daemons = await startAll(settings, io)
   const failures = daemons.map(({ failed }) => failed)

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
+import { groupLimit } from '../../base/memory/machine-memory.ts'
 import type { Settings } from '../../config/settings.ts'
 import { ENVIRONMENT_NAMES } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
@@ -125,9 +126,9 @@ export function checkMemory(pid: number | null, settings: Settings | null): read
       'vm.overcommit_memory is 2: reservations of Node count as used, so it may be refused memory that is free; set it to 0'
     findings.push(warning('overcommit', message))
   }
-  const group = read(`/proc/${pid ?? 'self'}/cgroup`) ?? read('/proc/self/cgroup') ?? ''
-  const limits = groupFolders(group).map((folder) => Number(read(join(folder, 'memory.max'))))
-  const limit = Math.min(...limits.filter((bytes) => bytes > 0), Number.POSITIVE_INFINITY)
+  // Of a daemon of another user nothing may be told.
+  const process = pid !== null && read(`/proc/${pid}/cgroup`) !== null ? pid : 'self'
+  const limit = groupLimit(process)
   findings.push(judgeMemory(limit, settings?.inFlightBytesMax ?? 0))
   return findings
 }
@@ -147,16 +148,6 @@ export function judgeMemory(limit: number, inFlightBytesMax: number): Finding {
     return warning(check, `${has}, too little for inflight_limit: lower that or raise MemoryMax=`)
   }
   return fine(check, has)
-}
-
-/** Folders of a control group of version 2 and of those above it. */
-function groupFolders(group: string): readonly string[] {
-  const path = /^0::(\/\S*)$/m.exec(group)?.[1]
-  if (path === undefined) return []
-  const names = path.split('/').filter((name) => name !== '')
-  return Array.from({ length: names.length + 1 }, (_, depth) =>
-    join('/sys/fs/cgroup', ...names.slice(0, depth)),
-  )
 }
 
 function read(path: string): string | null {

@@ -4,6 +4,7 @@
  */
 import { resolve } from 'node:path'
 import { UsageError } from '../../base/errors.ts'
+import { urlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { type CommandInput, type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
@@ -16,6 +17,7 @@ import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data
 import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
 import { type Finding, Findings, fine, problem } from './doctor-finding.ts'
 import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
+import { checkBudget, checkMemoryUse } from './doctor-memory.ts'
 import { checkFilters, checkStored } from './doctor-stored.ts'
 import { checkWarehouse } from './doctor-warehouse.ts'
 
@@ -53,18 +55,34 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   const pid = known === null ? null : await examineDataDir(io, known, findings)
   await findings.add('limits', () => checkLimits(pid))
   await findings.add('memory_limit', () => checkMemory(pid, known))
+  if (known !== null) await findings.add('memory_budget', () => [checkBudget(known)])
   if (known !== null && known.cluster.length > 0) {
     await findings.add('cluster', () => checkCluster(known, io.clock.now()))
   }
   await findings.add('daemon', () => {
     const url = input.text('base-url')
     if (url === undefined) {
-      return [fine('daemon', 'not asked: name it with --base-url to check readiness and the proxy')]
+      const unasked = 'not asked: name it with --base-url to check readiness and the proxy'
+      return [fine('daemon', unasked)]
     }
     const address = addressOf(url, 'https://events.example.com')
     return checkDaemon(address, input.text('personal-key') ?? null)
   })
+  const address = daemonAddress(input, known, pid)
+  if (address !== null) await findings.add('memory_use', () => checkMemoryUse(address))
   return findings.all
+}
+
+/** Where metrics are to be read: as it was named, or where the daemon that has the directory open listens. */
+function daemonAddress(
+  input: CommandInput,
+  settings: Settings | null,
+  pid: number | null,
+): string | null {
+  const url = input.text('base-url')
+  if (url !== undefined) return addressOf(url, 'https://events.example.com')
+  if (settings === null || pid === null || settings.port === 0) return null
+  return urlOf(settings.host, settings.port)
 }
 
 /** Adds to `findings`; answers the process that has the directory open, or null. */

@@ -31,6 +31,12 @@ export class MetricSamples {
     return series?.split(`${name}="`)[1]?.split('"')[0] ?? null
   }
 
+  /** A label of all samples of a family, in their order. */
+  labels(family: string, name: string): readonly string[] {
+    const series = [...this.#values.keys()].filter((text) => isOf(text, family, []))
+    return series.map((text) => text.split(`${name}="`)[1]?.split('"')[0] ?? '')
+  }
+
   /** How much a counter grew since an earlier reading; null when it is not there. */
   since(earlier: MetricSamples, series: string): number | null {
     const now = this.get(series)

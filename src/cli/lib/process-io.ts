@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { createInterface } from 'node:readline/promises'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
+import { machineMemoryBytes } from '../../base/memory/machine-memory.ts'
 import type { CommandIo } from './command.ts'
 
 /** Interrupts closer together than this are one. */
@@ -27,7 +28,11 @@ export function createProcessIo(): CommandIo {
     err: (text) => void process.stderr.write(text),
     ...(process.stdin.isTTY === true && process.stderr.isTTY === true ? { ask } : {}),
     environment: process.env,
-    machine: { coreCount: availableParallelism(), isTerminal: process.stdout.isTTY === true },
+    machine: {
+      coreCount: availableParallelism(),
+      isTerminal: process.stdout.isTTY === true,
+      memoryBytes: machineMemoryBytes(),
+    },
     clock: SYSTEM_CLOCK,
     ...(process.stdout.isTTY === true ? { terminalColumns: process.stdout.columns } : {}),
     isErrorTerminal: process.stderr.isTTY === true,

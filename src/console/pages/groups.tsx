@@ -27,7 +27,8 @@ export default function GroupsPage() {
     <Page title="Groups" aside={<Search label="Key or property" />}>
       <Got route="project/groups_types/">
         {(found) => {
-          const types = found.map((type) => [String(type.group_type_index), type.group_type] as const)
+          const nameOf = (type: (typeof found)[number]) => type.name_plural ?? type.group_type
+          const types = found.map((type) => [String(type.group_type_index), nameOf(type)] as const)
           if (types.length === 0)
             return (
               <Empty title="No groups yet." command="posthog.group('company', 'acme', { name: 'Acme' })">

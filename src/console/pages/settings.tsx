@@ -22,10 +22,14 @@ import {
 
 type Project = Shapes['Project']
 
+/** How often the events of today are asked for again, milliseconds. */
+const TODAY_MS = 10_000
+
 const ZONES = Intl.supportedValuesOf('timeZone')
 
 const SWITCHES = {
   anonymize_ips: 'Keep no IP addresses',
+  group_types_closed: 'Events make no new group types',
   autocapture_opt_out: 'Browsers capture no clicks by themselves',
   autocapture_exceptions_opt_in: 'Browsers capture exceptions',
   autocapture_web_vitals_opt_in: 'Browsers capture web vitals',
@@ -40,6 +44,11 @@ export default function SettingsPage() {
           <Got route="project/">{(project) => <ProjectForm key={project.id} project={project} />}</Got>
         </Card>
         <div>
+          <Card title="Today">
+            <Got route="project/" everyMs={TODAY_MS}>
+              {(project) => <Today {...project} />}
+            </Got>
+          </Card>
           <Card title="How long events are kept">
             <Got route="project/retention/">{(kept) => <Retention kept={kept} />}</Got>
           </Card>
@@ -62,7 +71,17 @@ function fieldsOf(project: Project, canWrite: boolean) {
       ...{ label: 'Time zone', value: project.timezone, options: ZONES, isRequired: true },
       hint: 'Days and hours of every chart.',
     },
+    daily_events_limit: {
+      ...({ label: 'Events a day', type: 'number', placeholder: 'no limit' } as const),
+      value: plain(project.daily_events_limit ?? ''),
+      hint: 'Further events of a day, which begins at midnight UTC, are answered 200 and not stored.',
+    },
+    daily_bytes_limit: {
+      ...({ label: 'Bytes of events a day', type: 'number', placeholder: 'no limit' } as const),
+      value: plain(project.daily_bytes_limit ?? ''),
+    },
     anonymize_ips: check('anonymize_ips'),
+    group_types_closed: check('group_types_closed'),
     autocapture_opt_out: check('autocapture_opt_out'),
     autocapture_exceptions_opt_in: check('autocapture_exceptions_opt_in'),
     autocapture_web_vitals_opt_in: check('autocapture_web_vitals_opt_in'),
@@ -73,15 +92,26 @@ function fieldsOf(project: Project, canWrite: boolean) {
   }
 }
 
+/** Nothing is no limit. */
+function limitOf(words: string): number | null {
+  return words === '' ? null : Number(words)
+}
+
 function ProjectForm({ project }: { project: Project }) {
   const canWrite = may('project:write')
   return (
     <Form
       action={canWrite ? 'Save' : null}
       fields={fieldsOf(project, canWrite)}
-      submit={async ({ test_account_filters: filters, ...rest }) => {
+      submit={async ({
+        test_account_filters: filters,
+        daily_events_limit: events,
+        daily_bytes_limit: size,
+        ...rest
+      }) => {
         // What is no JSON goes to the daemon as it is, whose refusal says what is wrong.
-        await patch('project/', {}, { ...rest, test_account_filters: parsed(filters) as never })
+        const limits = { daily_events_limit: limitOf(events), daily_bytes_limit: limitOf(size) }
+        await patch('project/', {}, { ...rest, ...limits, test_account_filters: parsed(filters) as never })
         say('Saved.')
         await readSession()
       }}
@@ -90,6 +120,19 @@ function ProjectForm({ project }: { project: Project }) {
         Project key: <code>{project.api_token}</code>
       </p>
     </Form>
+  )
+}
+
+/** What was accepted since midnight UTC, against the daily limits. */
+function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: Project) {
+  const of = (limit: string | null) => (limit === null ? '' : ` of ${limit}`)
+  return (
+    <p role={today.is_limited ? 'alert' : undefined}>
+      {exact(today.events)}
+      {of(events === null ? null : exact(events))} events and {bytes(today.bytes)}
+      {of(size === null ? null : bytes(size))} since midnight UTC.
+      {today.is_limited && ' The daily limit is reached: events are not stored until the next day begins.'}
+    </p>
   )
 }
 

@@ -6,16 +6,31 @@
 import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { decide, NO_DECISIONS } from '../../rules/flags/decide.ts'
-import type { DecisionRequest, DecisionSources, Decisions } from '../../rules/flags/types.ts'
+import { propertyNamesOf } from '../../rules/flags/flag-references.ts'
+import { lookupIn, UNREAD_VALUE } from '../../rules/flags/property-lookup.ts'
+import type {
+  DecisionRequest,
+  DecisionSources,
+  Decisions,
+  PropertyLookup,
+} from '../../rules/flags/types.ts'
 import type { DecisionSourceReader, StoredPerson } from '../../store/identity/decision-sources.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 import type { FlagUsage, FlagUsageReport, RepeatedDecision } from './flag-usage.ts'
 
-/** Stored persons, groups and overrides. Every method may throw. */
-export type StoredSources = Pick<
-  DecisionSourceReader,
-  'freshen' | 'position' | 'person' | 'groupProperties' | 'isInStaticCohort' | 'overrides'
->
+/** A person as decisions see it; see `StoredPerson`. */
+interface SeenPerson {
+  readonly number: number
+  readonly version: number
+  readonly properties: PropertyLookup | null
+}
+
+/** Stored persons, groups and overrides. Every method may throw, and every look-up. */
+export interface StoredSources
+  extends Pick<DecisionSourceReader, 'freshen' | 'position' | 'isInStaticCohort' | 'overrides'> {
+  person(projectId: number, distinctId: string): SeenPerson
+  groupProperties(projectId: number, typeIndex: number, key: string): PropertyLookup | null
+}
 
 /** All that deciding a request may need of what is stored. */
 export interface WantedFacts {
@@ -24,6 +39,8 @@ export interface WantedFacts {
   readonly groups: readonly (readonly [typeIndex: number, key: string])[]
   /** With fixed lists. */
   readonly cohorts: readonly number[]
+  /** Names of properties of persons and groups. Older machines name none: they get all. */
+  readonly properties?: readonly string[]
 }
 
 /** Where events of projects are stored by other machines: what decisions need comes from there. */
@@ -232,6 +249,7 @@ function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): W
       return isKey ? [[index, String(key)] as const] : []
     }),
     cohorts: cohorts.map(({ cohort }) => cohort.id),
+    properties: propertyNamesOf(set),
   }
 }
 
@@ -241,7 +259,7 @@ class RequestSources implements DecisionSources {
   readonly #snapshot: FlagSnapshot
   readonly #request: Subject
   #isFresh = false
-  #person: StoredPerson | null = null
+  #person: SeenPerson | null = null
   #hasReadMore = false
   #hasWritten = false
   /** Something is stored elsewhere and was not fetched. */
@@ -269,17 +287,19 @@ class RequestSources implements DecisionSources {
     }
   }
 
-  personProperties(): JsonObject | null {
+  personProperties(): PropertyLookup | null {
     const { distinctId } = this.#request
     return this.#read((stored, projectId) => {
       this.#person = stored.person(projectId, distinctId)
-      return this.#person.properties
+      return this.#reporting(this.#person.properties)
     })
   }
 
-  groupProperties(typeIndex: number, key: string): JsonObject | null {
+  groupProperties(typeIndex: number, key: string): PropertyLookup | null {
     this.#hasReadMore = true
-    return this.#read((stored, projectId) => stored.groupProperties(projectId, typeIndex, key))
+    return this.#read((stored, projectId) =>
+      this.#reporting(stored.groupProperties(projectId, typeIndex, key)),
+    )
   }
 
   isInStaticCohort(cohortId: number): boolean {
@@ -311,6 +331,11 @@ class RequestSources implements DecisionSources {
       }
       return known
     })
+  }
+
+  /** The same look-ups; damage that one of them meets is told. */
+  #reporting(properties: PropertyLookup | null): PropertyLookup | null {
+    return properties && { get: (name) => this.#read(() => properties.get(name)) }
   }
 
   #read<T>(action: (stored: StoredSources, projectId: number) => T): T {
@@ -345,28 +370,65 @@ export interface Facts {
     readonly number: number
     readonly version: number
     readonly properties: JsonObject | null
+    /** Names of properties that are there, and too large to be compared; older machines send them all. */
+    readonly unread?: readonly string[]
     /** Of the cohorts that were named. */
     readonly lists: readonly number[]
     readonly overrides: ReadonlyMap<string, string>
   }[]
   readonly groups: readonly (JsonObject | null)[]
+  /** Of each group, as for persons. */
+  readonly unreadOfGroups?: readonly (readonly string[])[]
 }
 
 /** Looks all of it up: some lookups for each. Throws `DamagedRecordError`. */
 export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
-  const { projectId, distinctIds, groups, cohorts } = wanted
+  const { projectId, distinctIds, groups, cohorts, properties: names } = wanted
   // Who has just written may ask: the latest, not that of two milliseconds before.
   stored.refresh()
+  const wantedGroups = groups.map(([typeIndex, key]) =>
+    wantedOf(stored.groupProperties(projectId, typeIndex, key), names),
+  )
   return {
     position: stored.position,
     persons: distinctIds.map((distinctId) => {
-      const { number, version, properties } = stored.person(projectId, distinctId)
+      const person = stored.person(projectId, distinctId)
+      const { number, version } = person
+      const { properties, unread } = wantedOf(person.properties, names)
       const lists = cohorts.filter((id) => number !== 0 && stored.isMember(projectId, id, number))
       const overrides = number === 0 ? new Map() : stored.overrides(projectId, number)
-      return { number, version, properties, lists, overrides }
+      return { number, version, properties, unread, lists, overrides }
     }),
-    groups: groups.map(([typeIndex, key]) => stored.groupProperties(projectId, typeIndex, key)),
+    groups: wantedGroups.map(({ properties }) => properties),
+    unreadOfGroups: wantedGroups.map(({ unread }) => unread),
   }
+}
+
+function wantedOf(
+  properties: StoredPerson['properties'],
+  names: readonly string[] | undefined,
+): { readonly properties: JsonObject | null; readonly unread: readonly string[] } {
+  if (properties === null || names === undefined) {
+    return { properties: properties?.all() ?? null, unread: [] }
+  }
+  const wanted: [string, unknown][] = []
+  const unread: string[] = []
+  for (const name of names) {
+    const value = properties.get(name)
+    if (value === UNREAD_VALUE) unread.push(name)
+    else if (value !== undefined) wanted.push([name, value])
+  }
+  return { properties: Object.fromEntries(wanted), unread }
+}
+
+/** Looks up what `wantedOf` found. */
+function fetchedProperties(
+  properties: JsonObject | null,
+  unread: readonly string[] = [],
+): PropertyLookup | null {
+  if (properties === null || unread.length === 0) return properties && lookupIn(properties)
+  const known = lookupIn(properties)
+  return { get: (name) => (unread.includes(name) ? UNREAD_VALUE : known.get(name)) }
 }
 
 /** Answers from facts what was wanted, and nothing else. */
@@ -379,12 +441,15 @@ export function sourcesOf(facts: Facts, wanted: WantedFacts): StoredSources {
   return {
     position: facts.position,
     freshen: () => {},
-    person: (_, distinctId) => personOf(distinctId),
+    person: (_, distinctId) => {
+      const { number, version, properties, unread } = personOf(distinctId)
+      return { number, version, properties: fetchedProperties(properties, unread) }
+    },
     groupProperties: (_, typeIndex, key) => {
       const place = wanted.groups.findIndex(([type, name]) => type === typeIndex && name === key)
       const properties = facts.groups[place]
       if (properties === undefined) throw new RangeError('nobody has asked for this group')
-      return properties
+      return fetchedProperties(properties, facts.unreadOfGroups?.[place])
     },
     isInStaticCohort: (_, distinctId, cohortId) => personOf(distinctId).lists.includes(cohortId),
     overrides: (_, number) => {

@@ -22,6 +22,7 @@ import {
   COMMIT_SPARE_BUFFERS_MAX,
   COMMIT_SPARE_BYTES_MAX,
 } from './limits.ts'
+import type { ChargeLedger, FairShares, SenderAccount } from './shares/fair-shares.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
@@ -38,6 +39,8 @@ const LARGE_SPACING_MS = 2
 
 /** Someone who waits for an answer. */
 export interface AcknowledgeTarget {
+  /** Whose share of the queue it takes; null or absent: nobody's. */
+  readonly account?: SenderAccount | null
   /** Called exactly once: null when the request is durable, else what to answer. */
   acknowledge(error: ServiceError | null): void
 }
@@ -55,12 +58,16 @@ export type Commits = Pick<GroupCommit, keyof GroupCommit>
 /** What a group commit works with. */
 export interface GroupCommitOptions extends CommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
+  /** How long a sender is charged for what is never said to be processed, milliseconds. Default: for ever. */
+  readonly chargeMsMax?: number
 }
 
 /** The same for all that there are. */
 export interface CommitOptions {
   readonly clock: Clock
   readonly log: Logger
+  /** What senders have waiting is counted there. */
+  readonly shares: FairShares
   /** A commit failed: the log must not be written again by this process. */
   readonly onFailure: (cause: unknown) => void
   /** A commit is durable; `bytes` and `events` are what it added for so many requests. */
@@ -70,6 +77,7 @@ export interface CommitOptions {
 /** Collects accepted requests and sees them to the disk. */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
+  readonly #ledger: ChargeLedger
   readonly #spares: Buffer[] = []
   #filling: LogBlockWriter
   #finished: HeldBlock[] = []
@@ -90,6 +98,7 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options
+    this.#ledger = options.shares.ledger(options.chargeMsMax)
     this.#filling = this.#newBlock()
     this.#commit = () => {
       this.#isScheduled = false
@@ -114,22 +123,24 @@ export class GroupCommit {
     return this.#isCommitting ? this.#options.clock.monotonic() - this.#commitStartedAtMs : 0
   }
 
-  /** Adds one accepted request; its events are copied before this returns. */
-  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): void {
+  /** Adds one accepted request; its events are copied before this returns. Answers the bytes that they take. */
+  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): number {
     const bytes = this.#filling.add(header, events)
-    this.#wait(target, bytes)
+    this.#wait(target, bytes, events.eventCount)
+    return bytes
   }
 
   /** Adds a block made of one large request; its slab is given back when it is durable. */
   addBlock({ block, eventCount }: RequestBlock, target: AcknowledgeTarget): void {
     this.#finished.push(block)
     this.#finishedEvents += eventCount
-    this.#wait(target, block.bytes)
+    this.#wait(target, block.bytes, eventCount)
   }
 
   /** Blocks up to this sequence are processed: the next commit removes them. */
   trim(through: number): void {
     this.#trimThrough = through
+    this.#ledger.processed(through)
     if (!this.#isCommitting && this.#waiting.length === 0) this.#schedule()
   }
 
@@ -148,7 +159,7 @@ export class GroupCommit {
     return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
   }
 
-  #wait(target: AcknowledgeTarget, bytes: number): void {
+  #wait(target: AcknowledgeTarget, bytes: number, eventCount: number): void {
     if (this.#isFailed) {
       for (const { slab } of this.#finished.splice(0)) slab?.give()
       target.acknowledge(refusal('not_stored'))
@@ -156,6 +167,7 @@ export class GroupCommit {
     }
     this.#waiting.push(target)
     this.#waitingBytes += bytes
+    if (target.account != null) this.#ledger.add(target.account, bytes, eventCount)
     if (this.#isCommitting) return
     if (this.#waitingBytes >= COMMIT_SPACED_BYTES_MAX) this.#endPause()
     this.#schedule()
@@ -208,13 +220,14 @@ export class GroupCommit {
     this.#isCommitting = true
     this.#commitStartedAtMs = this.#options.clock.monotonic()
     this.#trimmed = this.#trimThrough
-    void this.#finish(blocks, targets, eventCount)
+    void this.#finish(blocks, targets, eventCount, this.#ledger.begin())
   }
 
   async #finish(
     held: readonly HeldBlock[],
     targets: AcknowledgeTarget[],
     eventCount: number,
+    charges: ReturnType<ChargeLedger['begin']>,
   ): Promise<void> {
     const bytes = this.#committingBytes
     const requests = targets.length
@@ -233,12 +246,14 @@ export class GroupCommit {
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
       this.#committingBytes = 0
+      this.#ledger.logged(charges, result.last)
       if (this.#hasWork) this.#startNextCommit(requests, bytes)
       if (result.replicated === undefined) answer(targets, null)
       else void result.replicated.then((refused) => answer(targets, refused))
       this.#options.onCommit(result, bytes, eventCount, requests)
     } catch (cause) {
       isThreadGone = cause instanceof ThreadEndedError
+      this.#ledger.failed(charges)
       this.#isCommitting = false
       this.#committingBytes = 0
       const isRefused = cause instanceof ServiceError

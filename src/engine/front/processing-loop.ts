@@ -13,7 +13,7 @@ import type { Shortage } from '../../store/faults.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import type { DiskGuard } from './disk-guard.ts'
+import { type DiskGuard, NOTHING_ACCEPTED } from './disk-guard.ts'
 import type { FrontLoad } from './front-load.ts'
 import {
   CATCH_UP_MS_MAX,
@@ -51,7 +51,7 @@ const COLD_BYTES = 16 * RATE_BYTES_MIN
 const LATE_MS = 2000
 const LATE_PART = 0.75
 /** When the lag is back at this part of its limit, events are accepted again. */
-const LAG_RESUMED_PART = 0.5
+export const LAG_RESUMED_PART = 0.5
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
@@ -324,7 +324,7 @@ export class ProcessingLoop {
     }
     const task = {
       budgetMs: TASK_BUDGET_MS,
-      isDiskShort: disk.isBelowFloor(0),
+      isDiskShort: disk.isBelowFloor(NOTHING_ACCEPTED),
       lateInMs: Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART) - this.lagMs,
       watches: this.#options.watches?.() ?? [],
       ...this.#options.copyNews?.(),

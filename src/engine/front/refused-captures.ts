@@ -4,7 +4,7 @@
  * here is called for a request that is accepted.
  */
 import type { Clock } from '../../base/clock.ts'
-import type { ErrorCode, ServiceError } from '../../base/errors.ts'
+import type { ServiceError } from '../../base/errors.ts'
 import { getOrAdd, keepNewest } from '../../base/maps.ts'
 import type { ProjectDirectory } from '../../rules/access/project-directory.ts'
 import {
@@ -39,7 +39,7 @@ export class RefusedCaptures {
   readonly #clock: Pick<Clock, 'now'>
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
   /** By project, that which was refused something last at the end. */
-  readonly #projects = new Map<number, Map<ErrorCode, Refused>>()
+  readonly #projects = new Map<number, Map<string, Refused>>()
 
   /** `directory` must answer from memory. */
   constructor(clock: Pick<Clock, 'now'>, directory: Pick<ProjectDirectory, 'projectByKey'>) {
@@ -57,17 +57,28 @@ export class RefusedCaptures {
     const text = textOf(request)
     const key = PROJECT_KEY.exec(`${request?.query ?? ''}&${text ?? ''}`)?.[1]
     const project = key === undefined ? null : this.#directory.projectByKey(key)
-    const projectId = project?.id ?? NO_PROJECT
-    const reasons = this.#projects.get(projectId) ?? new Map<ErrorCode, Refused>()
-    keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
-    const newReason = (): Refused => ({ count: 0, lastMs: 0, sampledMs: 0, samples: [] })
-    const refused = getOrAdd(reasons, error.code, newReason)
+    const refused = this.#refusedFor(project?.id ?? NO_PROJECT, error.code)
     refused.count++
     refused.lastMs = nowMs
     const isFull = refused.samples.length === FATE_SAMPLES_MAX
     if (isFull && nowMs - refused.sampledMs < SAMPLE_EVERY_MS) return
     refused.sampledMs = nowMs
     refused.samples = [sampleOf(error, text, nowMs), ...refused.samples].slice(0, FATE_SAMPLES_MAX)
+  }
+
+  /** Counts events that were answered 200 and dropped, because a daily limit of their project is reached. */
+  noteLimited(projectId: number, eventCount: number): void {
+    const refused = this.#refusedFor(projectId, 'daily_limit')
+    refused.count += eventCount
+    refused.lastMs = this.#clock.now()
+  }
+
+  #refusedFor(projectId: number, reason: string): Refused {
+    const reasons = this.#projects.get(projectId) ?? new Map<string, Refused>()
+    keepNewest(this.#projects, projectId, reasons, FATE_PROJECTS_MAX)
+    return getOrAdd(reasons, reason, (): Refused => {
+      return { count: 0, lastMs: 0, sampledMs: 0, samples: [] }
+    })
   }
 
   /** What a project was refused in the last day; `isAll`: also what named no project that there is. */

@@ -1,9 +1,17 @@
 /** Fills, before `/metrics` is read, what is cheaper to look up than to keep. */
+import { getOrAdd } from '../../base/maps.ts'
+import {
+  type CachesOfThread,
+  ownMemory,
+  type ThreadMemory,
+} from '../../base/memory/memory-board.ts'
+import { processMemory } from '../../base/memory/process-memory.ts'
 import { PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import type { BusyTime } from '../threads/busy-time.ts'
 import type { DiskGuard } from './disk-guard.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
+import type { FairShares } from './shares/fair-shares.ts'
 
 /** Where the figures come from. */
 export interface GaugeSources {
@@ -20,10 +28,21 @@ export interface GaugeSources {
   readonly flags: { readonly version: number }
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
+  readonly shares: Pick<FairShares, 'count' | 'refused'>
+  /** Uploads that gave way to those of other senders. */
+  readonly displacedChecks: number
+  /** Bytes of working memory. */
+  readonly memoryBytesMax: number
+  /** Of each thread, by the same name. */
+  readonly memory: Readonly<Record<string, readonly ThreadMemory[]>>
+  /** Caches of the main thread, and those that threads share. */
+  readonly caches: CachesOfThread
 }
 
 /** Sets the gauges to what the sources say now. */
 export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): void {
+  metrics.senders.value = sources.shares.count
+  metrics.sharesRefused({ ...sources.shares.refused, checks: sources.displacedChecks })
   metrics.serviceReady.value = sources.isReady() ? 1 : 0
   metrics.ingestQueueDepth.value = sources.loop.backlogEvents
   metrics.ingestBacklogBytes.value = sources.loop.backlogBytes
@@ -44,7 +63,55 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
     metrics.workerBusySeconds.with(name).value = busy.seconds
     metrics.workerThreads.with(name).value = busy.threads
   }
+  collectMemory(metrics, sources)
   for (const [name, depth] of Object.entries(sources.queues)) {
     metrics.workerQueueDepth.with(name).value = depth
+  }
+}
+
+/** Sets the gauges of memory to what the threads told last. */
+function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
+  const { anonymousBytes, fileBytes } = processMemory()
+  metrics.memoryBudgetBytes.value = sources.memoryBytesMax
+  metrics.memoryResidentBytes.with('anonymous').value = anonymousBytes
+  metrics.memoryResidentBytes.with('files').value = fileBytes
+  const threads: (readonly [string, Omit<ThreadMemory, 'number' | 'caches'>])[] = [
+    ['main', ownMemory()],
+  ]
+  const caches = new Map<string, { bytes: number; bytesMax: number }>()
+  const addCaches = (added: CachesOfThread): void => {
+    for (const [name, { bytes, bytesMax }] of Object.entries(added)) {
+      const sum = getOrAdd(caches, name, () => ({ bytes: 0, bytesMax: 0 }))
+      sum.bytes += bytes
+      sum.bytesMax += bytesMax
+    }
+  }
+  addCaches(sources.caches)
+  for (const [kind, ofKind] of Object.entries(sources.memory)) {
+    for (const thread of ofKind) {
+      threads.push([`${kind}_${thread.number}`, thread])
+      addCaches(thread.caches)
+    }
+  }
+  // Threads end, and others tell of caches only once they have one.
+  for (const family of [
+    metrics.memoryHeapUsedBytes,
+    metrics.memoryHeapBytes,
+    metrics.memoryHeapBytesMax,
+    metrics.memoryBufferBytes,
+    metrics.memoryCacheBytes,
+    metrics.memoryCacheBytesMax,
+  ]) {
+    family.clear()
+  }
+  for (const [name, memory] of threads) {
+    metrics.memoryHeapUsedBytes.with(name).value = memory.heapUsedBytes
+    metrics.memoryHeapBytes.with(name).value = memory.heapBytes
+    metrics.memoryHeapBytesMax.with(name).value = memory.heapBytesMax
+    metrics.memoryBufferBytes.with(name).value = memory.bufferBytes
+  }
+  for (const [name, { bytes, bytesMax }] of caches) {
+    metrics.memoryCacheBytes.with(name).value = bytes
+    metrics.memoryCacheBytesMax.with(name).value = bytesMax
   }
 }

@@ -1,6 +1,7 @@
 /** Every metric of the daemon. What they are made of: base/metrics.ts. */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
+import { memoryUsage } from '../../base/memory/process-memory.ts'
 import { type Counter, MetricPage } from '../../base/metrics.ts'
 import type { ProcessResult } from '../threads/tasks.ts'
 import { PROCESSING_TROUBLES } from './processing-loop.ts'
@@ -58,6 +59,21 @@ export class ServiceMetrics {
     'http_rate_limited_total',
     'Requests refused with 429 and connections closed, by the limit that was reached.',
     ['limit'],
+  )
+  /** Label `kind` (`queue`, `bodies`, `checks`). */
+  readonly #shareRefused = this.page.counters(
+    'ingest_share_refused_total',
+    'Requests refused because their sender had more than its share, by what was full.',
+    ['kind'],
+  )
+  readonly senders = this.page
+    .gauges('ingest_senders', 'Senders whose waiting events are counted.', [])
+    .with()
+  /** Labels `project`, `limit` (`events`, `bytes`). */
+  readonly #dailyLimits = this.page.counters(
+    'ingest_daily_limits_reached_total',
+    'Times that a project has reached a daily limit.',
+    ['project', 'limit'],
   )
   readonly liveStreams = this.page.gauges('live_streams', 'Open streams of events.', []).with()
   readonly auditFailures = this.page
@@ -155,7 +171,7 @@ export class ServiceMetrics {
     .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])
     .with()
   readonly diskReserveBytes = this.page
-    .gauges('disk_reserve_bytes', 'Free bytes below which nothing more is accepted.', [])
+    .gauges('disk_reserve_bytes', 'Bytes of room below which nothing more is accepted.', [])
     .with()
   readonly ingestBacklogBytes = this.page
     .gauges('ingest_backlog_bytes', 'Bytes of accepted events that are not processed yet.', [])
@@ -227,6 +243,52 @@ export class ServiceMetrics {
     'Runs of processing that failed and were tried again, by what failed.',
     ['kind'],
   )
+  /** Working memory: what the budget is, and what the threads and their caches take of it. */
+  readonly memoryBudgetBytes = this.page
+    .gauges('memory_budget_bytes', 'Working memory that everything together keeps to.', [])
+    .with()
+  /** Label `kind` (`anonymous`, `files`). */
+  readonly memoryResidentBytes = this.page.gauges(
+    'memory_resident_bytes',
+    'Resident memory: heaps and buffers, or pages of mapped files, which the system takes back when it needs them.',
+    ['kind'],
+  )
+  /** Label `thread` (`main`, `processor_1`, ...). */
+  readonly memoryHeapUsedBytes = this.page.gauges(
+    'memory_heap_used_bytes',
+    'JavaScript heap of a thread that is used.',
+    ['thread'],
+  )
+  /** Label `thread`. */
+  readonly memoryHeapBytes = this.page.gauges(
+    'memory_heap_bytes',
+    'JavaScript heap of a thread with what is free in it.',
+    ['thread'],
+  )
+  /** Label `thread`. */
+  readonly memoryHeapBytesMax = this.page.gauges(
+    'memory_heap_limit_bytes',
+    'JavaScript heap that a thread may have; one that needs more ends and is replaced.',
+    ['thread'],
+  )
+  /** Label `thread`. */
+  readonly memoryBufferBytes = this.page.gauges(
+    'memory_buffer_bytes',
+    'Buffers of a thread outside of its heap.',
+    ['thread'],
+  )
+  /** Label `cache`. */
+  readonly memoryCacheBytes = this.page.gauges(
+    'memory_cache_bytes',
+    'What caches hold, all threads together, about.',
+    ['cache'],
+  )
+  /** Label `cache`. */
+  readonly memoryCacheBytesMax = this.page.gauges(
+    'memory_cache_limit_bytes',
+    'What caches may hold, all threads together.',
+    ['cache'],
+  )
   readonly eventLoopLagSeconds = this.page
     .gauges('event_loop_lag_seconds', 'Worst delay of a timer in the last 15 to 30 seconds.', [])
     .with()
@@ -250,6 +312,23 @@ export class ServiceMetrics {
   accepted(projectId: number, eventCount: number): void {
     const newCounter = () => this.ingestEvents.with(String(projectId), 'accepted')
     getOrAdd(this.#accepted, projectId, newCounter).value += eventCount
+  }
+
+  /** A project has reached a daily limit. */
+  dailyLimitReached(projectId: number, limit: 'events' | 'bytes'): void {
+    this.#dailyLimits.with(String(projectId), limit).value++
+  }
+
+  /** Counts events that were dropped because of a daily limit. */
+  limited(projectId: number, eventCount: number): void {
+    this.ingestEvents.with(String(projectId), 'daily_limit').value += eventCount
+  }
+
+  /** Sets what was refused of senders since the start. */
+  sharesRefused(kinds: Readonly<Record<string, number>>): void {
+    for (const [kind, count] of Object.entries(kinds)) {
+      this.#shareRefused.with(kind).value = count
+    }
   }
 
   /** What all projects have had since the start. */
@@ -315,7 +394,7 @@ export class ServiceMetrics {
       .with()
     start.value = Math.round(clock.now() / 1000 - process.uptime())
     page.onCollect(() => {
-      const memory = process.memoryUsage()
+      const memory = memoryUsage()
       const usage = process.cpuUsage()
       resident.value = memory.rss
       heap.value = memory.heapUsed

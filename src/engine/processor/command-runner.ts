@@ -79,6 +79,10 @@ export class CommandRunner {
         return this.#mergePersons(step, command)
       case 'set_group_properties':
         return this.#setGroupProperties(step, command)
+      case 'describe_group_types':
+        return describeGroupTypes(step, command)
+      case 'delete_group_type':
+        return this.#deleteGroupType(step, command)
       case 'create_cohort':
         return createCohort(step, command.cohort)
       case 'update_cohort':
@@ -197,12 +201,21 @@ export class CommandRunner {
     const { typeIndex, key, set } = command
     const type = persons.groupTypes()[typeIndex]
     const group = persons.group(typeIndex, key)
-    if (type === undefined || group === null) return NOT_FOUND
+    if (type === undefined || type === '' || group === null) return NOT_FOUND
     const properties = { $group_type: type, $group_key: key, $group_set: set }
     const context = this.#context(step)
     const result = identifyGroup(properties, atMs, bytesOf(properties), persons, context)
     if (result === 'refused') return { kind: 'too_large', bytesMax: this.#propertiesBytesMax }
     return { kind: 'done', group: groupView(group, group.properties.toObject()) }
+  }
+
+  #deleteGroupType(
+    { persons, projectId }: Step,
+    { typeIndex }: Of<'delete_group_type'>,
+  ): CommandResult {
+    if (!hasGroupType(persons, typeIndex)) return NOT_FOUND
+    persons.deleteGroupType(typeIndex, this.#store.warehouse.lastSequence(projectId))
+    return { kind: 'done' }
   }
 
   /** Applies an event to a person and stores it; false, and then not stored, when it is refused. */
@@ -213,8 +226,8 @@ export class CommandRunner {
     properties: JsonObject,
     givenId?: string,
   ): boolean {
-    const { persons, projectId, atMs, uuid } = step
-    const distinctId = givenId ?? persons.ids.textOf(persons.idsOf(person)[0] ?? 0)
+    const { projectId, atMs, uuid } = step
+    const distinctId = givenId ?? firstTexts(step, person, 1)[0] ?? ''
     const event: NormalisedEvent = {
       name,
       distinctId,
@@ -241,25 +254,61 @@ export class CommandRunner {
   }
 }
 
+function hasGroupType(persons: Step['persons'], typeIndex: number): boolean {
+  return (persons.groupTypes()[typeIndex] ?? '') !== ''
+}
+
+function describeGroupTypes(
+  { persons }: Step,
+  { types }: Of<'describe_group_types'>,
+): CommandResult {
+  if (!types.every(({ typeIndex }) => hasGroupType(persons, typeIndex))) return NOT_FOUND
+  for (const { typeIndex, ...facts } of types) persons.describeGroupType(typeIndex, facts)
+  return { kind: 'done' }
+}
+
 function find({ persons }: Step, person: PersonReference): PersonState | null {
-  return typeof person === 'number' ? persons.personByNumber(person) : persons.personByUuid(person)
+  return typeof person === 'number' ? persons.personById(person) : persons.personByUuid(person)
 }
 
 /** An id of a person that may be merged; the first one when there is none. */
 function mergeableId({ persons }: Step, person: PersonState): string {
-  const texts = persons.idsOf(person).map((id) => persons.ids.textOf(id))
-  return texts.find((text) => !isIllegalId(text)) ?? texts[0] ?? ''
+  let first: string | null = null
+  for (const id of persons.idsInOrder(person)) {
+    const text = persons.ids.textOf(id)
+    if (!isIllegalId(text)) return text
+    first ??= text
+  }
+  return first ?? ''
 }
 
 function done(step: Step, person: PersonState): CommandResult {
   return { kind: 'done', person: viewOf(step, person) }
 }
 
-function viewOf({ persons }: Step, person: PersonState): PersonView {
-  const ids = persons.idsOf(person)
-  const distinctIds = ids.slice(0, DISTINCT_IDS_SHOWN_MAX).map((id) => persons.ids.textOf(id))
+/** The first ids of a person, as texts. */
+function firstTexts({ persons }: Step, person: PersonState, idsMax: number): readonly string[] {
+  const texts: string[] = []
+  for (const id of persons.idsInOrder(person)) {
+    texts.push(persons.ids.textOf(id))
+    if (texts.length >= idsMax) break
+  }
+  return texts
+}
+
+function viewOf(step: Step, person: PersonState): PersonView {
+  const distinctIds = firstTexts(step, person, DISTINCT_IDS_SHOWN_MAX)
   const properties = person.properties.toObject()
-  const facts = { ...person, number: person.number, properties, distinctIds, idCount: ids.length }
+  const { id, uuid, createdAtMs, isIdentified } = person
+  const facts = {
+    id,
+    uuid,
+    createdAtMs,
+    isIdentified,
+    properties,
+    distinctIds,
+    idCount: step.persons.idCountOf(person),
+  }
   return personView(facts, true, DISTINCT_IDS_SHOWN_MAX)
 }
 
@@ -270,11 +319,11 @@ function note(
   changes: readonly unknown[] | null,
   name: string | null,
 ): void {
-  persons.addActivity(person.number, {
+  persons.addActivity(person.id, {
     user: { first_name: actor.firstName, email: actor.email },
     activity,
     scope: 'Person',
-    item_id: String(person.number),
+    item_id: String(person.id),
     detail: { changes, name, short_id: null, type: null, trigger: null },
     created_at: timeText(atMs),
   })

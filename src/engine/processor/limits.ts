@@ -2,6 +2,8 @@
 
 /** Batches without events that may wait beside those with events. */
 export const BATCHES_MAX = 1024
+/** Bytes of blocks that one commit gathers while the disk is short of room; the next ones follow at once. */
+export const SHORT_COMMIT_BYTES_MAX = 16 * 1024 * 1024
 /** Letters of one command; it says when there are more. */
 export const COMMAND_LETTERS_MAX = 200
 /** Bytes of letters after which one command ends, so that events do not wait long. */

@@ -9,9 +9,11 @@
  */
 import { randomBytes } from 'node:crypto'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
+import { DiskRoom } from '../../base/disk-room.ts'
 import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { getOrAdd } from '../../base/maps.ts'
+import type { CachesOfThread } from '../../base/memory/memory-board.ts'
 import type { LogExtent, LogOrigin, LogReader } from '../../ports/log.ts'
 import type { CopiedSegment, ErasedJob, WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
@@ -56,6 +58,7 @@ import type {
   ThreadSettings,
 } from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
+import { CommitRoom } from './commit-room.ts'
 import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { EventEnrichment } from './event-enrichment.ts'
 import { GATHERED_BYTES_MAX } from './limits.ts'
@@ -82,7 +85,7 @@ const NO_EXTENT: LogExtent = { first: 0, last: 0 }
 export interface LogProcessorOptions {
   readonly settings: Pick<
     ThreadSettings,
-    'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred' | 'logReach'
+    'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred' | 'logReach' | 'diskRoom'
   >
   readonly log: LogReader
   /** With the warehouse in which events rest. */
@@ -91,6 +94,8 @@ export interface LogProcessorOptions {
   readonly onDamage: DamageListener
   /** Events gathered for one transaction, and somewhat more to fill a segment. Default 49,152. */
   readonly commitEvents?: number | undefined
+  /** Bytes of blocks gathered for one transaction. Default 64 MiB. */
+  readonly commitBytes?: number | undefined
   /** How long secrets of days are kept for events that are processed again, milliseconds. Default 0. */
   readonly secretsKeptMs?: number | undefined
   /** What is added to events; null, the default: nothing. */
@@ -121,6 +126,8 @@ interface Outcomes {
   events: number
   /** Bytes of the blocks that were read to their end. */
   bytes: number
+  /** Bytes of the events that were added. */
+  eventBytes: number
   recognised: number
   commitMs: number
   readonly fates: Map<number, Fates>
@@ -139,6 +146,14 @@ export class LogProcessor {
   readonly #warehouse: WarehouseWriter
   readonly #propertiesBytesMax: number
   readonly #commitEvents: number
+  readonly #commitBytes: number
+  readonly #room: CommitRoom
+  /** Bytes of blocks that the next commit may gather. */
+  #stretchBytesMax = COMMIT_BYTES
+  /** Bytes of events for which the disk has room in one commit. */
+  #roomBytesMax = Number.POSITIVE_INFINITY
+  /** There is no room for the next commit. */
+  #isWaiting = false
   readonly #commands: CommandRunner
   readonly #flags: FlagsVersion
   readonly #isFlushDeferred: boolean
@@ -178,11 +193,13 @@ export class LogProcessor {
   constructor(options: LogProcessorOptions) {
     const { settings, log, store, onDamage, commitEvents = COMMIT_EVENTS } = options
     this.#commitEvents = commitEvents
+    this.#commitBytes = options.commitBytes ?? COMMIT_BYTES
     this.#enrichment = options.enrichment ?? null
     this.#onDamage = onDamage
     this.#log = log
     this.#store = store
     this.#warehouse = store.warehouse
+    this.#room = new CommitRoom(store, new DiskRoom(settings.diskRoom))
     const isWanted = options.isKernelUsed !== false
     this.#canRecognise =
       isWanted && this.#enrichment === null && this.#warehouse.takesCells === true
@@ -233,6 +250,7 @@ export class LogProcessor {
       const isIdle = this.#maintain(deadline, stretchEvents !== undefined)
       const deadLetters = this.#store.deadLetters.takeCounts()
       const freeBytes = this.#store.freeBytes()
+      this.#room.noteReusable(freeBytes)
       return { ...this.#answer(elapsedMs), deadLetters, freeBytes, isIdle }
     } catch (cause) {
       elapsedMs ||= performance.now() - begunAt
@@ -275,7 +293,16 @@ export class LogProcessor {
     this.#last = this.#lastBlock()
     // What it takes to look at the log does not count: each call makes a commit when there is one to make.
     const deadline = performance.now() + budgetMs
+    this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
+      if (this.#open === null) this.#openBlock(this.#position + 1)
+      const { bytes, events } = leftOf(this.#open)
+      const bytesMax = this.#room.bytesMax(bytes, events)
+      // The log keeps the rest until there is room.
+      this.#isWaiting = bytesMax === 0 && bytes > 0
+      if (this.#isWaiting) break
+      this.#stretchBytesMax = Math.max(1, Math.min(this.#commitBytes, bytesMax))
+      this.#roomBytesMax = bytesMax
       this.#gather(eventsMin, onBlock)
       this.#commit()
       this.#last = this.#lastBlock()
@@ -313,7 +340,9 @@ export class LogProcessor {
     const startedAt = performance.now()
     const { done } = this.#open ?? { done: 0 }
     const part = { done, dropped: done === 0 ? 0 : this.#place }
+    this.#room.begin(this.#stretch.eventBytes)
     this.#store.commit(this.#gathered, this.#seen(this.#gathered), this.#origin, part)
+    this.#room.end()
     this.#position = this.#gathered
     this.#origin = undefined
     if (this.#open !== null) this.#open.step = null
@@ -330,11 +359,12 @@ export class LogProcessor {
     if (isCaughtUp) this.#salts.forget(SYSTEM_CLOCK.now())
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#total.commands.length > 0 || this.#store.changedDefinitions.size > 0
-    if (isAwaited || this.#isDiskShort || !(isOneCommit || isCaughtUp)) return false
+    const isTime = isOneCommit || this.#isWaiting || isCaughtUp
+    if (isAwaited || this.#isDiskShort || !isTime) return false
     const isBusy = isOneCommit || this.#total.events > 0
     const maintainMs = isBusy ? MAINTAIN_MS_BUSY : deadline - performance.now()
     this.#store.note(this.#seen(this.#position))
-    return !this.#warehouse.maintain(maintainMs)
+    return !this.#warehouse.maintain(maintainMs, this.#isWaiting || !this.#room.mayMerge)
   }
 
   /** Classifies an error, and records it so that the next attempt is smaller. */
@@ -342,6 +372,7 @@ export class LogProcessor {
     this.#hasFailed = true
     const reason = reasonOf(cause)
     const attempts = this.#attempts
+    // When LMDB itself meets a full disk, the memory around it cannot be trusted any more.
     if (isBeyondRepair(cause)) return { kind: 'broken', reason }
     const shortage = isShortage(cause)
     if (shortage !== null) {
@@ -355,6 +386,16 @@ export class LogProcessor {
   /** Whether persons wait to be folded. */
   get mayFold(): boolean {
     return this.#store.mayFold
+  }
+
+  /** What its caches hold. */
+  get caches(): CachesOfThread {
+    return this.#store.caches
+  }
+
+  /** Forgets what can be read again. */
+  release(): void {
+    this.#store.release()
   }
 
   /** Folds some persons, for when there is nothing else to do; how many. */
@@ -427,7 +468,7 @@ export class LogProcessor {
   /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
   #isEnough(eventsMin: number): boolean {
     const { bytes, events } = this.#stretch
-    if (bytes >= COMMIT_BYTES) return true
+    if (bytes >= this.#stretchBytesMax) return true
     if (events < eventsMin) return false
     return events >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
   }
@@ -482,6 +523,7 @@ export class LogProcessor {
     for (let record = open.records[open.record]; record !== undefined; ) {
       for (; open.index < record.eventCount; open.index++) {
         if (stretch.events >= eventsMax) return false
+        if (stretch.eventBytes >= this.#roomBytesMax) return false
         const bytes = eventBytes(record, open.index)
         const isToLook = ++looked >= LOOK_EVERY_EVENTS || bytes >= LARGE_EVENT_BYTES
         if (isToLook && stretch.events > 0) {
@@ -491,6 +533,7 @@ export class LogProcessor {
         this.#addOne(open, record)
         open.done++
         stretch.events++
+        stretch.eventBytes += bytes
       }
       open.record++
       open.index = 0
@@ -687,7 +730,15 @@ export class LogProcessor {
 }
 
 function newOutcomes(): Outcomes {
-  return { events: 0, bytes: 0, recognised: 0, commitMs: 0, fates: new Map(), commands: [] }
+  return {
+    events: 0,
+    bytes: 0,
+    eventBytes: 0,
+    recognised: 0,
+    commitMs: 0,
+    fates: new Map(),
+    commands: [],
+  }
 }
 
 /** Adds the results of a committed transaction to those of the run. */
@@ -703,6 +754,14 @@ function addOutcomes(total: Outcomes, stored: Outcomes): void {
       fates.drops[reason] = (fates.drops[reason] ?? 0) + (drops[reason] ?? 0)
     }
   }
+}
+
+/** What is left of a block. */
+function leftOf(open: OpenBlock | null): { readonly bytes: number; readonly events: number } {
+  if (open === null) return { bytes: 0, events: 0 }
+  const count = eventsOf(open.records)
+  const events = count - open.done
+  return { bytes: count === 0 ? open.bytes : (open.bytes * events) / count, events }
 }
 
 function eventsOf(records: readonly LogRecord[]): number {

@@ -1,4 +1,5 @@
 /** Processing as one box has it: the log in files, and events beside the persons. */
+import { DiskRoom } from '../../base/disk-room.ts'
 import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
 import { type DamageListener, NO_GUARD } from '../../store/faults.ts'
@@ -21,13 +22,25 @@ export interface ProcessorChoices
 
 /** Opens log and store of a data directory. Throws `DamagedRecordError`. */
 export function openProcessor(
-  settings: LogProcessorOptions['settings'] & Pick<ThreadSettings, 'warehouse'>,
+  settings: LogProcessorOptions['settings'] & Pick<ThreadSettings, 'warehouse' | 'plan'>,
   onDamage: DamageListener,
   { outbox, log = new LogReader(settings), ...choices }: ProcessorChoices = {},
 ): LogProcessor {
   const hasCopies = settings.warehouse !== undefined
-  const { dataDir } = settings
+  const { dataDir, plan } = settings
   const guard = choices.attempts ?? NO_GUARD
-  const store = new EventStoreWriter({ dataDir, onDamage, outbox, hasCopies, guard })
-  return new LogProcessor({ settings, log, store, onDamage, ...choices })
+  const store = new EventStoreWriter({
+    ...{ dataDir, onDamage, outbox, hasCopies, guard },
+    diskRoom: new DiskRoom(settings.diskRoom),
+    ...(plan === undefined
+      ? {}
+      : {
+          personCacheBytesMax: plan.personsBytes,
+          distinctIdCacheBytesMax: plan.distinctIdsBytes,
+          tableEntriesMax: plan.uuidTableEntries,
+        }),
+  })
+  const commitBytes = plan?.commitBytes
+  const limits = { commitBytes, gatheredBytesMax: commitBytes }
+  return new LogProcessor({ settings, log, store, onDamage, ...limits, ...choices })
 }

@@ -4,6 +4,7 @@ import type { EventIdentity } from '../../ports/warehouse.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import {
   type LogRecord,
+  RECORD_GROUP_TYPES_CLOSED,
   RECORD_HISTORICAL,
   RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
@@ -59,7 +60,12 @@ export function recordStep(
       isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
       propertiesBytesMax,
     },
-    personContext: { projectId, arrivedAtMs, propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX },
+    personContext: {
+      projectId,
+      arrivedAtMs,
+      propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+      areGroupTypesClosed: (record.flags & RECORD_GROUP_TYPES_CLOSED) !== 0,
+    },
     fates,
     // Written out: V8 copies spread literals property by property, which was a third of processing single events.
     identity: {

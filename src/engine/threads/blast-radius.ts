@@ -12,6 +12,7 @@ import { refusal } from '../../base/refusals.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide, requestOf } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
+import { lookupIn } from '../../rules/flags/property-lookup.ts'
 import {
   newTally,
   Rehearsal,
@@ -19,7 +20,7 @@ import {
   type RehearsalTally,
   type Subject,
 } from '../../rules/flags/rehearsal.ts'
-import type { DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
+import type { DecisionSources, Flag, FlagSet, PropertyLookup } from '../../rules/flags/types.ts'
 import type { FlagPlan } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { REACH_COUNT_MS_MAX, REACH_PIECE_MS_MAX } from './limits.ts'
@@ -186,7 +187,7 @@ function* subjectsOf(
     for (const { number, distinctId, properties } of stored.persons(projectId, every, behind)) {
       const sources: DecisionSources = {
         ...NO_SOURCES,
-        personProperties: () => properties,
+        personProperties: () => lookupIn(properties),
         isInStaticCohort: (cohortId) => stored.isMember(projectId, cohortId, number),
         continuityOverrides: () => stored.overrides(projectId, number),
       }
@@ -200,8 +201,8 @@ function* subjectsOf(
   let passed = behind === undefined ? 0 : 1
   for (const { key, properties } of stored.groups(projectId, typeIndex, behind)) {
     if (passed++ % every !== 0) continue
-    const groupProperties = (index: number): JsonObject | null =>
-      index === typeIndex ? properties : null
+    const groupProperties = (index: number): PropertyLookup | null =>
+      index === typeIndex ? lookupIn(properties) : null
     const sources = { ...NO_SOURCES, groupProperties }
     yield { distinctId: '', groups: { [type]: key }, sources, place: key }
   }

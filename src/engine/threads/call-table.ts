@@ -34,6 +34,7 @@ import {
   runSessionValues,
   type SessionValueTask,
 } from './queries/query-tasks.ts'
+import { memoryOfSaved } from './saved-tasks.ts'
 import type { BlastRadiusTask, CheckTask, FlagCommandTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
@@ -91,15 +92,17 @@ export const CALLS = {
   ...CATALOGUE_CALLS,
   ...COUNT_CALLS,
   ...VALUE_CALLS,
-  organization: short(({ organization }, task: OrganizationTask<OrganizationOperation>) =>
-    organization.run(task),
+  organization: short(
+    ({ organization }, task: OrganizationTask<OrganizationOperation>) => organization.run(task),
+    'readers',
+    memoryOfSaved,
   ),
   analytics: long(runAnalytics, 'analytics'),
   query: long(runQuery, 'analytics', (outcome) => {
     if (outcome.kind === 'answer') return [outcome.text.buffer]
-    return outcome.kind === 'divide' && outcome.part ? memoryOfPart(outcome.part.found) : []
+    return outcome.kind === 'divide' && outcome.part ? outcome.part.found.flatMap(memoryOfPart) : []
   }),
-  queryPart: long(runQueryPart, 'analytics', ({ found }) => memoryOfPart(found)),
+  queryPart: long(runQueryPart, 'analytics', ({ found }) => found.flatMap(memoryOfPart)),
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', (outcome) =>
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],

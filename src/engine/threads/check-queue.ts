@@ -40,7 +40,7 @@ export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
   slow: { decodedBytesMax: NO_LIMIT, slowBytesMax: NO_LIMIT, outlinedBytesMax: NO_LIMIT },
 }
 
-/** Bodies that wait in a lane. A further one: 503. */
+/** Bodies that wait in a lane. A further one: 503, for it or for the newest of the sender that has most there. */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
 /** A header and an end without anything between them. */
 const GZIP_BYTES_MIN = 18
@@ -50,6 +50,8 @@ const LOOK_EVERY_MS = 50
 export interface CheckWaiter {
   /** False: the client has left, and nobody needs the check. */
   isWanted(): boolean
+  /** Whose body it is: senders have threads in turn. Absent: together with all others that name none. */
+  readonly sender?: object
   /** False: so much waits for the disk that large bodies have to wait. */
   hasRoom(): boolean
   /** What the body lies in, which the queue has from now on; null: memory of its own. */
@@ -88,6 +90,11 @@ export class CheckQueue {
   readonly #clock: Clock
   readonly #waiting = { express: [] as Waiting[], bulk: [] as Waiting[], slow: [] as Waiting[] }
   readonly #running = { express: 0, bulk: 0, slow: 0 }
+  /** When a sender last had a thread, as a number that grows. */
+  readonly #turns = new WeakMap<object, number>()
+  #turn = 0
+  /** Bodies that gave way to those of other senders. */
+  #displaced = 0
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: CheckQueueOptions) {
@@ -98,6 +105,11 @@ export class CheckQueue {
   /** Checks that wait in a lane. */
   waitingIn(lane: CheckLane): number {
     return this.#waiting[lane].length
+  }
+
+  /** Bodies that were refused because their sender had most in a full lane. */
+  get displacedCount(): number {
+    return this.#displaced
   }
 
   /**
@@ -113,12 +125,28 @@ export class CheckQueue {
   }
 
   #enqueue(lane: CheckLane, waiting: Waiting): void {
-    if (this.#waiting[lane].length >= WAITING_MAX[lane]) {
+    if (this.#waiting[lane].length >= WAITING_MAX[lane] && !this.#makeRoom(lane, waiting)) {
       giveUp(waiting, 'checks_full')
       return
     }
     this.#waiting[lane].push(waiting)
     this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS)
+  }
+
+  /** Gives up the newest body of the sender that has most in a lane, unless that is the sender of the new one. */
+  #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
+    const counts = new Map<object | undefined, number>()
+    for (const { waiter } of this.#waiting[lane]) {
+      counts.set(waiter.sender, (counts.get(waiter.sender) ?? 0) + 1)
+    }
+    const [largest, count] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))
+    if (count <= (counts.get(waiter.sender) ?? 0) + 1) return false
+    const index = this.#waiting[lane].findLastIndex((one) => one.waiter.sender === largest)
+    for (const displaced of this.#waiting[lane].splice(index, 1)) {
+      giveUp(displaced, 'checks_full')
+      this.#displaced++
+    }
+    return true
   }
 
   /** Gives up what nobody waits for any more, or what waited too long, and starts what has room now. */
@@ -141,10 +169,20 @@ export class CheckQueue {
   #startNext(): void {
     for (const lane of CHECK_LANES) {
       while (this.#mayStart(lane)) {
-        const next = this.#waiting[lane].shift()
+        const [next] = this.#waiting[lane].splice(this.#nextIndex(lane), 1)
         if (next !== undefined) void this.#run(lane, next)
       }
     }
+  }
+
+  /** The oldest body of the sender that has waited longest for a thread. */
+  #nextIndex(lane: CheckLane): number {
+    let [nextIndex, nextTurn] = [0, Number.POSITIVE_INFINITY]
+    for (const [index, { waiter }] of this.#waiting[lane].entries()) {
+      const turn = this.#turns.get(waiter.sender ?? this) ?? 0
+      if (turn < nextTurn) [nextIndex, nextTurn] = [index, turn]
+    }
+    return nextIndex
   }
 
   #mayStart(lane: CheckLane): boolean {
@@ -164,6 +202,7 @@ export class CheckQueue {
     const slab = hasRoom ? body : (waiter.takeSlab(blockBytes) ?? body)
     let inUse: Slab | null = null
     this.#running[lane]++
+    this.#turns.set(waiter.sender ?? this, ++this.#turn)
     try {
       const task = { lane, request, slab: slab?.memory ?? null }
       const result = await this.#options.run(task, transferable([request.body.buffer]))

@@ -30,6 +30,8 @@ export const TABLE_PIECE_MS_MAX = 100
 export const TRANSACTION_MS_MAX = 5000
 /** A thread takes a fraction of a second to start; a group that has none after this will not get one. */
 export const REPLACEMENT_MS_MAX = 10_000
+/** The number of files that the process must be able to open before it starts an additional thread. Fewer: 503. */
+export const THREAD_FILES_MIN = 32
 /** Events that a query looks at from which on it is divided among the threads for analytics. */
 export const DIVIDED_EVENTS_MIN = 200_000
 /** The same of queries that hardly do anything with each event: dividing them costs more than looking at fewer. */
@@ -66,3 +68,11 @@ export const FATE_EVENTS_READ_MAX = 2000
 export const FATE_LETTERS_READ_MAX = 100
 /** Pages of 2 MiB for copies of blocks that an outbox keeps to use again. Further ones are given back. */
 export const BLOCK_PAGES_KEPT_MAX = 4
+/** Milliseconds, about, that a thread is idle before it gives back the memory that its work needed. */
+export const IDLE_MEMORY_MS_MAX = 30_000
+/** Milliseconds, about, after which a thread that works tells again what memory it takes. */
+export const MEMORY_TOLD_MS_MAX = 1000
+/** Milliseconds between two looks at the memory that a query takes. */
+export const MEMORY_LOOK_MS_MAX = 5
+/** Pieces into which one part of a query is divided when memory is short. More: 400 `query_too_large`. */
+export const QUERY_PIECES_MAX = 128

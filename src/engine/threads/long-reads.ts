@@ -7,6 +7,7 @@
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
+import type { ThreadMemory } from '../../base/memory/memory-board.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
@@ -23,7 +24,6 @@ const NICENESS = { long_readers: 5, analytics: 8 } as const
  * be taken by each thread, and collecting a smaller part more often costs no more.
  */
 const ANALYTICS_YOUNG_MIB = 12
-const YOUNG = { resourceLimits: { maxYoungGenerationSizeMb: ANALYTICS_YOUNG_MIB } }
 /**
  * Memory for old objects and numbers outside of the heap before V8 goes through it, MiB. Left to itself it does that
  * for every few MiB of numbers, which is with each large question, and all of what lives there are columns.
@@ -63,6 +63,7 @@ export class LongReads {
   /** How long the threads have worked. */
   readonly busy: BusyTime
   readonly #kind: keyof typeof NICENESS
+  readonly #settings: ThreadSettings
   /** Groups of one thread each. */
   readonly #threads: readonly ThreadGroup[]
   /** For each thread whether it has a read. */
@@ -73,6 +74,8 @@ export class LongReads {
 
   constructor(options: LongReadsOptions) {
     const { kind = 'long_readers', threads: settings, entry, threadCount, onDeath } = options
+    const { heapMib, analyticsOldMib: oldMib = ANALYTICS_OLD_MIB } = settings.plan ?? {}
+    this.#settings = settings
     this.#kind = kind
     this.busy = new BusyTime(threadCount)
     this.#isBusy = Array.from({ length: threadCount }, () => false)
@@ -81,10 +84,13 @@ export class LongReads {
         new ThreadGroup({
           settings: withAnalytics(settings, options.analytics?.[index]),
           ...{ kind, entry, onDeath, threadsMin: 0, threadsMax: 1 },
-          ...(kind === 'analytics' ? { oldMib: ANALYTICS_OLD_MIB } : {}),
+          ...(kind === 'analytics' ? { oldMib } : {}),
           pool: {
             ...{ atomics: 'async', niceIncrement: NICENESS[kind] },
-            ...(kind === 'analytics' ? YOUNG : {}),
+            resourceLimits: {
+              ...(heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }),
+              ...(kind === 'analytics' ? { maxYoungGenerationSizeMb: ANALYTICS_YOUNG_MIB } : {}),
+            },
           },
         }),
     )
@@ -98,6 +104,18 @@ export class LongReads {
   /** Those of the threads, as `ThreadGroup.writesBegun`. */
   get writesBegun(): readonly (number | null)[] {
     return this.#threads.map(({ writesBegun }) => writesBegun)
+  }
+
+  /** As `ThreadGroup.memory`. */
+  get memory(): readonly ThreadMemory[] {
+    return this.#threads.flatMap(({ memory }, index) =>
+      memory.map((thread) => ({ ...thread, number: index + 1 })),
+    )
+  }
+
+  /** Whether there is a thread, or one can be started. */
+  get mayStart(): boolean {
+    return this.#threads.some(({ mayStart }) => mayStart)
   }
 
   /** Reads that wait for a thread. */
@@ -132,6 +150,22 @@ export class LongReads {
       this.#reads.delete(cancelled)
       this.#free(thread)
     }
+  }
+
+  /** For how long none of the threads has had anything to do, milliseconds; 0: one has, or none has started. */
+  get idleMs(): number {
+    if (this.#isBusy.includes(true)) return 0
+    const idle = this.#threads.map(({ idleMs }) => idleMs).filter((ms) => ms > 0)
+    return idle.length === 0 ? 0 : Math.min(...idle)
+  }
+
+  /** As `ThreadGroup.end`; `analytics`: what each is told besides from now on. */
+  async end(analytics?: readonly AnalyticSettings[]): Promise<void> {
+    await Promise.all(
+      this.#threads.map((thread, index) =>
+        thread.end(withAnalytics(this.#settings, analytics?.[index])),
+      ),
+    )
   }
 
   /** Gives up what is still asked, lets every thread close its stores, and ends the threads. */

@@ -8,9 +8,12 @@
  * writers of the process. They are closed by a task.
  */
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
+import { collectGarbage } from '../../base/memory/garbage.ts'
+import type { CachesOfThread, ThreadMemory } from '../../base/memory/memory-board.ts'
+import { processMemory } from '../../base/memory/process-memory.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
-import { blockShares } from '../../base/shared-blocks.ts'
+import { type BlockShare, blockShares, usedBlockBytes } from '../../base/shared-blocks.ts'
 import { transferable } from '../../base/slabs.ts'
 import type { CatalogueCopy, ChangeLog } from '../../ports/change-log.ts'
 import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
@@ -42,6 +45,7 @@ import { countInPieces, openPieces, type TableQueries } from './person-table.ts'
 import { DividedQueries, type QueryPool } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
 import type {
+  AnalyticSettings,
   AppendResult,
   AppendTask,
   CheckLane,
@@ -53,12 +57,15 @@ import type {
 import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 const SHRINK_LOG_EVERY_MS = 10_000
+const MEMORY_LOOK_EVERY_MS = 2000
+/** Of the budget: when as much is taken, threads give back what they can. */
+const FULL_SHARE = 0.85
 /** More of them are more than what the log calls calm: each takes 4 KiB at least. */
 const CALM_APPENDS = 256
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /**
- * Memory in which the processing thread makes its short-lived objects. More is taken, bit by bit, over hours,
+ * Memory in which the processing thread makes its short-lived objects, unless a plan says otherwise. More is taken, bit by bit, over hours,
  * and makes nothing cheaper: events become cells, not objects.
  */
 const PROCESSING_YOUNG_MIB = 48
@@ -100,6 +107,10 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
+  /** Memory that the threads for analytics share. */
+  #columns: BlockShare | null
+  readonly #options: PoolOptions
+  readonly #memoryTimer: NodeJS.Timeout
   readonly #changes: () => ChangeLog | null
   readonly #append: (task: AppendTask) => Promise<AppendResult>
   readonly #shrinkTimer: NodeJS.Timeout
@@ -116,10 +127,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     const laneThreads = longThreads(workerThreads)
     const checkerThreads = threadsOf(laneThreads)
     this.#groups = threadGroups(options, checkerThreads)
-    const cacheBytesMax = options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
-    const analytics = blockShares(cacheBytesMax, analyticsThreads).map((cache) => {
-      return { queryMsMax: options.queryMsMax, cache }
-    })
+    const analytics = analyticSettings(options)
     const long = { threads, entry, threadCount: laneThreads, onDeath }
     this.#long = {
       long_readers: new LongReads(long),
@@ -136,6 +144,9 @@ export class WorkerPool implements TaskRunner<Calls> {
       readers: new BusyTime(workerThreads),
       checkers: new BusyTime(checkerThreads),
     }
+    this.#columns = analytics[0]?.cache ?? null
+    this.#options = options
+    this.#memoryTimer = setInterval(() => this.#lookAtMemory(), MEMORY_LOOK_EVERY_MS).unref()
     this.#checks = new CheckQueue({
       laneThreads,
       // What `checkUpload` answers.
@@ -147,7 +158,7 @@ export class WorkerPool implements TaskRunner<Calls> {
       () => this.#shrinkLog(),
       options.shrinkLogEveryMs ?? SHRINK_LOG_EVERY_MS,
     ).unref()
-    this.#divided = new DividedQueries(this)
+    this.#divided = new DividedQueries(this, threads.plan?.keptAnswersBytes)
     this.queries = queriesOf(this, this.#divided)
   }
 
@@ -170,6 +181,11 @@ export class WorkerPool implements TaskRunner<Calls> {
     return sum
   }
 
+  /** Uploads that gave way to those of other senders. */
+  get displacedChecks(): number {
+    return this.#checks.displacedCount
+  }
+
   /** Uploads that wait for a thread, by lane. */
   get checksWaiting(): Readonly<Record<CheckLane, number>> {
     const checks = this.#checks
@@ -190,6 +206,26 @@ export class WorkerPool implements TaskRunner<Calls> {
       long_readers: this.#long.long_readers.queueDepth,
       analytics: this.#long.analytics.queueDepth,
     }
+  }
+
+  /** The memory of each thread that has started, by the name of the threads. */
+  get memory(): Readonly<Record<ThreadKind, readonly ThreadMemory[]>> {
+    const { writer, processor, readers, checkers } = this.#groups
+    return {
+      writer: writer.memory,
+      processor: processor.memory,
+      checkers: checkers.memory,
+      readers: readers.memory,
+      long_readers: this.#long.long_readers.memory,
+      analytics: this.#long.analytics.memory,
+    }
+  }
+
+  /** Caches that several threads share, or that the main thread has. */
+  get caches(): CachesOfThread {
+    if (this.#columns === null) return {}
+    const { shared, bytesMax } = this.#columns
+    return { columns: { bytes: usedBlockBytes(shared), bytesMax } }
   }
 
   /** As the port says; the end of a thread rejects `append` and `process` with `ThreadEndedError`. */
@@ -233,8 +269,31 @@ export class WorkerPool implements TaskRunner<Calls> {
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
     clearInterval(this.#shrinkTimer)
+    clearInterval(this.#memoryTimer)
     const groups = [...Object.values(this.#groups), ...Object.values(this.#long)]
     await Promise.all(groups.map((group) => group.close()))
+  }
+
+  /**
+   * Tells the threads when the process takes nearly all that it may, and ends those that had nothing to do for long:
+   * what they took is free then, and so is the memory of decoded columns, which several threads share.
+   */
+  #lookAtMemory(): void {
+    const { plan, shortages } = this.#options.threads
+    if (plan === undefined) return
+    if (shortages !== undefined && processMemory().anonymousBytes > plan.budgetBytes * FULL_SHARE) {
+      Atomics.add(shortages, 0, 1)
+    }
+    const { checkers } = this.#groups
+    const { long_readers: longReaders, analytics } = this.#long
+    if (checkers.idleMs > plan.idleThreadMs) void checkers.end()
+    if (longReaders.idleMs > plan.idleThreadMs) void longReaders.end()
+    if (analytics.idleMs > plan.idleThreadMs) {
+      const settings = analyticSettings(this.#options)
+      this.#columns = settings[0]?.cache ?? null
+      // This thread, too, has to let go of the memory that they shared.
+      void analytics.end(settings).then(collectGarbage)
+    }
   }
 
   /** A session would hold up what flushes the log behind an append. */
@@ -300,38 +359,71 @@ export class WorkerPool implements TaskRunner<Calls> {
       const made = (await this.busy.readers.during(readers.ask(task))) as MadePage
       if (made !== null) return made.page
     }
-    const made = (await this.#long.long_readers.run(task, weight, onLeave)) as MadePage
+    // Where no further thread can start, a long page is better than none.
+    const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    const made = (
+      this.#long.long_readers.mayStart
+        ? await this.#long.long_readers.run(task, weight, onLeave)
+        : await this.busy.readers.during(readers.ask({ ...task, cancelled }))
+    ) as MadePage
     if (made === null) throw new TypeError('a long read was taken for a short one')
     return made.page
   }
 }
 
+/** What threads for analytics are told besides, one for each, with new memory for what they decode. */
+function analyticSettings({
+  analyticsThreads,
+  queryMsMax,
+  cacheBytesMax = SCAN_CACHE_BYTES_DEFAULT,
+}: PoolOptions): readonly AnalyticSettings[] {
+  return blockShares(cacheBytesMax, analyticsThreads).map((cache) => ({ queryMsMax, cache }))
+}
+
 function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, checkers: number) {
   const all = { settings: threads, entry, onDeath }
+  const { heapMib, processingYoungMib = PROCESSING_YOUNG_MIB } = threads.plan ?? {}
+  const heapOf = (kind: ThreadKind) =>
+    heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }
   const one = { ...all, threadsMin: 1, threadsMax: 1 }
   // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
   // the log is flushed behind the task, in the thread's event loop.
   const atomics = threads.isFlushDeferred ? 'async' : 'sync'
   return {
-    writer: new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } }),
+    writer: new ThreadGroup({
+      ...one,
+      kind: 'writer',
+      pool: { atomics, resourceLimits: heapOf('writer') },
+    }),
     processor: new ThreadGroup({
       ...{ ...one, threadsMin: threads.holdsEvents === false ? 0 : 1 },
       kind: 'processor',
       pool: {
         atomics: 'async',
-        resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
+        resourceLimits: {
+          ...heapOf('processor'),
+          maxYoungGenerationSizeMb: processingYoungMib,
+        },
       },
     }),
     readers: new ThreadGroup({
       ...{ ...all, threadsMin: workerThreads, threadsMax: workerThreads },
       kind: 'readers',
-      pool: { maxQueue: READS_WAITING_MAX, atomics: 'async' },
+      pool: {
+        maxQueue: READS_WAITING_MAX,
+        atomics: 'async',
+        resourceLimits: heapOf('readers'),
+      },
     }),
     checkers: new ThreadGroup({
       // When first needed: many daemons never see a large body.
       ...{ ...all, threadsMin: 0, threadsMax: checkers },
       kind: 'checkers',
-      pool: { atomics: 'async', niceIncrement: CHECKING_NICENESS },
+      pool: {
+        atomics: 'async',
+        niceIncrement: CHECKING_NICENESS,
+        resourceLimits: heapOf('checkers'),
+      },
     }),
   }
 }

@@ -6,22 +6,39 @@ import { ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
 import { createLogger } from '../../base/log.ts'
 import { getOrAdd } from '../../base/maps.ts'
+import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { LogAppender } from '../../ports/log.ts'
-import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
+import {
+  countWrites,
+  DamagedRecordError,
+  isShortage,
+  isWithinWrite,
+  type Shortage,
+} from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { type Answered, type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
+import { type MemoryHolder, ThreadMemory } from './thread-memory.ts'
 import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
 
 const piscina = loadPackage('piscina') as typeof import('piscina')
+
+/** How a request is answered that met a shortage. */
+const SHORTAGES: Readonly<Record<Shortage, RefusalReason>> = {
+  disk: 'changes_disk_full',
+  files: 'files_full',
+  io: 'disk_unread',
+}
 
 /** What a thread can be asked, by name, and what it works with. */
 interface Tools {
   readonly calls: Readonly<Record<string, unknown>>
   readonly stores: Pick<ThreadStores, 'close'> &
-    Partial<Pick<ThreadStores, 'takeProposal' | 'rest'>>
+    Partial<Pick<ThreadStores, 'takeProposal' | 'rest'>> & {
+      readonly abandon?: () => Promise<void>
+    } & MemoryHolder
 }
 
 /** The function that Piscina calls on a thread with each task. Call it once for each thread. */
@@ -40,16 +57,25 @@ export async function taskRunner(
     log.fatal('a thread ended within a write transaction; the process ends with it')
     process.kill(process.pid, 'SIGKILL')
   })
+  const memory = settings.memory === undefined ? null : new ThreadMemory(settings.memory, stores)
   return async (task) => {
     if (task.call === 'close') return { result: await stores.close() }
     // Names and values come from the caller's side of the same table, and go to the threads that it names.
     const call = calls[task.call] as Call
     // What a call that was refused has left.
     stores.takeProposal?.()
+    memory?.begin()
     try {
       return await answer(call, task, stores as ThreadStores)
     } catch (error) {
       if (error instanceof ServiceError) return refused(error)
+      const shortage = isShortage(error)
+      if (shortage !== null) {
+        await stores.abandon?.()
+        if (call.threads !== 'writer' && call.threads !== 'processor') {
+          return refused(refusal(SHORTAGES[shortage], { cause: error }))
+        }
+      }
       // Those who write must stop; a read is refused, and others go on.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
@@ -57,6 +83,7 @@ export async function taskRunner(
       return refused(refusalOf(error))
     } finally {
       stores.rest?.()
+      memory?.end()
     }
   }
 }
@@ -102,6 +129,10 @@ async function openTools(
         await failed?.close()
       },
       close: async () => opened?.close(),
+      get caches() {
+        return opened?.caches ?? {}
+      },
+      release: () => opened?.release(),
     }
     return { calls: PROCESS_CALLS, stores }
   }

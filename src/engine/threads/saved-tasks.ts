@@ -14,24 +14,59 @@ import type {
   SharedPlace,
   SharingChanges,
 } from '../../rules/saved/saved.ts'
+import type { Showing } from '../../rules/saved/saved-bodies.ts'
+import {
+  type ShownFormat,
+  type ShownText,
+  shownDashboard,
+  shownInsight,
+  shownShared,
+} from '../../rules/saved/shown-text.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 type Store = Pick<OrganizationStore, 'saved'>
+/** Texts also name users and the time zone of the project. */
+type ShowingStore = Pick<OrganizationStore, 'saved' | 'users' | 'projects'>
 type AnnotationRequest = SavedRequest<AnnotationFields>
 
-/** Refusals are `ServiceError`s; views of what is not there are null, and those of deleted things are not. */
+/** How what a token opens is shown. */
+export interface SharedRequest {
+  readonly token: string
+  readonly format: ShownFormat
+  readonly type: 'scene' | 'embed'
+}
+
+/**
+ * Refusals are `ServiceError`s; views of what is not there are null, and those of deleted things are not. Texts of
+ * what is deleted are null, too. A dashboard with its tiles can have megabytes, so only its text crosses threads.
+ */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),
   getInsight: ({ saved }: Store, place: SavedPlace) => saved.getInsight(place),
   createInsight: ({ saved }: Store, request: InsightRequest) => saved.createInsight(request),
   changeInsight: ({ saved }: Store, request: InsightRequest & SavedPlace) =>
     saved.changeInsight(request),
+  showInsight(store: ShowingStore, place: SavedPlace): ShownText | null {
+    const view = store.saved.getInsight(place)
+    return view?.insight.isDeleted === false ? shownInsight(showingOf(store), view) : null
+  },
   listDashboards: ({ saved }: Store, list: ListRequest<DashboardFilter>) =>
     saved.listDashboards(list),
-  getDashboard: ({ saved }: Store, place: SavedPlace) => saved.getDashboard(place),
-  createDashboard: ({ saved }: Store, request: DashboardRequest) => saved.createDashboard(request),
+  /** Without its tiles. */
+  getDashboard: ({ saved }: Store, place: SavedPlace) => saved.dashboardAlone(place),
+  createDashboard: ({ saved }: Store, request: DashboardRequest) =>
+    saved.createDashboard(request).dashboard,
   changeDashboard: ({ saved }: Store, request: DashboardRequest & SavedPlace) =>
-    saved.changeDashboard(request),
+    saved.changeDashboard(request).dashboard,
+  /** `withDeleted`: also a dashboard that is deleted. */
+  showDashboard(
+    store: ShowingStore,
+    { withDeleted, ...place }: SavedPlace & { readonly withDeleted: boolean },
+  ): ShownText | null {
+    const view = store.saved.getDashboard(place)
+    const isShown = view !== null && (withDeleted || !view.dashboard.isDeleted)
+    return isShown ? shownDashboard(showingOf(store), view) : null
+  },
   listAnnotations: ({ saved }: Store, list: ListRequest<AnnotationFilter>) =>
     saved.listAnnotations(list),
   getAnnotation: ({ saved }: Store, place: SavedPlace) => saved.getAnnotation(place),
@@ -42,5 +77,28 @@ export const SAVED_HANDLERS = {
   changeSharing: ({ saved }: Store, request: SharedPlace & SharingChanges) =>
     saved.changeSharing(request),
   refreshSharing: ({ saved }: Store, place: SharedPlace) => saved.refreshSharing(place),
-  findShared: ({ saved }: Store, token: string) => saved.findShared(token),
+  /** What a token opens, for anybody: nobody is named. Null for a token that opens nothing, any more or for now. */
+  showShared(store: ShowingStore, { token, ...request }: SharedRequest): ShownText | null {
+    const view = store.saved.findShared(token)
+    const showing = { ...showingOf(store), userById: () => null }
+    return view === null ? null : shownShared(showing, view, request)
+  },
+}
+
+/** The memory of a text, which changes hands; none of anything else. */
+export function memoryOfSaved(result: unknown): readonly ArrayBuffer[] {
+  if (typeof result !== 'object' || result === null || !('questionEnds' in result)) return []
+  const { text, questions } = result as ShownText
+  return [text.buffer, questions.buffer]
+}
+
+function showingOf({ users, projects }: ShowingStore): Showing {
+  let byId: ReadonlyMap<number, ReturnType<typeof users.list>[number]> | null = null
+  return {
+    userById(id) {
+      byId ??= new Map(users.list().map((user) => [user.id, user]))
+      return byId.get(id) ?? null
+    },
+    timezoneOf: (projectId) => projects.project(projectId)?.timezone ?? 'UTC',
+  }
 }

@@ -5,8 +5,10 @@
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
+import { type MemoryBoard, shortageCount } from '../../base/memory/memory-board.ts'
 import type { BlockShare } from '../../base/shared-blocks.ts'
 import type { Slab } from '../../base/slabs.ts'
+import { type MemoryPlan, memoryPlan } from '../../config/memory-plan.ts'
 import type { Settings } from '../../config/settings.ts'
 import type { CopiedSegment, ErasedJob } from '../../ports/warehouse.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -51,6 +53,12 @@ export interface ThreadSettings {
   readonly enrichment?: EnrichmentSettings
   /** Shared by the threads of a group: how many write transactions they have open. */
   readonly openWrites?: Int32Array
+  /** What caches may hold; absent: as much as on a machine with plenty of memory. */
+  readonly plan?: MemoryPlan
+  /** Shared by all threads: how often memory was short. */
+  readonly shortages?: Int32Array
+  /** Shared by the threads of a group: where each tells what memory it takes. */
+  readonly memory?: MemoryBoard
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
   /** In a cluster: the name of the channel by which the processing thread gets the shared log. */
@@ -59,6 +67,8 @@ export interface ThreadSettings {
   readonly holdsEvents?: boolean
   /** Shared by all threads: the last block of the log that was appended, once there is one. */
   readonly logReach?: BigInt64Array
+  /** Shared by all threads: as `DiskRoom` reads it. */
+  readonly diskRoom?: Float64Array | undefined
 }
 
 /** What threads for analytics are told besides what all are told. */
@@ -81,7 +91,12 @@ export interface EnrichmentSettings {
  * What the settings of the daemon say to its threads, with the memory that it shares with them; all threads of a
  * daemon get the same object.
  */
-export function threadSettings(settings: Settings, damageCount: Int32Array): ThreadSettings {
+export function threadSettings(
+  settings: Settings,
+  damageCount: Int32Array,
+  diskRoom?: Float64Array,
+  plan: MemoryPlan = planOf(settings),
+): ThreadSettings {
   const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
@@ -89,6 +104,8 @@ export function threadSettings(settings: Settings, damageCount: Int32Array): Thr
     ...(settings.partitions.length === 0 ? { holdsEvents: false } : {}),
     ...(isEnriched ? { enrichment: { isBotTagged, isUserAgentParsed, geoIpDatabase } } : {}),
     ...(settings.warehouse === null ? {} : { warehouse: settings.warehouse }),
+    plan,
+    shortages: shortageCount(),
     dataDir: settings.dataDir,
     isFlushDeferred: settings.durability === 'commit',
     decodedBytesMax: settings.bodyBytesMax,
@@ -96,8 +113,18 @@ export function threadSettings(settings: Settings, damageCount: Int32Array): Thr
     logLevel: settings.logLevel,
     logFormat: settings.logFormat,
     damageCount,
+    diskRoom,
     logReach: new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT)),
   }
+}
+
+/** Settings that the plan of memory follows from. */
+export type PlanSetting = 'memoryBytesMax' | 'workerThreads' | 'analyticsThreads'
+
+/** What the budget of a daemon gives to each part of it. */
+export function planOf(settings: Pick<Settings, PlanSetting>): MemoryPlan {
+  const { memoryBytesMax, workerThreads, analyticsThreads } = settings
+  return memoryPlan({ memoryBytesMax, coreCount: Math.max(workerThreads + 1, analyticsThreads) })
 }
 
 /** Memory, of its own or of a slab, that holds a finished block in its first `bytes` bytes. */

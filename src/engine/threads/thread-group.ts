@@ -10,11 +10,18 @@
 import { setFlagsFromString } from 'node:v8'
 import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
+import {
+  memoryBoard,
+  readBoard,
+  shortageCount,
+  type ThreadMemory,
+} from '../../base/memory/memory-board.ts'
+import { openFilesLeft } from '../../base/process-limits.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Decided, Proposal } from '../../ports/change-log.ts'
-import { ALL_WRITES, CHANGING_WRITES } from '../../store/faults.ts'
+import { ALL_WRITES, CHANGING_WRITES, isShortage } from '../../store/faults.ts'
 import type { Answered, Refused, Task } from './call-kinds.ts'
-import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
+import { REPLACEMENT_MS_MAX, THREAD_FILES_MIN, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
 const THREAD_ENTRY = new URL('../../thread.js', import.meta.url)
@@ -76,27 +83,46 @@ export class Proposed implements Decided<unknown> {
 /** Threads that run one task each at a time. */
 export class ThreadGroup {
   readonly #kind: ThreadKind
-  readonly #threads: Piscina
+  #threads: Piscina
+  readonly #options: Omit<ThreadGroupOptions, 'settings'>
+  /** What threads are told that start from now on. */
+  #settings: ThreadSettings
   readonly #threadsMin: number
   readonly #oldMib: number
   readonly #onDeath: (death: ThreadDeath) => void
   /** The write transactions of the threads, as `countWrites` counts them. */
   readonly #writes = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT))
+  /** What the threads take. One that is replaced may tell something before the place of the last is free. */
+  readonly #board: ReturnType<typeof memoryBoard>
   readonly #stuckTimer: NodeJS.Timeout
   #stuckMs = 0
   #writesSeen = 0
   #deaths = 0
   #cause: unknown
   #isClosing = false
+  #running = 0
+  #usedAtMs = 0
+  #ending: Promise<void> = Promise.resolve()
 
   constructor(options: ThreadGroupOptions) {
-    const { kind, settings, entry = THREAD_ENTRY, threadsMax, threadsMin, pool, onDeath } = options
+    const { kind, threadsMax, threadsMin, onDeath } = options
     this.#kind = kind
     this.#threadsMin = threadsMin
     this.#oldMib = options.oldMib ?? 0
     this.#onDeath = onDeath
-    const workerData: ThreadSettings = { ...settings, kind, openWrites: this.#writes }
-    this.#threads = new Piscina({
+    this.#board = memoryBoard(2 * threadsMax, options.settings.shortages ?? shortageCount())
+    const { settings, ...others } = options
+    this.#options = others
+    this.#settings = settings
+    this.#threads = this.#open()
+    this.#stuckTimer = setInterval(() => this.#lookForStuck(), STUCK_LOOK_EVERY_MS).unref()
+  }
+
+  #open(): Piscina {
+    const { kind, entry = THREAD_ENTRY, threadsMax, threadsMin, pool } = this.#options
+    const told = { kind, openWrites: this.#writes, memory: this.#board }
+    const workerData: ThreadSettings = { ...this.#settings, ...told }
+    const threads = new Piscina({
       ...pool,
       filename: entry.href,
       workerData,
@@ -106,12 +132,39 @@ export class ThreadGroup {
       idleTimeout: Number.POSITIVE_INFINITY,
       recordTiming: false,
     })
-    this.#threads.on('workerDestroy', () => this.#died())
+    threads.on('workerDestroy', () => {
+      // Those that were ended because nobody asked them anything are no loss.
+      if (threads === this.#threads) this.#died()
+    })
     // The end of a thread that had no task.
-    this.#threads.on('error', (cause: unknown) => {
+    threads.on('error', (cause: unknown) => {
       this.#cause = cause
     })
-    this.#stuckTimer = setInterval(() => this.#lookForStuck(), STUCK_LOOK_EVERY_MS).unref()
+    return threads
+  }
+
+  /** For how long its threads have had nothing to do, milliseconds; 0: they have, or there are none. */
+  get idleMs(): number {
+    const isIdle = this.#running === 0 && this.#threads.threads.length > 0
+    return isIdle ? performance.now() - this.#usedAtMs : 0
+  }
+
+  /**
+   * Ends the threads of a group that starts without any, which have nothing to do: the next task starts new ones,
+   * which are told `settings`. All memory that they took is free then.
+   */
+  async end(settings: ThreadSettings = this.#settings): Promise<void> {
+    const ended = this.#threads
+    this.#settings = settings
+    this.#threads = this.#open()
+    this.#ending = endThreads(ended)
+    await this.#ending
+  }
+
+  /** Whether it has a thread, or the process can open the files that a thread begins with. */
+  get mayStart(): boolean {
+    if (this.#threadsMin > 0 || this.#threads.threads.length > 0) return true
+    return openFilesLeft() >= THREAD_FILES_MIN
   }
 
   /** Tasks that wait for a thread. */
@@ -126,9 +179,12 @@ export class ThreadGroup {
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     const deaths = this.#deaths
     let answer: unknown
-    const isStarting = this.#oldMib > 0 && this.#threads.threads.length === 0
+    const isFirst = this.#threads.threads.length === 0
+    if (isFirst && !this.mayStart) throw refusal('files_full')
+    const isStarting = this.#oldMib > 0 && isFirst
     // V8 reads it when a heap begins, for which there is no other way to say it.
     if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
+    this.#running++
     try {
       answer = await this.#threads.run(task, { transferList: [...transferList] })
     } catch (cause) {
@@ -136,6 +192,8 @@ export class ThreadGroup {
       this.#cause = cause
       throw new ThreadEndedError(this.#isWriting, cause)
     } finally {
+      this.#running--
+      this.#usedAtMs = performance.now()
       if (isStarting) setFlagsFromString('--initial-old-space-size=0')
     }
     // As run-task.ts gives it: a failure that is the client's to know comes as a value.
@@ -162,7 +220,12 @@ export class ThreadGroup {
     await Promise.all(this.#threads.threads.map(() => this.run({ call: 'close', values: [] })))
     this.#isClosing = true
     clearInterval(this.#stuckTimer)
-    await this.#threads.destroy()
+    await Promise.all([this.#threads.destroy(), this.#ending])
+  }
+
+  /** The memory of each thread that has started, as it told it last. */
+  get memory(): readonly ThreadMemory[] {
+    return readBoard(this.#board, new Set(this.#threads.threads.map(({ threadId }) => threadId)))
   }
 
   /** How many transactions that change what is read its threads have begun; null while one is open. */
@@ -189,9 +252,15 @@ export class ThreadGroup {
     if (this.#isClosing) return
     this.#onDeath({ threads: this.#kind, cause, isReplaced })
     if (!isReplaced || this.#threadsMin === 0) return
+    this.#awaitReplacement(cause)
+  }
+
+  /** If there is a shortage of files, a thread starts again once it is over. Until then, requests are refused. */
+  #awaitReplacement(cause: unknown): void {
     setTimeout(() => {
       if (this.#isClosing || this.#threads.threads.length > 0) return
-      this.#onDeath({ threads: this.#kind, cause, isReplaced: false })
+      if (isShortage(cause) === 'files') this.#awaitReplacement(cause)
+      else this.#onDeath({ threads: this.#kind, cause, isReplaced: false })
     }, REPLACEMENT_MS_MAX).unref()
   }
 
@@ -216,4 +285,12 @@ export class ThreadGroup {
     }
     return this.#isWriting
   }
+}
+
+/** Lets threads without a task close their stores, then ends them. */
+async function endThreads(threads: Piscina): Promise<void> {
+  const closing = threads.threads.map(() => threads.run({ call: 'close', values: [] }))
+  // One that has ended meanwhile has nothing open any more.
+  await Promise.allSettled(closing)
+  await threads.destroy()
 }

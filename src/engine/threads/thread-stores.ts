@@ -2,6 +2,7 @@
  * What one thread has open. Stores are opened at the first call that needs them and stay open; the pool
  * sends each call always to the same threads.
  */
+import type { CachesOfThread } from '../../base/memory/memory-board.ts'
 import type { Proposal } from '../../ports/change-log.ts'
 import type { LogAppender, LogReader } from '../../ports/log.ts'
 import type { Outbox } from '../../ports/outbox.ts'
@@ -12,6 +13,7 @@ import type { DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
+import { PieceCounts } from './queries/query-parts.ts'
 import { RememberedParts } from './queries/remembered-parts.ts'
 import type { ThreadSettings } from './tasks.ts'
 
@@ -49,13 +51,16 @@ export type ThreadWiring = AppendWiring | ProcessWiring | ReadWiring
 export class ThreadStores {
   readonly settings: ThreadSettings
   /** Of queries. */
-  readonly remembered = new RememberedParts()
+  readonly remembered: RememberedParts
+  /** Of queries that had to be computed in pieces. */
+  readonly pieceCounts = new PieceCounts()
   readonly #wiring: ReadWiring
   readonly #damage: DamageReports
   readonly #open = new Map<string, Closable>()
 
   constructor(settings: ThreadSettings, wiring: ReadWiring, damage: DamageReports) {
     this.settings = settings
+    this.remembered = new RememberedParts(settings.plan?.rememberedBytes)
     this.#wiring = wiring
     this.#damage = damage
     if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
@@ -84,6 +89,17 @@ export class ThreadStores {
     if (this.#open.has('reader')) this.reader.scans?.rest()
   }
 
+  /** What the caches of the thread hold. */
+  get caches(): CachesOfThread {
+    const remembered = this.settings.analytics === undefined ? {} : this.remembered.caches
+    return this.#open.has('reader') ? { ...this.reader.caches, ...remembered } : remembered
+  }
+
+  /** Gives up what can be made again; not while a call uses it. */
+  release(): void {
+    if (this.#open.has('reader')) this.reader.release()
+  }
+
   get warehouse(): Warehouse {
     return this.#wiring.warehouse(this.reader)
   }
@@ -98,6 +114,18 @@ export class ThreadStores {
 
   get organization(): OrganizationWorker {
     return this.#once('organization', () => new OrganizationWorker(this.settings.dataDir))
+  }
+
+  /** Working memory of one question on this thread. */
+  get questionBytesMax(): number {
+    const { plan, analytics } = this.settings
+    if (plan === undefined || analytics === undefined) return Number.POSITIVE_INFINITY
+    return plan.questionBytes / analytics.cache.shared.threads
+  }
+
+  /** Bytes of its own that decoded columns take. */
+  get cachedBytes(): number {
+    return this.#open.has('reader') ? (this.reader.caches.column_values?.bytes ?? 0) : 0
   }
 
   /** Time that one analytic question may take. */

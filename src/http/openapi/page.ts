@@ -2,7 +2,7 @@
  * The API description as a page for people: plain HTML that loads nothing, made from the same document.
  * docs/compatibility/api.md, "API description".
  */
-import { escaped, pagePolicy } from '../server/html.ts'
+import { escaped, pagePolicy } from '../../base/html/html.ts'
 import type { Schema } from '../server/schema.ts'
 
 const STYLE = `

@@ -15,7 +15,7 @@ export const ERASURES_RUNNING_MAX = 100
 /** Filters of one request. More: 400 `invalid_input`. */
 export const FILTERS_MAX = 100
 /** UTF-16 units of a page, about, which is made on the main thread: it ends there, with `next`. */
-export const PAGE_FLAG_UNITS_MAX = 1024 * 1024
+export const PAGE_FLAG_UNITS_MAX = 256 * 1024
 /** A larger limit is taken for this one: an entry may hold two whole flags. */
 export const PAGE_FLAG_CHANGES_MAX = 100
 /** Number of a page. A larger one is taken for this one. */
@@ -54,12 +54,12 @@ export const STEP_TEXT_UNITS_MAX = 1000
 export const RETENTION_DAYS_MAX = 36_500
 /** Milliseconds after which the insights of a dashboard that are left come without a result. */
 export const DASHBOARD_RESULTS_MS_MAX = 20_000
-/** UTF-16 units of the JSON of the results of a dashboard, from which on the insights that are left have none. */
-export const DASHBOARD_RESULTS_UNITS_MAX = 8 * 1024 * 1024
-/** Results that shared pages keep for each other. A further one: the oldest is forgotten. */
-export const SHARED_RESULTS_MAX = 100
-/** UTF-16 units of the JSON of one of them. A larger one is not kept. */
-export const SHARED_RESULT_UNITS_MAX = 256 * 1024
+/** Bytes of the results of a dashboard, from which on the insights that are left have none. */
+export const DASHBOARD_RESULTS_BYTES_MAX = 8 * 1024 * 1024
+/** Results that shared pages keep for each other. A further one: that which was asked for longest ago is forgotten. */
+export const SHARED_RESULTS_MAX = 1000
+/** Bytes of all of them. More: as above. */
+export const SHARED_RESULTS_BYTES_MAX = 32 * 1024 * 1024
 /** How long they are kept, milliseconds. Older ones are computed anew. */
 export const SHARED_RESULT_AGE_MS_MAX = 30_000
 /** Names that one stream of events shows. Further ones are 400. */

@@ -1,4 +1,5 @@
 /** All resources for personal keys as one table, in the order of the API description. */
+import type { SharedRequest } from '../../engine/threads/saved-tasks.ts'
 import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
 import { DEFINITION_RESOURCE, type DefinitionServices } from './definitions.ts'
@@ -27,7 +28,7 @@ import { DASHBOARD_RESOURCE } from './saved/dashboards.ts'
 import { INSIGHT_RESOURCE } from './saved/insights.ts'
 import type { SavedServices } from './saved/saved-services.ts'
 import { SHARED_RESOURCE } from './saved/shared.ts'
-import { keptResults } from './saved/shared-results.ts'
+import { keptResults, sharedRuns } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
 
 /** What all of them work with. */
@@ -72,11 +73,15 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
 
 /** The routes under `/api/` for personal keys, and those of what is shared. */
 export function privateRoutes(
-  services: Omit<PrivateServices, 'computeInsight' | 'computeShared'>,
+  services: Omit<PrivateServices, 'computeInsight' | 'computeShared' | 'showShared'>,
 ): readonly Route[] {
   const computeInsight = insightAnswers(services)
   const computeShared = keptResults(computeInsight, services.clock)
   const hasConsole = services.sessions !== undefined
   const resources = PRIVATE_RESOURCES.filter((one) => hasConsole || one !== SESSION_RESOURCE)
-  return bindAll(resources, { ...services, computeInsight, computeShared })
+  const { queries } = services
+  const showShared = sharedRuns((request: SharedRequest) =>
+    queries.organization('showShared', request),
+  )
+  return bindAll(resources, { ...services, computeInsight, computeShared, showShared })
 }

@@ -4,7 +4,6 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import type { RowFormat } from '../../base/pages.ts'
 import type { QueryAnswers } from '../../engine/threads/call-table.ts'
 import type { QueryTask } from '../../engine/threads/queries/query-tasks.ts'
 import { required } from '../server/parameters.ts'
@@ -21,7 +20,7 @@ import {
 import * as is from '../server/schema.ts'
 import { answerRow, inputOf } from './formats.ts'
 import type { PersonDirectory } from './persons/person-services.ts'
-import type { ComputeInsight, InsightResult } from './saved/saved-services.ts'
+import type { ComputeInsight } from './saved/saved-services.ts'
 
 /** What these routes work with. */
 export interface QueryServices extends RouteServices {
@@ -139,16 +138,13 @@ function refuseOverride(override: unknown): void {
   throw new ServiceError('invalid_query', detail, { attr: 'filters_override' })
 }
 
-/** What insights show: their queries answered as the route answers them. */
+/** What insights show: their queries answered by the threads that answer the route. */
 export function insightAnswers(
   services: Pick<QueryServices, 'numbers' | 'directory' | 'clock'>,
 ): ComputeInsight {
-  return async (projectId, query) => {
-    const text = await services.numbers.answer(
-      taskOf(services, projectId, query, 'json'),
-      () => undefined,
-    )
-    return JSON.parse(Buffer.from(text).toString()) as InsightResult
+  return (projectId, question, format) => {
+    const query: unknown = JSON.parse(question)
+    return services.numbers.answer(taskOf(services, projectId, query, format), () => undefined)
   }
 }
 
@@ -156,7 +152,7 @@ function taskOf(
   { directory, clock }: Pick<QueryServices, 'directory' | 'clock'>,
   projectId: number,
   query: unknown,
-  format: RowFormat,
+  format: QueryTask['format'],
 ): QueryTask {
   const project = directory.projectById(projectId)
   return {

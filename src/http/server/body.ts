@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { FRONT_BODY_BYTES_MAX, SMALL_SLAB_BODY_BYTES_MAX } from '../../base/limits.ts'
 import type { Gauge } from '../../base/metrics.ts'
-import { refusal } from '../../base/refusals.ts'
+import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import { type Slab, Slabs } from '../../base/slabs.ts'
 import type { Exchange, Reservations } from './exchange.ts'
 import {
@@ -51,12 +51,21 @@ const DEFAULT_PACE: UploadPace = { graceMs: 10_000, bytesPerSecondMin: 100 * 102
 
 const spares: Uint8Array[] = []
 
+/** Where bytes for bodies are reserved: in the budget, or in the share of it that one sender has. */
+export interface BodyReservations extends Reservations {
+  /** What is answered when `tryReserve` was false. */
+  readonly fullReason: RefusalReason
+  /** Takes bytes, or answers false and takes none. */
+  tryReserve(bytes: number): boolean
+}
+
 /**
  * The bytes that bodies of open requests may occupy together, and the watch over slow uploads. A
  * declared length is reserved as a whole before anything is read, so that whoever starts can finish.
  * Bodies that arrive in one piece need no reservation.
  */
-export class BodyBudget implements Reservations {
+export class BodyBudget implements BodyReservations {
+  readonly fullReason = 'bodies_full'
   /** Memory for the large ones among them. */
   readonly slabs: Slabs
   readonly #bytesMax: number
@@ -80,6 +89,11 @@ export class BodyBudget implements Reservations {
     this.#clock = options.clock
     this.#pace = options.pace ?? DEFAULT_PACE
     this.#gauge = options.gauge ?? null
+  }
+
+  /** Bytes over all connections. */
+  get bytesMax(): number {
+    return this.#bytesMax
   }
 
   /** Bytes reserved now. */
@@ -150,6 +164,8 @@ export interface BodyOptions {
   /** Bytes of one body. More: 413 `request_too_large`. */
   readonly bytesMax: number
   readonly budget: BodyBudget
+  /** Where bytes are reserved; by default in the budget. */
+  readonly reservations?: BodyReservations
   /** Large bodies are collected in slabs of the budget while there are some. */
   readonly usesSlabs?: boolean
   /**
@@ -306,14 +322,14 @@ class BodyUpload implements Upload {
 
   /** Raises the reservation to `bytes`; false when the budget has no room, after answering 503. */
   #reserve(bytes: number): boolean {
-    const { budget } = this.#options
+    const { budget, reservations = budget } = this.#options
     const moreBytes = bytes - this.#reservedBytes
-    if (!budget.tryReserve(moreBytes)) {
-      this.#refuse(refusal('bodies_full'))
+    if (!reservations.tryReserve(moreBytes)) {
+      this.#refuse(refusal(reservations.fullReason))
       return false
     }
     this.#reservedBytes = bytes
-    this.#exchange.hold(budget, moreBytes)
+    this.#exchange.hold(reservations, moreBytes)
     return true
   }
 

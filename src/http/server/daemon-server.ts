@@ -1,21 +1,24 @@
 /** The server of a daemon with its limits and its audit log, made from the settings. */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
+import { filesOfDaemon, openFilesMax } from '../../base/process-limits.ts'
 import type { Settings } from '../../config/settings.ts'
 import { AuditTrail } from '../../engine/front/audit-trail.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
+import { planOf } from '../../engine/threads/tasks.ts'
 import { ConsoleFiles } from '../console/console-files.ts'
 import { ConsoleSessions, type ConsoleSessionsOptions } from '../console/console-sessions.ts'
 import type { BodyBudget } from './body.ts'
-import { openFilesMax } from './open-files.ts'
 import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
 import { TrustedProxies } from './url.ts'
 
 /** Open files that are not for clients: stores, threads, logs, commands' pipes. */
 const RESERVED_FILES = 128
-const CONNECTIONS_MIN = 32
+/** Connections where the limit of open files leaves none beside those: so many at most, and so many in any case. */
+const SCARCE_CONNECTIONS = 32
+const CONNECTIONS_MIN = 4
 
 /** What the front works with. */
 export interface FrontOptions {
@@ -52,6 +55,7 @@ export function createFront(options: FrontOptions): {
     metrics,
     budget,
     connectionsMax: connectionsMaxOf(settings),
+    waitingBytesMax: planOf(settings).waitingAnswersBytes,
     audit: { record: (entry) => trail.record(entry), clock, trustedProxies },
     limits,
     trustedProxies,
@@ -66,7 +70,11 @@ export function createFront(options: FrontOptions): {
 }
 
 /** What the setting says, but never more than there are files for. */
-function connectionsMaxOf({ connectionsMax }: Settings): number {
-  const possible = Math.max(CONNECTIONS_MIN, openFilesMax() - RESERVED_FILES)
+function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
+  const filesMax = openFilesMax()
+  // The daemon takes half of what it does not need at once for threads that start later.
+  const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
+  const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
+  const possible = Math.max(least, filesMax - RESERVED_FILES)
   return connectionsMax === 0 ? possible : Math.min(connectionsMax, possible)
 }

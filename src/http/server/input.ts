@@ -63,8 +63,11 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
 
 /** A value of another type, or none of those that there are. */
 function wrongKind({ value, schema }: InputFault, attr: string): ServiceError {
-  if (attr === '') return new ServiceError('invalid_input', 'the body must be a JSON object')
   const { type, enum: choices } = schema
+  if (attr === '') {
+    const kind = type === 'array' ? 'list' : 'object'
+    return new ServiceError('invalid_input', `the body must be a JSON ${kind}`)
+  }
   if (value === null) return new ServiceError('null', `${attr} must not be null`, { attr })
   if (Array.isArray(choices)) {
     const isShown =

@@ -10,6 +10,9 @@ import type { WaitingAnswer } from './waiting-answers.ts'
 /** Bytes of a piece that are handed to the HTTP library at a time; it copies what the socket does not take. */
 const SLICE_BYTES = 64 * 1024
 
+/** Bytes of an answer that are written before others have their turn. */
+const TURN_BYTES = 256 * 1024
+
 /** Writes status and headers. */
 type WriteHead = () => void
 
@@ -18,6 +21,7 @@ abstract class PacedAnswer implements WaitingAnswer {
   protected readonly exchange: Exchange
   readonly #status: number
   heldBytes = 0
+  memory: readonly ArrayBufferLike[] = []
   readBytes = 0
   waitedMs = 0
   sinceMs: number | null = null
@@ -60,6 +64,11 @@ export interface LargeBody {
   readonly isCut: boolean
 }
 
+/** The memory that parts lie in, each once. */
+export function memoryOfParts(parts: readonly Uint8Array[]): readonly ArrayBufferLike[] {
+  return [...new Set(parts.map(({ buffer }) => buffer))]
+}
+
 /** An answer that is there as a whole, in parts. */
 export class LargeAnswer extends PacedAnswer {
   readonly #body: LargeBody
@@ -68,6 +77,8 @@ export class LargeAnswer extends PacedAnswer {
   /** What is left to write, and where in the body it begins. */
   #parts: readonly Uint8Array[]
   #partsAt = 0
+  #isTurnDue = false
+  #isOver = false
 
   constructor(exchange: Exchange, status: number, body: LargeBody) {
     super(exchange, status)
@@ -78,7 +89,7 @@ export class LargeAnswer extends PacedAnswer {
 
   start(writeHead: WriteHead): void {
     const { response } = this.exchange
-    this.exchange.onAbort = () => this.finish()
+    this.exchange.onAbort = () => this.#end()
     response.cork(() => {
       writeHead()
       this.#headBytes = response.getWriteOffset()
@@ -90,12 +101,28 @@ export class LargeAnswer extends PacedAnswer {
   }
 
   #begin(): void {
-    if (this.#write(0)) return
-    if (this.#body.isReused) this.#keepRest()
-    this.heldBytes = this.#body.isShared ? 0 : this.#bytes - this.#partsAt
+    const { isReused, isShared } = this.#body
+    const outcome = this.#write(0)
+    if (outcome === 'done') return
+    if (isReused) this.#keepRest()
+    if (!isShared) this.memory = memoryOfParts(this.#parts)
     this.exchange.owner.waiting.add(this)
-    this.wait()
     this.exchange.response.onWritable((offset) => this.#resume(offset))
+    this.#goOn(outcome)
+  }
+
+  /** The rest follows when the socket takes more, or when others had their turn. */
+  #goOn(outcome: 'full' | 'turn'): void {
+    if (outcome === 'full') {
+      this.wait()
+      return
+    }
+    this.#isTurnDue = true
+    setImmediate(() => {
+      this.#isTurnDue = false
+      const { response } = this.exchange
+      if (!this.#isOver) response.cork(() => this.#resume(response.getWriteOffset()))
+    })
   }
 
   /** Copies what the first call has not taken. */
@@ -112,37 +139,52 @@ export class LargeAnswer extends PacedAnswer {
 
   /** Called when the client has read something. False asks to be called again. */
   #resume(offset: number): boolean {
+    // Also called when what was sent before this answer leaves, while it waits for its turn.
+    if (this.#isTurnDue) return true
     this.resume()
     this.readBytes = offset - this.#headBytes
-    if (this.#write(this.readBytes)) return true
-    this.wait()
-    return false
+    const outcome = this.#write(this.readBytes)
+    if (outcome === 'done') return true
+    this.#goOn(outcome)
+    return outcome === 'turn'
   }
 
-  /** Writes from a position of the body on; true when everything is out. */
-  #write(start: number): boolean {
+  #end(): void {
+    this.#isOver = true
+    this.finish()
+  }
+
+  /** Writes from a position of the body on, until the socket takes no more or others have their turn. */
+  #write(start: number): 'done' | 'full' | 'turn' {
     const { response } = this.exchange
-    const { isCut } = this.#body
+    const { isCut, isReused } = this.#body
     // The length in the head is that of the first call. One byte more keeps the answer from being complete
     // for the library, which would go on to the next request: it cannot close behind a body in steps.
     const endBytes = isCut ? this.#bytes + 1 : this.#bytes
+    // Turns are corked, and behind what is corked no connection may be closed. What is used again is not copied
+    // without need.
+    let room = isCut || isReused ? Number.POSITIVE_INFINITY : TURN_BYTES
     let end = this.#partsAt
     for (const part of this.#parts) {
       const begin = end
       end += part.length
-      if (end <= start) continue
-      const rest = part.subarray(Math.max(0, start - begin))
+      if (end <= start || part.length === 0) continue
+      if (room <= 0) return 'turn'
+      const from = Math.max(0, start - begin)
+      const rest = part.subarray(from, from + room)
+      room -= rest.length
       const [isTaken, isDone] = response.tryEnd(rest, endBytes)
       if (isDone) {
-        this.finish()
-        return true
+        this.#end()
+        return 'done'
       }
-      if (!isTaken) return false
+      if (!isTaken) return 'full'
+      if (from + rest.length < part.length) return 'turn'
     }
-    if (!isCut) return false
-    this.finish()
+    if (!isCut) return 'full'
+    this.#end()
     response.close()
-    return true
+    return 'done'
   }
 }
 

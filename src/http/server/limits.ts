@@ -16,6 +16,10 @@ export const BODY_SWEEP_MS_MAX = 1000
 export const PROXY_HOPS_MAX = 16
 /** Characters at the end of the header that are looked at. */
 export const FORWARDED_CHARACTERS_MAX = 2048
+/** Headers `X-Forwarded-For` whose address is remembered. A further one: all are looked at again. */
+export const FORWARDED_KNOWN_MAX = 4096
+/** Characters of one of them. A longer one is looked at each time. */
+export const FORWARDED_KNOWN_CHARACTERS_MAX = 100
 /** Characters of a name that a client chose, in an answer. */
 export const NAME_SHOWN_CHARACTERS_MAX = 400
 /** A value up to this many characters is named in a refusal. */
@@ -26,6 +30,8 @@ export const PAGE_ROWS_MAX = 10_000
 export const RATE_BUCKETS_MAX = 100_000
 /** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
+/** UTF-16 units of a text that the main thread makes at a time. A longer one is made in pieces, and others have their turn in between. */
+export const ANSWER_TEXT_UNITS_MAX = 256 * 1024
 /** Milliseconds between two looks at answers that wait for their readers. */
 export const ANSWER_LOOK_MS_MAX = 1000
 /** Logins, and codes of invitations, of one address that may fail in a minute. A further one: 429 with `Retry-After`. */

@@ -129,11 +129,16 @@ export function required(name: string): ServiceError {
 
 /** The members of a JSON body; none without one. Throws what the constructor of `RequestParameters` throws. */
 export function bodyMembers(request: ApiRequest): JsonObject {
-  if (request.json() === undefined) return {}
-  const hasMark = request.body[0] === 0xef && request.body[1] === 0xbb
-  const value = storable(hasMark ? request.body.subarray(3) : request.body, null)
+  const value = bodyValue(request) ?? {}
   if (!isObject(value)) throw new ServiceError('invalid_input', 'the body must be a JSON object')
   return value
+}
+
+/** The JSON of a body; undefined without one. Throws what the constructor of `RequestParameters` throws. */
+export function bodyValue(request: ApiRequest): unknown {
+  if (request.json() === undefined) return undefined
+  const hasMark = request.body[0] === 0xef && request.body[1] === 0xbb
+  return storable(hasMark ? request.body.subarray(3) : request.body, null)
 }
 
 /** An empty text is undefined. */

@@ -8,7 +8,7 @@ import { ServiceError } from '../../base/errors.ts'
 import type { TextPieces } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Exchange } from './exchange.ts'
-import { LargeAnswer, StreamedAnswer } from './large-answer.ts'
+import { LargeAnswer, memoryOfParts, StreamedAnswer } from './large-answer.ts'
 import { ANSWER_DIRECT_BYTES_MAX } from './limits.ts'
 
 /** Name and value. */
@@ -165,15 +165,16 @@ function write(exchange: Exchange, answer: Answer): void {
     sendLarge(exchange, answer, parts, bytes)
     return
   }
-  const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
   const { response } = exchange
   const isBodyless = exchange.method === 'HEAD' || answer.status === 204
   response.cork(() => {
     writeHead(exchange, answer)
     if (isBodyless) {
-      writeWithoutBody(exchange, answer, body.length)
+      writeWithoutBody(exchange, answer, bytes)
       return
     }
+    // As many bytes as leave in one call.
+    const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
     response.end(body, isCut)
   })
@@ -219,11 +220,15 @@ function sendLarge(
   bytes: number,
 ): void {
   const isShared = answer.isShared === true
-  if (!isShared && !exchange.owner.waiting.hasRoom(bytes)) {
+  const isReused = answer.isBodyReused === true
+  const { waiting } = exchange.owner
+  // Of memory that is used again, a copy waits.
+  const hasRoom = (): boolean =>
+    isReused ? waiting.hasRoom(bytes) : waiting.hasRoomFor(memoryOfParts(parts))
+  if (!isShared && !hasRoom()) {
     write(exchange, refusalOf(exchange, refusal('answers_full'), answer.closing ?? 'keep'))
     return
   }
-  const isReused = answer.isBodyReused === true
   const isCut = answer.closing === 'cut'
   const large = new LargeAnswer(exchange, answer.status, { parts, isShared, isReused, isCut })
   large.start(() => writeLongHead(exchange, answer))

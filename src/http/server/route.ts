@@ -24,7 +24,7 @@ import {
   userOf,
 } from './auth.ts'
 import { inputReader, queryMembers } from './input.ts'
-import { bodyMembers } from './parameters.ts'
+import { bodyMembers, bodyValue } from './parameters.ts'
 import type { Answer, Header } from './respond.ts'
 import { type ApiRequest, json, type Route } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
@@ -302,11 +302,12 @@ export class Call<
   }
 
   /**
-   * The members of the body that the schema names; those of no body are absent. Throws 415, and 400 with the
+   * The members of the body that the schema names, or the list that it is; those of no body are absent. Throws 415, and 400 with the
    * first field at fault as `attr`.
    */
   body(): TypeOf<Body> {
     const { body, bodySchema } = this.#readers
+    if (bodySchema['type'] === 'array') return body(bodyValue(this.request))
     const { properties = {}, additionalProperties } = bodySchema
     const members = Object.entries(bodyMembers(this.request)).filter(
       ([name]) => additionalProperties === false || Object.hasOwn(properties as Members, name),

@@ -6,6 +6,7 @@ import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Exchange } from './exchange.ts'
 import type { BrowserWords, RequestHead } from './framing.ts'
+import { jsonBody } from './json-pieces.ts'
 import type { Answer, Header } from './respond.ts'
 
 /** One method of one path. */
@@ -27,9 +28,19 @@ export interface Route {
 /** Answers a request. Thrown `ServiceError`s become their bodies, anything else 500. */
 export type ApiHandler = (request: ApiRequest) => Answer | Promise<Answer>
 
+/** JSON that is written already, in parts: it stands for the value. */
+export class WrittenJson {
+  readonly parts: readonly Uint8Array[]
+
+  constructor(parts: readonly Uint8Array[]) {
+    this.parts = parts
+  }
+}
+
 /** An answer with a JSON body. */
 export function json(value: unknown, status = 200, headers: readonly Header[] = []): Answer {
-  return { status, contentType: 'application/json', body: JSON.stringify(value), headers }
+  const body = value instanceof WrittenJson ? value.parts : jsonBody(value)
+  return { status, contentType: 'application/json', body, headers }
 }
 
 /** What one path can do. */

@@ -4,7 +4,12 @@ import { addressRange } from '../../base/addresses.ts'
 import { UsageError } from '../../base/errors.ts'
 import { clientAddress } from '../../rules/capture/address.ts'
 import { isHost, type RequestHead } from './framing.ts'
-import { FORWARDED_CHARACTERS_MAX, PROXY_HOPS_MAX } from './limits.ts'
+import {
+  FORWARDED_CHARACTERS_MAX,
+  FORWARDED_KNOWN_CHARACTERS_MAX,
+  FORWARDED_KNOWN_MAX,
+  PROXY_HOPS_MAX,
+} from './limits.ts'
 
 /** Peers whose `X-Forwarded-*` headers are believed. */
 export class TrustedProxies {
@@ -50,6 +55,32 @@ export function addressBehind(
     if (!proxies.has(hop)) return address
   }
   return address
+}
+
+/** `addressBehind` for routes that ask with each request: what many requests have in common is found out once. */
+export class AddressesBehind {
+  readonly #proxies: TrustedProxies
+  #known = new Map<string, string>()
+
+  constructor(proxies: TrustedProxies) {
+    this.#proxies = proxies
+  }
+
+  /** See `addressBehind`. */
+  of(peerAddress: string, forwardedFor: string): string {
+    if (forwardedFor === '') return peerAddress
+    if (forwardedFor.length > FORWARDED_KNOWN_CHARACTERS_MAX) {
+      return addressBehind(peerAddress, forwardedFor, this.#proxies)
+    }
+    const name = `${peerAddress} ${forwardedFor}`
+    let address = this.#known.get(name)
+    if (address === undefined) {
+      address = addressBehind(peerAddress, forwardedFor, this.#proxies)
+      if (this.#known.size >= FORWARDED_KNOWN_MAX) this.#known = new Map()
+      this.#known.set(name, address)
+    }
+    return address
+  }
 }
 
 /**

@@ -1,7 +1,8 @@
 /**
  * Answers that wait for their readers. What they hold together is bounded, and each has to be read at some
  * pace: who reads nothing for a while is cut off, who reads too slowly over the whole answer too, and when
- * there is no room for a new answer those go first that have stood still the longest.
+ * there is no room for a new answer those go first that have stood still the longest. Memory that several answers
+ * share is counted once.
  */
 import { WAITING_ANSWERS_BYTES_MAX } from '../../base/limits.ts'
 import type { Counter, Gauge, MetricFamily } from '../../base/metrics.ts'
@@ -14,8 +15,10 @@ const YIELDS_AFTER_MS = 1000
 
 /** An answer that is not out yet. */
 export interface WaitingAnswer {
-  /** Memory that it holds. */
+  /** Bytes of memory that no other answer holds. */
   readonly heldBytes: number
+  /** Memory that other answers may hold, too, each once: it is counted once for all of them. */
+  readonly memory?: readonly ArrayBufferLike[]
   /** Bytes that its reader has taken. */
   readonly readBytes: number
   /** Milliseconds that it has waited for its reader before now. */
@@ -49,12 +52,21 @@ export class WaitingAnswers {
   readonly #options: WaitingAnswersOptions
   readonly #bytesMax: number
   readonly #answers = new Set<WaitingAnswer>()
+  /** Memory of answers, and how many of them hold it. */
+  readonly #holders = new Map<ArrayBufferLike, number>()
   #bytes = 0
   #timer: NodeJS.Timeout | null = null
 
   constructor(options: WaitingAnswersOptions) {
     this.#options = options
     this.#bytesMax = options.bytesMax ?? WAITING_ANSWERS_BYTES_MAX
+  }
+
+  /** Whether there is room for this memory; that which an answer holds already takes no more. */
+  hasRoomFor(memory: readonly ArrayBufferLike[]): boolean {
+    let bytes = 0
+    for (const one of memory) if (!this.#holders.has(one)) bytes += one.byteLength
+    return bytes === 0 || this.hasRoom(bytes)
   }
 
   /** Whether there is room for so many bytes more; makes some if it can. Cost: a look at all answers. */
@@ -76,7 +88,13 @@ export class WaitingAnswers {
   /** Takes an answer in; it must be given back with `remove`. */
   add(answer: WaitingAnswer): void {
     this.#answers.add(answer)
-    this.changed(answer.heldBytes)
+    let bytes = answer.heldBytes
+    for (const memory of answer.memory ?? []) {
+      const holders = this.#holders.get(memory) ?? 0
+      if (holders === 0) bytes += memory.byteLength
+      this.#holders.set(memory, holders + 1)
+    }
+    this.changed(bytes)
     if (this.#timer !== null) return
     const everyMs = Math.min(ANSWER_LOOK_MS_MAX, this.#options.stallMs / 4)
     this.#timer = setInterval(() => this.#look(), everyMs)
@@ -91,7 +109,16 @@ export class WaitingAnswers {
   /** Gives an answer back; does nothing when it is not there. */
   remove(answer: WaitingAnswer): void {
     if (!this.#answers.delete(answer)) return
-    this.changed(-answer.heldBytes)
+    let bytes = answer.heldBytes
+    for (const memory of answer.memory ?? []) {
+      const holders = this.#holders.get(memory) ?? 0
+      if (holders > 1) this.#holders.set(memory, holders - 1)
+      else {
+        this.#holders.delete(memory)
+        bytes += memory.byteLength
+      }
+    }
+    this.changed(-bytes)
     if (this.#answers.size > 0 || this.#timer === null) return
     clearInterval(this.#timer)
     this.#timer = null

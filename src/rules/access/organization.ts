@@ -51,6 +51,12 @@ export const DEFAULT_BROWSER_CAPTURE: BrowserCapture = {
   areWebVitalsCaptured: false,
 }
 
+/** What a project may have in a day, from midnight UTC on; null or absent: as much as comes. */
+export interface DailyMaxima {
+  readonly dailyEventsMax?: number | null
+  readonly dailyBytesMax?: number | null
+}
+
 /** Lists of objects that a project keeps as clients sent them. */
 export interface ProjectLists {
   /** Filters that leave out the team's own events. */
@@ -69,7 +75,7 @@ export const EMPTY_LISTS: ProjectLists = {
 }
 
 /** A project and its settings. */
-export interface Project extends IngestProject, BrowserCapture, ProjectLists {
+export interface Project extends IngestProject, BrowserCapture, ProjectLists, DailyMaxima {
   readonly name: string
   /** Name of the IANA time zone database. */
   readonly timezone: string
@@ -144,11 +150,12 @@ export interface ProjectRequest extends ProjectChanges {
 }
 
 /** What can be changed of a project; what is left out stays, or gets its default. */
-export interface ProjectChanges extends Partial<BrowserCapture & ProjectLists> {
+export interface ProjectChanges extends Partial<BrowserCapture & ProjectLists>, DailyMaxima {
   readonly name?: string
   /** Default: generated. */
   readonly apiKey?: string
   readonly isIpAnonymized?: boolean
+  readonly areGroupTypesClosed?: boolean
   readonly timezone?: string
 }
 

@@ -7,6 +7,8 @@ export interface Project {
   readonly apiKey: string
   /** No address of a sender is stored. */
   readonly isIpAnonymized: boolean
+  /** Events make no new group types. */
+  readonly areGroupTypesClosed?: boolean
 }
 
 /** What a personal key may reach, and what for. */

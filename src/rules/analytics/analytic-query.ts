@@ -6,7 +6,13 @@
 
 import { allOf, type FilterGroup } from '../filters/filter-group.ts'
 import { readEventFilters, readStoredFilters } from '../filters/filter-tree.ts'
-import { type DateRange, dateRange, type RangeRequest, type RangeRules } from './date-range.ts'
+import {
+  allFromMs,
+  type DateRange,
+  dateRange,
+  type RangeRequest,
+  type RangeRules,
+} from './date-range.ts'
 import type { EventColumns, EventScanner, EventScanRequest } from './event-columns.ts'
 import { parseInterval } from './periods.ts'
 import type { AnalyticParameters } from './question-shapes.ts'
@@ -65,7 +71,8 @@ export const NO_ACTORS: ActorPage = { actors: [], isFull: false, total: 0 }
 export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRequest {
   const { dateFrom, dateTo, isExplicit } = parameters
   const { timezone, nowMs, projectId } = context
-  const firstEventMs = dateFrom === 'all' ? scanner.firstEventMs(projectId) : null
+  const firstEventMs =
+    dateFrom === 'all' ? allFromMs((sinceMs) => scanner.firstEventMs(projectId, sinceMs)) : null
   const interval = parseInterval(parameters.interval)
   return { dateFrom, dateTo, interval, timezone, nowMs, firstEventMs, isExplicit }
 }

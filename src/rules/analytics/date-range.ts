@@ -17,7 +17,7 @@ import {
   wallOf,
   wallOfUtc,
 } from '../../base/time-zone.ts'
-import { type Interval, periodStart } from './periods.ts'
+import { earliestStart, type Interval, periodStart } from './periods.ts'
 
 /** What a request says; null for what it does not say. */
 export interface RangeRequest {
@@ -55,6 +55,12 @@ export const ALWAYS: DateRange = {
   toMs: Number.POSITIVE_INFINITY,
 }
 
+/**
+ * `all` does not begin with earlier events: those are of clocks that were never set, not of use. PostHog begins in
+ * 2015; a year 2000 leaves room for events that somebody imports.
+ */
+const ALL_FROM_MS_MIN = Date.UTC(2000, 0, 1)
+
 const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
 const HOUR_MS = 3_600_000
 /** A date, or a moment, as ISO 8601 writes it; its groups are those that `dateParts` takes. */
@@ -62,11 +68,22 @@ export const MOMENT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
 
+/**
+ * Where a range over `all` begins, milliseconds: with the first event of the year 2000 or later, or, when there is no
+ * such event, with the first one. Null without any event. `firstEventMs` answers as that of `EventScanner`.
+ */
+export function allFromMs(firstEventMs: (sinceMs?: number) => number | null): number | null {
+  return firstEventMs(ALL_FROM_MS_MIN) ?? firstEventMs()
+}
+
 /** The range that a request means. What cannot be read counts as now, as clients expect. */
 export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
-  const { timezone, interval, isExplicit = false } = request
-  const fromMs = startOf(request)
+  const { dateFrom, timezone, interval, isExplicit = false } = request
+  let fromMs = startOf(request)
   const toMs = endOf(request, fromMs, rules)
+  if (dateFrom === 'all') {
+    fromMs = Math.max(fromMs, earliestStart(toMs, { interval, timezone, weekStart: 'sunday' }))
+  }
   if (rules.daysBefore !== undefined) {
     const earlier = addDays(wallOf(fromMs, timezone), -rules.daysBefore)
     return { fromMs: momentOf(earlier, timezone), toMs }

@@ -255,8 +255,16 @@ export interface EventScanner {
   readonly looksAtPersons: boolean
   /** Nobody looks any more at what earlier scans have found: their memory serves the next ones. */
   giveBack(): void
-  /** Timestamp of the project's first event in milliseconds, or null. */
-  firstEventMs(projectId: number): number | null
+  /**
+   * Nobody looks any more at anything that was found on this snapshot: all memory that it took serves what comes.
+   * Absent: there is none to speak of.
+   */
+  startOver?(projectId: number): void
+  /**
+   * Timestamp of the project's first event at or after `sinceMs`, in milliseconds; null when there is none. Without
+   * `sinceMs`: of its first event.
+   */
+  firstEventMs(projectId: number, sinceMs?: number): number | null
   /** UUID of the person P, or that which a distinct_id without a person stands for. */
   personUuid(projectId: number, person: number): string
   /**

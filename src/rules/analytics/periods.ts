@@ -3,7 +3,7 @@
  * made once for a query; finding the period of an event is then an estimate and a step or two. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
-import { invalidInput } from '../../base/errors.ts'
+import { invalidInput, type ServiceError } from '../../base/errors.ts'
 import {
   addDays,
   addMonths,
@@ -21,6 +21,16 @@ import { PERIODS_MAX } from './limits.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MINUTE_MS = 60_000
+/** How long a period is at least. A day that is shorter has a longer one to make up for it. */
+const SHORTEST_MS: Readonly<Record<Interval, number>> = {
+  minute: MINUTE_MS,
+  hour: HOUR_MS,
+  day: DAY_MS,
+  week: 7 * DAY_MS,
+  month: 28 * DAY_MS,
+}
+/** The first day that every time zone can write: the second of the year 1. */
+const FIRST_TIME_MS = Date.parse('0001-01-02T00:00:00Z')
 const INTERVALS = ['hour', 'day', 'week', 'month'] as const
 
 /** Length of a period. */
@@ -45,11 +55,41 @@ export interface PeriodRules {
   readonly weekStart: 'sunday' | 'monday'
 }
 
+/** How many periods there may be, and what is thrown for more of them. */
+export interface PeriodLimit {
+  readonly countMax: number
+  readonly refusal: () => ServiceError
+}
+
+/** The limit of questions that are not charts: 400 `invalid_input`. */
+const QUESTION_PERIODS: PeriodLimit = {
+  countMax: PERIODS_MAX,
+  refusal: () =>
+    invalidInput(
+      'interval',
+      `has more than ${PERIODS_MAX} periods: choose a longer interval`,
+      'the range',
+    ),
+}
+
+/** Takes the start of a period, and at last the end of all. */
+type Add = (startMs: number) => void
+
 /** The first moment of the period that a moment lies in, milliseconds. */
 export function periodStart(timeMs: number, rules: PeriodRules): number {
   if (rules.interval === 'minute') return Math.floor(timeMs / MINUTE_MS) * MINUTE_MS
   if (rules.interval === 'hour') return hourStart(timeMs, rules.timezone)
   return momentOf(startWall(timeMs, rules), rules.timezone)
+}
+
+/**
+ * The earliest start of a period from which a range to `toMs` has no more periods than a query may have. A range over
+ * `all` begins there when its first event lies further back.
+ */
+export function earliestStart(toMs: number, rules: PeriodRules): number {
+  // The first period, the last one, and the time by which a zone has moved its clocks meanwhile.
+  const spanMs = (PERIODS_MAX - 3) * SHORTEST_MS[rules.interval]
+  return periodStart(Math.max(toMs - spanMs, FIRST_TIME_MS), rules)
 }
 
 /** The start of the period so many periods later; negative: earlier. `startMs` is the start of a period. */
@@ -103,12 +143,22 @@ export class Periods {
     this.#rate = spanMs > 0 ? (starts.length - 1) / spanMs : 0
   }
 
-  /** Both moments, in milliseconds, lie in a period. Throws 400 `invalid_input` for too many periods. */
-  static covering(fromMs: number, toMs: number, rules: PeriodRules): Periods {
+  /** Both moments, in milliseconds, lie in a period. Throws what `limit` says for more periods than that. */
+  static covering(
+    fromMs: number,
+    toMs: number,
+    rules: PeriodRules,
+    limit: PeriodLimit = QUESTION_PERIODS,
+  ): Periods {
     const starts: number[] = []
-    if (rules.interval === 'minute') collectMinutes(fromMs, toMs, starts)
-    else if (rules.interval === 'hour') collectHours(fromMs, toMs, rules.timezone, starts)
-    else collectDays(fromMs, toMs, rules, rules.interval, starts)
+    const add = (startMs: number): void => {
+      // The last one is the end.
+      if (starts.length > limit.countMax) throw limit.refusal()
+      starts.push(startMs)
+    }
+    if (rules.interval === 'minute') collectMinutes(fromMs, toMs, add)
+    else if (rules.interval === 'hour') collectHours(fromMs, toMs, rules.timezone, add)
+    else collectDays(fromMs, toMs, rules, rules.interval, add)
     return new Periods(Float64Array.from(starts))
   }
 
@@ -156,27 +206,27 @@ function collectDays(
   toMs: number,
   rules: PeriodRules,
   interval: CalendarInterval,
-  starts: number[],
+  add: Add,
 ): void {
   const first = startWall(fromMs, rules)
   for (let step = 0, startMs = Number.NEGATIVE_INFINITY; startMs <= toMs; step++) {
     const lastMs = startMs
     startMs = momentOf(shiftedWall(first, step, interval), rules.timezone)
     // A day that the zone has left out begins when the next one does.
-    if (startMs > lastMs) add(startMs, starts)
+    if (startMs > lastMs) add(startMs)
   }
 }
 
-function collectMinutes(fromMs: number, toMs: number, starts: number[]): void {
+function collectMinutes(fromMs: number, toMs: number, add: Add): void {
   let startMs = Math.floor(fromMs / MINUTE_MS) * MINUTE_MS
-  for (; startMs <= toMs; startMs += MINUTE_MS) add(startMs, starts)
-  add(startMs, starts)
+  for (; startMs <= toMs; startMs += MINUTE_MS) add(startMs)
+  add(startMs)
 }
 
 /** Hour by hour; only days on which clocks change are looked at closely. */
-function collectHours(fromMs: number, toMs: number, timezone: string, starts: number[]): void {
+function collectHours(fromMs: number, toMs: number, timezone: string, add: Add): void {
   const firstMs = hourStart(fromMs, timezone)
-  add(firstMs, starts)
+  add(firstMs)
   let day = startOfDay(wallOf(fromMs, timezone))
   for (let dayMs = momentOf(day, timezone); ; ) {
     day = addDays(day, 1)
@@ -185,17 +235,9 @@ function collectHours(fromMs: number, toMs: number, timezone: string, starts: nu
     const stepMs = isPlain ? HOUR_MS : CLOCK_STEP_MS
     for (let timeMs = dayMs; timeMs < nextDayMs; timeMs += stepMs) {
       if (timeMs <= firstMs || !(isPlain || isFullHour(timeMs, timezone))) continue
-      add(timeMs, starts)
+      add(timeMs)
       if (timeMs > toMs) return
     }
     dayMs = nextDayMs
   }
-}
-
-function add(startMs: number, starts: number[]): void {
-  if (starts.length > PERIODS_MAX) {
-    const what = `has more than ${PERIODS_MAX} periods: choose a longer interval`
-    throw invalidInput('interval', what, 'the range')
-  }
-  starts.push(startMs)
 }

@@ -13,6 +13,7 @@ import { checkEvents, type Envelope, outlinedEnvelope, parseEnvelope } from './e
 import { findKey, findProjectId, proveKey, resolveProject } from './key.ts'
 import {
   ParsedEvents,
+  RECORD_GROUP_TYPES_CLOSED,
   RECORD_HISTORICAL,
   RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
@@ -168,6 +169,7 @@ function write(
   if (isHistorical) flags |= RECORD_HISTORICAL
   if (isSentAtInvalid) flags |= RECORD_INVALID_SENT_AT
   if (project.isIpAnonymized) flags |= RECORD_IP_ANONYMIZED
+  if (project.areGroupTypesClosed) flags |= RECORD_GROUP_TYPES_CLOSED
   sink.add(
     {
       projectId: project.id,

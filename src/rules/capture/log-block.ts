@@ -40,6 +40,9 @@ export const RECORD_IP_ANONYMIZED = 4
 /** The record holds one command instead of events: its only "event" is the JSON of it, with a uuid. */
 export const RECORD_COMMAND = 8
 
+/** The project takes no new group types. */
+export const RECORD_GROUP_TYPES_CLOSED = 16
+
 /** What a record says about its request. */
 export interface RecordHeader {
   readonly projectId: number

@@ -155,7 +155,7 @@ export function findEvents(
 
 /** Whether the definition of an event was deleted, and no event has come since. */
 export function isDeleted(event: EventFacts, deleted: ReadonlyMap<string, number>): boolean {
-  return event.lastSequence <= (deleted.get(event.id) ?? 0)
+  return deleted.size > 0 && event.lastSequence <= (deleted.get(event.id) ?? 0)
 }
 
 /**

@@ -44,6 +44,8 @@ const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, stri
     'A visitor without cookies cannot be identified: do not call identify or alias in cookieless mode.',
   duplicate: 'Nothing to do: the same event is stored already, and this was a copy of it.',
   properties_too_large: 'Send smaller properties, or raise the setting event_properties_limit.',
+  daily_limit:
+    'The project has had as many events today as its daily limits allow: raise them in its settings, or wait until midnight UTC.',
   dead_letter:
     "A fault of ours: nothing is lost. Replay the dead letters after an upgrade with 'tenrec dead-letter replay'.",
   invalid_payload:

@@ -36,6 +36,7 @@ export const NO_DECISIONS: Decisions = Object.freeze({
 })
 
 const NOTHING: JsonObject = Object.freeze({})
+const NO_CONTEXTS: ReadonlySet<string> = new Set()
 const SURVEY_PREFIX = 'survey-targeting-'
 
 /**
@@ -102,12 +103,15 @@ function participants(compiled: CompiledFlags, request: DecisionRequest): Partic
     request.isSurveyFlagsOnly
   if (request.flagKeys === null) {
     if (!isRestricted) return { flags: compiled.active, has: () => true }
-    const isSeen = (flag: CompiledFlag): boolean => isVisible(flag.flag, request)
+    const contexts = contextsOf(compiled, request)
+    const isSeen = (flag: CompiledFlag): boolean => isVisible(flag.flag, request, contexts)
     return { flags: compiled.active.filter(isSeen), has: isSeen }
   }
   // Few of many: what is not asked for is not looked at.
   const wanted = requested(compiled, request.flagKeys)
-  const has = (flag: CompiledFlag): boolean => wanted.has(flag) && isVisible(flag.flag, request)
+  const contexts = contextsOf(compiled, request)
+  const has = (flag: CompiledFlag): boolean =>
+    wanted.has(flag) && isVisible(flag.flag, request, contexts)
   const flags = [...wanted].filter(has).sort((one, other) => one.flag.id - other.flag.id)
   return { flags, has }
 }
@@ -132,11 +136,16 @@ function requested(
   return wanted
 }
 
-function isVisible(flag: Flag, request: DecisionRequest): boolean {
-  const { evaluationContexts: contexts, evaluationRuntime: runtime } = request
+/** The contexts of a request; a request may name thousands, and each flag looks for its own. */
+function contextsOf(compiled: CompiledFlags, request: DecisionRequest): ReadonlySet<string> {
+  return compiled.hasContexts ? new Set(request.evaluationContexts) : NO_CONTEXTS
+}
+
+function isVisible(flag: Flag, request: DecisionRequest, contexts: ReadonlySet<string>): boolean {
+  const { evaluationRuntime: runtime } = request
   if (request.isSurveyFlagsOnly && !flag.key.startsWith(SURVEY_PREFIX)) return false
   const isLimited = flag.evaluationRuntime === 'client' || flag.evaluationRuntime === 'server'
   if (isLimited && runtime !== 'all' && runtime !== flag.evaluationRuntime) return false
-  if (contexts.length === 0 || flag.evaluationContexts.length === 0) return true
-  return flag.evaluationContexts.some((context) => contexts.includes(context))
+  if (contexts.size === 0 || flag.evaluationContexts.length === 0) return true
+  return flag.evaluationContexts.some((context) => contexts.has(context))
 }

@@ -2,7 +2,6 @@
  * Flag definitions for SDKs that decide by themselves: all flags of a project, what they refer to, and an
  * ETag, because SDKs ask every half minute. Source: docs/compatibility/decisions.md, "Local evaluation".
  */
-import { createHash } from 'node:crypto'
 import type { JsonObject } from '../../base/json.ts'
 import { minimalFlagBody } from './edit/flag-body.ts'
 import {
@@ -18,30 +17,24 @@ import type { Flag, FlagCohort, FlagSet } from './types.ts'
 /** The JSON of flags that depend on no others. */
 const written = new WeakMap<Flag, string>()
 
-/** An answer, ready to be sent. */
-export interface FlagDefinitions {
-  /** JSON. */
-  readonly body: string
-  /** Weak, as `W/"0123456789abcdef"`; the same for the same body. */
-  readonly etag: string
-}
-
 /**
- * The definitions of a project: flags with remote configuration are left out, inactive ones are not.
- * `hasCohorts`: with the trees of the dynamic cohorts that flags refer to. Linear in the size of the
- * flags, apart from chains of dependencies; flags that have not changed are not written again.
+ * The definitions of a project as JSON, in texts of one flag each: flags with remote configuration are left out,
+ * inactive ones are not. `hasCohorts`: with the trees of the dynamic cohorts that flags refer to. Linear in the size
+ * of the flags, apart from chains of dependencies; flags that have not changed are not written again.
  */
-export function flagDefinitions(set: FlagSet, hasCohorts: boolean): FlagDefinitions {
+export function* definitionTexts(set: FlagSet, hasCohorts: boolean): Iterable<string> {
   const flags = set.flags.filter(({ isRemoteConfiguration }) => !isRemoteConfiguration)
   const byId = new Map(flags.map((flag) => [flag.id, flag]))
-  const texts = flags.map((flag) => textOf(flag, byId))
+  yield '{"flags":['
+  for (const [index, flag] of flags.entries()) {
+    if (index > 0) yield ','
+    yield textOf(flag, byId)
+  }
   const rest = JSON.stringify({
     group_type_mapping: Object.fromEntries(set.groupTypes),
     cohorts: hasCohorts ? cohortTrees(flags, set.cohorts) : {},
   })
-  const body = `{"flags":[${texts.join(',')}],${rest.slice(1)}`
-  const digest = createHash('sha256').update(body).digest('hex')
-  return { body, etag: `W/"${digest.slice(0, 16)}"` }
+  yield `],${rest.slice(1)}`
 }
 
 /** Whether a header If-None-Match names the ETag, in its weak or strong form, or `*`. */

@@ -1,15 +1,21 @@
 /**
  * One decision under way: what the request says and what is stored, looked up when a flag asks for it and
- * at most once. Nothing is copied: a property is searched in the request, then among the stored ones.
+ * at most once. Nothing is copied: a property is searched in the request, then looked up among the stored ones.
  * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
-import { isObject, type JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { PatternBudget } from '../../base/pattern/pattern.ts'
 import type { TestMoment } from '../filters/operator-tests.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { FLAG_COHORT_DEPTH_MAX } from './limits.ts'
-import type { DecisionReason, DecisionRequest, DecisionSources, FlagDecision } from './types.ts'
+import type {
+  DecisionReason,
+  DecisionRequest,
+  DecisionSources,
+  FlagDecision,
+  PropertyLookup,
+} from './types.ts'
 
 /** Whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
 export type CohortTest = (evaluation: Evaluation) => boolean
@@ -34,9 +40,9 @@ export class Evaluation implements TestMoment {
   readonly decided = new Map<number, FlagDecision>()
   readonly #sources: DecisionSources
   readonly #rules: EvaluationRules
-  #person: Looked<JsonObject | null> | null = null
+  #person: Looked<PropertyLookup | null> | null = null
   #overrides: Looked<ReadonlyMap<string, string>> | null = null
-  #groups: Map<number, Looked<JsonObject | null>> | null = null
+  #groups: Map<number, Looked<PropertyLookup | null>> | null = null
   #cohorts: Map<number, boolean | EvaluationFailure> | null = null
   #cohortDepth = 0
 
@@ -60,9 +66,9 @@ export class Evaluation implements TestMoment {
     const { personProperties, distinctId } = this.request
     if (Object.hasOwn(personProperties, key)) return personProperties[key]
     if (key === 'distinct_id') return distinctId
-    const stored = this.#storedPerson()
-    if (stored !== null && Object.hasOwn(stored, key)) return stored[key]
-    return standIn === null ? undefined : this.personValue(standIn, null)
+    const value = lookedUp(this.#storedPerson(), key, 'person_unavailable')
+    if (value !== undefined || standIn === null) return value
+    return this.personValue(standIn, null)
   }
 
   /** A property of the group of a type, `undefined` when there is none. Throws `EvaluationFailure`. */
@@ -73,8 +79,7 @@ export class Evaluation implements TestMoment {
     if (key === '$group_key' && Object.hasOwn(groups, name)) return groups[name]
     const given = Object.hasOwn(groupProperties, name) ? groupProperties[name] : null
     if (isObject(given) && Object.hasOwn(given, key)) return given[key]
-    const stored = this.#storedGroup(typeIndex)
-    return stored !== null && Object.hasOwn(stored, key) ? stored[key] : undefined
+    return lookedUp(this.#storedGroup(typeIndex), key, 'group_unavailable')
   }
 
   /** The key of the group of a type as text, or null when the request names none. */
@@ -135,12 +140,12 @@ export class Evaluation implements TestMoment {
     return test(this)
   }
 
-  #storedPerson(): JsonObject | null {
+  #storedPerson(): PropertyLookup | null {
     this.#person ??= look('person_unavailable', () => this.#sources.personProperties())
     return resultOf(this.#person)
   }
 
-  #storedGroup(typeIndex: number): JsonObject | null {
+  #storedGroup(typeIndex: number): PropertyLookup | null {
     const key = this.groupKey(typeIndex)
     if (key === null) return null
     this.#groups ??= new Map()
@@ -157,6 +162,15 @@ function look<T>(reason: DecisionReason, read: () => T): Looked<T> {
     return { value: read() }
   } catch {
     return new EvaluationFailure(reason)
+  }
+}
+
+function lookedUp(stored: PropertyLookup | null, name: string, reason: DecisionReason): unknown {
+  if (stored === null) return undefined
+  try {
+    return stored.get(name)
+  } catch {
+    throw new EvaluationFailure(reason)
   }
 }
 

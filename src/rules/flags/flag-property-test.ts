@@ -3,6 +3,7 @@
  * without case, and a request pays for patterns and long texts. Source: docs/compatibility/decisions.md, "Flag
  * decisions".
  */
+import type { JsonObject } from '../../base/json.ts'
 import {
   type FilterDialect,
   listOf,
@@ -14,13 +15,17 @@ import {
 import { lowerAscii, sortedText } from '../filters/property-text.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { flagDate, flagNumber } from './flag-values.ts'
+import { COMPARED_VALUES_MAX } from './limits.ts'
+import { UNREAD_VALUE } from './property-lookup.ts'
 
 /** UTF-16 units that a comparison may look at without being charged for: nearly all properties. */
 const FREE_UNITS = 256
 /** Units of a text that are searched for what one unit of the budget stands for, at worst. */
 const UNITS_PER_CHARGE = 8
-/** They do not read the value, or are charged for by themselves. */
-const UNCHARGED: readonly string[] = ['is_set', 'is_not_set', 'regex', 'not_regex']
+/** They do not read the value. */
+const UNREADING: readonly string[] = ['is_set', 'is_not_set']
+/** They are charged for by themselves. */
+const PATTERNS: readonly string[] = ['regex', 'not_regex']
 /** They walk through the value once for each of theirs. */
 const SEARCHES_OF_MANY: readonly string[] = ['icontains_multi', 'not_icontains_multi']
 
@@ -50,8 +55,43 @@ export function flagPropertyTest(
   const name = operator ?? 'exact'
   const test = typeof name === 'string' ? operatorTest(name, value, FLAGS, timezone) : null
   if (test === null || typeof name !== 'string') return NEVER
-  if (UNCHARGED.includes(name)) return test
-  return charged(test, SEARCHES_OF_MANY.includes(name) ? listOf(value).length : 1)
+  if (UNREADING.includes(name)) return test
+  if (PATTERNS.includes(name)) return bounded(test)
+  return bounded(charged(test, SEARCHES_OF_MANY.includes(name) ? listOf(value).length : 1))
+}
+
+/** The same test, unless the value is too large: the text of a list or object costs more than that of its length. */
+function bounded(test: PropertyTest): PropertyTest {
+  return (value, moment) => {
+    if (typeof value === 'object' && value !== null && isTooLarge(value)) {
+      throw new EvaluationFailure('pattern_limit')
+    }
+    return test(value, moment)
+  }
+}
+
+/** Of lists and objects that were compared before; they are never changed. */
+const sizes = new WeakMap<object, boolean>()
+
+function isTooLarge(value: object): boolean {
+  let isLarge = sizes.get(value)
+  if (isLarge === undefined) {
+    isLarge = value === UNREAD_VALUE || valuesLeft(value, COMPARED_VALUES_MAX) < 0
+    sizes.set(value, isLarge)
+  }
+  return isLarge
+}
+
+/** How many of so many values are left behind those within one; below 0: there are more. */
+function valuesLeft(value: unknown, left: number): number {
+  let rest = left
+  if (typeof value !== 'object' || value === null) return rest
+  const members = value as JsonObject
+  for (const name in members) {
+    rest = valuesLeft(members[name], rest - 1)
+    if (rest < 0) return rest
+  }
+  return rest
 }
 
 /**

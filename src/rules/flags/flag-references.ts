@@ -5,6 +5,8 @@
 
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { nodesOf } from '../filters/tree-test.ts'
+import { standInFor } from './initial-properties.ts'
+import type { FlagSet } from './types.ts'
 
 /** The conditions of a flag in their order. */
 export function conditionsOf(filters: JsonObject): readonly JsonObject[] {
@@ -73,4 +75,35 @@ function references(
     if (id !== null) ids.add(id)
   }
   return [...ids]
+}
+
+const namesOfSet = new WeakMap<FlagSet, readonly string[]>()
+
+/**
+ * Names of all properties of persons and groups that flags of a set may ask for, and others: each text that
+ * stands as a `key` in a filter, with the property that stands in for it. Read once for a set.
+ */
+export function propertyNamesOf(set: FlagSet): readonly string[] {
+  const known = namesOfSet.get(set)
+  if (known !== undefined) return known
+  const keys = new Set<string>()
+  for (const { key, filters } of set.flags) {
+    keys.add(`$feature_enrollment/${key}`)
+    addKeys(filters, keys)
+  }
+  for (const { filters } of set.cohorts.values()) addKeys(filters, keys)
+  const names = [...keys].flatMap((key) => {
+    const standIn = standInFor(key)
+    return standIn === null ? [key] : [key, standIn]
+  })
+  const unique = [...new Set(names)]
+  namesOfSet.set(set, unique)
+  return unique
+}
+
+function addKeys(value: unknown, keys: Set<string>): void {
+  if (Array.isArray(value)) for (const entry of value) addKeys(entry, keys)
+  if (!isObject(value)) return
+  if (typeof value['key'] === 'string') keys.add(value['key'])
+  for (const name in value) if (typeof value[name] === 'object') addKeys(value[name], keys)
 }

@@ -6,6 +6,8 @@ export const COMPILED_CHANGES_MAX = 32
 export const FLAG_COHORT_TREE_DEPTH_MAX = 2
 /** Flags that have to be evaluated before a flag. With more, SDKs are made to ask the server. */
 export const FLAG_CHAIN_MAX = 100
+/** Values within a list or object that filters compare, at any depth. A flag that compares a larger one fails with `pattern_limit`. */
+export const COMPARED_VALUES_MAX = 1000
 /** Cohorts that ask for each other in a row. One more counts as one that cannot be computed. */
 export const FLAG_COHORT_DEPTH_MAX = 50
 /** Entries that differ from the common map; with more, a map of its own is made. */

@@ -98,6 +98,12 @@ export interface DecisionRequest {
   readonly isSurveyFlagsOnly: boolean
 }
 
+/** Properties of somebody, looked up by name. */
+export interface PropertyLookup {
+  /** The value of a property, undefined when there is none. Throws when it cannot be read. */
+  get(name: string): unknown
+}
+
 /**
  * What is stored about the person and groups of a request. Every method is called at most once for each
  * argument in a decision, and only when a flag needs it. A method that throws makes the flags that need
@@ -105,9 +111,9 @@ export interface DecisionRequest {
  */
 export interface DecisionSources {
   /** Stored properties of the person who owns the distinct_id; null when there is no such person. */
-  personProperties(): JsonObject | null
+  personProperties(): PropertyLookup | null
   /** Stored properties of a group; null when there is no such group. */
-  groupProperties(typeIndex: number, key: string): JsonObject | null
+  groupProperties(typeIndex: number, key: string): PropertyLookup | null
   /** Whether the person who owns the distinct_id is on the list of a static cohort. */
   isInStaticCohort(cohortId: number): boolean
   /**

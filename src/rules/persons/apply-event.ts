@@ -16,7 +16,7 @@
  * - uuid -> P, also of persons that are gone (merged, deleted): a uuid is never given twice, and what
  *   still names it finds nobody.
  * - the last P that was given.
- * - group types: a list that only grows, at most five; events keep `$group_0` to `$group_4`.
+ * - group types: a list of at most five, in which deleted ones leave a gap for new ones; events keep `$group_0` to `$group_4`.
  * - group: type index, key -> created_at, properties. A key may be as long as an event.
  * - with each event: its mode and, in full mode, the version of its person. Versions grow by one with
  *   every change, so P and version name a state of the properties, and a merge continues above both.
@@ -91,7 +91,7 @@ export function applyEvent(
   const { properties } = event
   if (event.isPersonless) return applyPersonless(event, world.senderOf(event), world)
   const groupKeys =
-    properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world)
+    properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world, context)
   const isUsual = !isSpecial(event.name)
   const { propertiesBytesMax } = context
   if (isUsual && world.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
@@ -218,8 +218,9 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   const { propertiesBytesMax } = context
   // First, because it may fail while it reads.
   world.merge(target, source)
-  const areMerged = mergeProperties(target.properties, source.properties, propertiesBytesMax)
-  if (!areMerged) warnings.push(sizeWarning(event, target, context))
+  const merged = mergeProperties(target.properties, source.properties, propertiesBytesMax)
+  if (merged === null) warnings.push(sizeWarning(event, target, context))
+  else target.properties = merged
   if (source.createdAtMs < target.createdAtMs) target.createdAtMs = source.createdAtMs
   const { properties, automatic } = event
   const bytesMax = propertiesBytesMax

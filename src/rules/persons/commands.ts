@@ -7,7 +7,7 @@ import type { DeadLetterOutcome } from '../events/dead-letters.ts'
 import type { ErasureCommand, ErasureReceipt } from '../events/erasure.ts'
 import type { ActionDraft, ActionView } from '../filters/actions.ts'
 import type { CohortDraft, CohortView } from './cohort-shapes.ts'
-import type { GroupView } from './group-shapes.ts'
+import type { GroupTypeChange, GroupView } from './group-shapes.ts'
 import type { PersonReference, PersonView } from './person-queries.ts'
 
 /**
@@ -44,6 +44,10 @@ export type PersonCommand =
       readonly key: string
       readonly set: Readonly<Record<string, unknown>>
     }
+  /** All of them, or none when there is no such type. */
+  | { readonly kind: 'describe_group_types'; readonly types: readonly GroupTypeChange[] }
+  /** With all its groups. The index is free for a new type. */
+  | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
   | { readonly kind: 'create_cohort'; readonly cohort: CohortDraft }
   | {
       readonly kind: 'update_cohort'

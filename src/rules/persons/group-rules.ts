@@ -1,6 +1,6 @@
 /**
- * Which groups an event belongs to, and what `$groupidentify` makes of a group. Group types get their
- * index in order of first appearance, for ever. Source: docs/compatibility/persons.md, "Groups".
+ * Which groups an event belongs to, and what `$groupidentify` makes of a group. Group types get the first free
+ * index when they appear, and keep it until somebody deletes them. Source: docs/compatibility/persons.md, "Groups".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
@@ -24,7 +24,11 @@ const GROUP_PROPERTIES: readonly string[] = Array.from(
  * The groups that `$groups` names, in its order; their types are registered. Entries without a usable
  * key and types beyond the limit are left out. Makes no group. No allocation for events without groups.
  */
-export function groupKeysOf(properties: JsonObject, world: PersonWorld): readonly GroupKey[] {
+export function groupKeysOf(
+  properties: JsonObject,
+  world: PersonWorld,
+  context: Pick<PersonContext, 'areGroupTypesClosed'>,
+): readonly GroupKey[] {
   const groups = properties['$groups']
   if (!isObject(groups)) return NO_GROUP_KEYS
   const keys: GroupKey[] = []
@@ -32,7 +36,7 @@ export function groupKeysOf(properties: JsonObject, world: PersonWorld): readonl
     if (type === '' || !Object.hasOwn(groups, type)) continue
     const key = keyText(groups[type])
     if (key === null) continue
-    const typeIndex = typeIndexOf(type, world)
+    const typeIndex = typeIndexOf(type, world, context)
     if (typeIndex !== -1) keys.push({ typeIndex, key })
   }
   return keys
@@ -70,7 +74,7 @@ export function identifyGroup(
   const type = properties['$group_type']
   const key = keyText(properties['$group_key'])
   if (typeof type !== 'string' || type === '' || key === null) return 'unchanged'
-  const typeIndex = typeIndexOf(type, world)
+  const typeIndex = typeIndexOf(type, world, context)
   if (typeIndex === -1) return 'unchanged'
   const known = world.group(typeIndex, key)
   const group = known ?? groupState(typeIndex, key, context.arrivedAtMs)
@@ -84,14 +88,24 @@ export function identifyGroup(
   return result
 }
 
-/** The index of a type, given now if it has none; -1 when there is none left. */
-function typeIndexOf(type: string, world: PersonWorld): number {
-  const types = world.groupTypes()
-  const index = types.indexOf(type)
-  const next = types.length
-  if (index !== -1 || next >= GROUP_TYPES_MAX) return index
-  world.addGroupType(type)
-  return next
+/** The index of a type, given now if it has none; -1 when there is none left, or the project takes no new types. */
+function typeIndexOf(
+  type: string,
+  world: PersonWorld,
+  { areGroupTypesClosed = false }: Pick<PersonContext, 'areGroupTypesClosed'>,
+): number {
+  const index = world.groupTypes().indexOf(type)
+  if (index !== -1 || areGroupTypesClosed) return index
+  const free = world.freeGroupType()
+  if (free !== -1) world.addGroupType(type, free)
+  return free
+}
+
+/** The first index that no type has; -1 when each is taken. A deleted type has left '' in its place. */
+export function freeGroupType(types: readonly string[]): number {
+  const gap = types.indexOf('')
+  if (gap !== -1) return gap
+  return types.length < GROUP_TYPES_MAX ? types.length : -1
 }
 
 function keyText(key: unknown): string | null {

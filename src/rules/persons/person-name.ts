@@ -25,15 +25,15 @@ export function emailOf(properties: Readonly<Record<string, unknown>>): unknown 
 
 /**
  * What a person is called: the property `email` when it says something; else the first id that somebody
- * chose, else the first one; else the number.
+ * chose, else the first one; else the id of the person.
  */
 export function personName(
   email: unknown,
   distinctIds: readonly string[],
-  personNumber: number,
+  personId: number,
 ): string {
   if (saysSomething(email)) return propertyText(email)
-  return distinctIds.find((id) => !isAnonymousId(id)) ?? distinctIds[0] ?? String(personNumber)
+  return distinctIds.find((id) => !isAnonymousId(id)) ?? distinctIds[0] ?? String(personId)
 }
 
 /** Neither missing, null, false, 0, empty text, nor an empty list or object. */

@@ -9,7 +9,7 @@ import type { GroupState } from './person-world.ts'
 
 /** What a view is made of; ids are texts in the order of their links. */
 export interface PersonFacts {
-  readonly number: number
+  readonly id: number
   readonly uuid: string
   readonly createdAtMs: number
   readonly isIdentified: boolean
@@ -34,11 +34,11 @@ export function countOfIds(
  * "Persons".
  */
 export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {
-  const { number, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts
+  const { id, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts
   const shown = distinctIds.slice(0, idsMax)
   return {
-    id: number,
-    name: personName(emailOf(properties), distinctIds, number),
+    id,
+    name: personName(emailOf(properties), distinctIds, id),
     distinct_ids: isSingle ? chosenIdsFirst(shown) : shown,
     ...countOfIds(idCount, idsMax),
     properties,

@@ -21,16 +21,23 @@ export interface PersonEvent {
 
 /** One person, changed in place by the rules. All are made by `personState`, so that they have one shape. */
 export interface PersonState {
-  /** The integer id: from 1, per project, never given twice. */
-  readonly number: number
+  /**
+   * Under which the world keeps the person and all that belongs to it: from 1, per project, never given twice. A
+   * merge may give the person that remains the number of the other one, which then had more distinct_ids.
+   */
+  number: number
+  /** The integer id that the API shows: the number with which the person was made, for ever. */
+  readonly id: number
   readonly uuid: string
   createdAtMs: number
-  readonly properties: PropertyTable
+  properties: PropertyTable
   isIdentified: boolean
   /** 0 when made; 1 more for each event that changes the person. */
   version: number
   /** For the world: changed since it was last stored. The rules neither read nor write it. */
   isUnsaved: boolean
+  /** For the world: bytes of memory that it has counted for the person. */
+  countedBytes: number
 }
 
 /** One group, changed in place by the rules. */
@@ -42,6 +49,8 @@ export interface GroupState {
   readonly properties: PropertyTable
   /** For the world: changed since it was last stored. The rules neither read nor write it. */
   isUnsaved: boolean
+  /** For the world: bytes of memory that it has counted for the group. */
+  countedBytes: number
 }
 
 /**
@@ -77,15 +86,18 @@ export interface PersonWorld {
   /**
    * Moves all distinct_ids of `from` behind those of `into` and deletes `from`, leaving its uuid taken.
    * Flag overrides of `from` go to `into` unless that has its own for the flag. `update(into)` follows.
+   * Afterwards `into` has one of the two numbers.
    */
   merge(into: PersonState, from: PersonState): void
   /** Whether an event without a person has used a distinct_id that belonged to nobody. */
   wasUsedPersonless(distinctId: string): boolean
   notePersonless(distinctId: string): void
-  /** The group types in order of their index. */
+  /** The group types in order of their index; '' where one was deleted. */
   groupTypes(): readonly string[]
-  /** Gives the next index to a new group type. */
-  addGroupType(type: string): void
+  /** The index that a new group type would get; -1: there is no room for one. */
+  freeGroupType(): number
+  /** Gives that index to a new group type. */
+  addGroupType(type: string, typeIndex: number): void
   group(typeIndex: number, key: string): GroupState | null
   createGroup(group: GroupState): void
   /** Says that the fields of a group have changed. */
@@ -99,6 +111,8 @@ export interface PersonContext {
   readonly arrivedAtMs: number
   /** Bytes of JSON that the properties of a person or a group may have; 0 switches the limit off. */
   readonly propertiesBytesMax: number
+  /** Events make no new group types. Default: false. */
+  readonly areGroupTypesClosed?: boolean
 }
 
 /** A person as it is stored and made. The one place that fixes the shape of its object. */
@@ -109,8 +123,19 @@ export function personState(
   properties: PropertyTable,
   isIdentified: boolean,
   version: number,
+  id: number = number,
 ): PersonState {
-  return { number, uuid, createdAtMs, properties, isIdentified, version, isUnsaved: false }
+  return {
+    number,
+    id,
+    uuid,
+    createdAtMs,
+    properties,
+    isIdentified,
+    version,
+    isUnsaved: false,
+    countedBytes: 0,
+  }
 }
 
 /** A group as it is stored and made. */
@@ -120,5 +145,5 @@ export function groupState(
   createdAtMs: number,
   properties = new PropertyTable(),
 ): GroupState {
-  return { typeIndex, key, createdAtMs, properties, isUnsaved: false }
+  return { typeIndex, key, createdAtMs, properties, isUnsaved: false, countedBytes: 0 }
 }

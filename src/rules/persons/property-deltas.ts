@@ -7,7 +7,7 @@
  * and `$unset`. Stores hold it, so no slot may ever mean another property.
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
-import { type AutomaticValues, SLOT_NAMES } from './automatic-properties.ts'
+import { type AutomaticValues, SLOT_NAMES, SLOT_OF } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 import { updateProperties } from './property-updates.ts'
 
@@ -68,6 +68,54 @@ export function applyDeltaToObject(properties: Record<string, unknown>, delta: s
     if (!Object.hasOwn(properties, name)) properties[name] = once[name]
   }
   for (const name of unset) delete properties[name]
+}
+
+/** A delta, parsed once for who reads several properties. */
+export interface ParsedDelta {
+  /** Slots and values of automatic properties, one behind the other. */
+  readonly parts: readonly unknown[]
+  readonly set: JsonObject
+  readonly once: JsonObject
+  readonly unset: readonly unknown[]
+}
+
+/** Parses a delta for `propertyAfter`. */
+export function parseDelta(delta: string): ParsedDelta {
+  const parts = JSON.parse(delta) as unknown[]
+  // An object behind all pairs; as a value of a pair it stands at an odd place.
+  const last = parts.length % 2 === 1 ? parts.pop() : null
+  const { $set, $set_once, $unset } = isObject(last) ? last : NO_UPDATES
+  return {
+    parts,
+    set: isObject($set) ? $set : NO_UPDATES,
+    once: isObject($set_once) ? $set_once : NO_UPDATES,
+    unset: Array.isArray($unset) ? $unset : [],
+  }
+}
+
+/**
+ * What a delta makes of one property, undefined standing for one that is not there: the same as `applyDelta` makes
+ * of it within a table. What a delta does to a property does not depend on others.
+ */
+export function propertyAfter(
+  { parts, set, once, unset }: ParsedDelta,
+  name: string,
+  before: unknown,
+): unknown {
+  if (before !== undefined && unset.includes(name)) return undefined
+  const isSet = Object.hasOwn(set, name)
+  const isOnce = Object.hasOwn(once, name)
+  let value = isSet ? set[name] : before
+  const slot = SLOT_OF.get(name)
+  if (slot !== undefined) {
+    const isLatest = slot % 2 === 0
+    const source = isLatest ? slot : slot - 1
+    for (let index = 0; index + 1 < parts.length; index += 2) {
+      if (Number(parts[index]) !== source) continue
+      if (isLatest ? !isSet : !isOnce && value === undefined) value = parts[index + 1]
+    }
+  }
+  return value === undefined && isOnce ? once[name] : value
 }
 
 const NO_UPDATES: JsonObject = Object.freeze({})

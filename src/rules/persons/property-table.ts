@@ -15,6 +15,7 @@ import {
   SLOT_OF,
 } from './automatic-properties.ts'
 import { TABLE_NAME_UNITS_MAX, TABLE_NAMES_MAX, TABLE_SEEN_KEYS_MAX } from './limits.ts'
+import { nameMemoryBytes, valueMemoryBytes } from './property-memory.ts'
 
 const EMPTY_JSON_BYTES = 2
 /** Tables larger than this part of the limit are kept exactly measured: measuring anew would cost more. */
@@ -22,6 +23,9 @@ const EXACT_PART = 1 / 8
 const SLOT_PREFIXES: readonly string[] = SLOT_NAMES.map((name) => `${JSON.stringify(name)}:`)
 
 const CHANGE_WORDS = 3
+/** Memory of a table without properties, and what its slots take. */
+const TABLE_MEMORY_BYTES = 400
+const SLOTS_MEMORY_BYTES = SLOT_NAMES.length * 8
 
 interface Change {
   readonly name: string
@@ -38,6 +42,8 @@ export class PropertyTable {
   /** At least the bytes of the table's JSON; exactly those when `#isExact`. */
   #bytes = EMPTY_JSON_BYTES
   #isExact = true
+  /** Memory of the names and values, estimated. */
+  #memoryBytes = 0
   #changes: Change[] | null = null
   /** Slots written since `forgetChanges`, 31 bits a word. */
   readonly #changedSlots: number[] = [0, 0, 0]
@@ -51,11 +57,10 @@ export class PropertyTable {
   static from(members: JsonObject, jsonBytes?: number): PropertyTable {
     const table = new PropertyTable()
     for (const name in members) {
-      if (Object.hasOwn(members, name)) table.#write(name, SLOT_OF.get(name), members[name])
+      if (Object.hasOwn(members, name)) table.#load(name, members[name])
     }
     if (jsonBytes === undefined) table.#measure()
     else table.setJsonBytes(jsonBytes)
-    table.forgetChanges()
     return table
   }
 
@@ -126,6 +131,7 @@ export class PropertyTable {
     const before = slots[slot]
     if (before === value || (typeof value === 'object' && isSameJson(before, value))) return false
     if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
+    this.#memoryBytes += valueMemoryBytes(value) - valueMemoryBytes(before)
     slots[slot] = value
     this.#noteSlot(slot)
     return true
@@ -134,6 +140,7 @@ export class PropertyTable {
   #setFirst(slots: unknown[], slot: number, value: unknown): boolean {
     if (slots[slot] !== undefined) return false
     if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', undefined, value)
+    this.#memoryBytes += valueMemoryBytes(value)
     slots[slot] = value
     this.#noteSlot(slot)
     return true
@@ -184,11 +191,25 @@ export class PropertyTable {
         const value = theirs[slot]
         if (value === undefined || ours[slot] !== undefined) continue
         if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', undefined, value)
+        this.#memoryBytes += valueMemoryBytes(value)
         ours[slot] = value
         this.#noteSlot(slot)
       }
     }
     for (const [name, value] of weaker.#others) this.setOnce(name, value)
+  }
+
+  /** Sets everything that `stronger` has. The reverse of `addMissing`: the result has the same properties. */
+  overlay(stronger: PropertyTable): void {
+    const theirs = stronger.#slots
+    if (theirs !== null) {
+      const ours = this.#slots ?? this.#makeSlots()
+      for (let slot = 0; slot < theirs.length; slot++) {
+        const value = theirs[slot]
+        if (value !== undefined) this.#setLatest(ours, slot, value)
+      }
+    }
+    for (const [name, value] of stronger.#others) this.set(name, value)
   }
 
   /** Every name with its value: automatic ones first, then the others as they came. */
@@ -278,6 +299,12 @@ export class PropertyTable {
     this.addBytes(jsonBytes)
   }
 
+  /** Bytes of memory that the table takes, estimated. No cost. */
+  get memoryBytes(): number {
+    const slots = this.#slots === null ? 0 : SLOTS_MEMORY_BYTES
+    return TABLE_MEMORY_BYTES + slots + this.#memoryBytes
+  }
+
   /** At least the bytes that the table's JSON has. */
   get jsonBytesBound(): number {
     return this.#bytes
@@ -352,17 +379,40 @@ export class PropertyTable {
     } else this.#noteSlot(slot)
   }
 
+  /** Sets a name that the table does not have, which is no change. */
+  #load(name: string, value: unknown): void {
+    this.#memoryBytes += valueMemoryBytes(value)
+    const slot = SLOT_OF.get(name)
+    if (slot === undefined) {
+      this.#memoryBytes += nameMemoryBytes(name)
+      this.#others.set(name, value)
+    } else (this.#slots ?? this.#makeSlots())[slot] = value
+  }
+
   #write(name: string, slot: number | undefined, value: unknown): void {
     this.#noteChange(name, slot)
-    if (slot === undefined) this.#others.set(name, value)
-    else (this.#slots ?? this.#makeSlots())[slot] = value
+    if (slot === undefined) {
+      const before = this.#others.get(name)
+      if (before === undefined) this.#memoryBytes += nameMemoryBytes(name)
+      this.#memoryBytes += valueMemoryBytes(value) - valueMemoryBytes(before)
+      this.#others.set(name, value)
+      return
+    }
+    const slots = this.#slots ?? this.#makeSlots()
+    this.#memoryBytes += valueMemoryBytes(value) - valueMemoryBytes(slots[slot])
+    slots[slot] = value
   }
 
   #erase(name: string): void {
     this.#hasRemoved = true
+    const before = this.get(name)
+    if (before === undefined) return
+    this.#memoryBytes -= valueMemoryBytes(before)
     const slot = SLOT_OF.get(name)
-    if (slot === undefined) this.#others.delete(name)
-    else if (this.#slots !== null) this.#slots[slot] = undefined
+    if (slot === undefined) {
+      this.#memoryBytes -= nameMemoryBytes(name)
+      this.#others.delete(name)
+    } else if (this.#slots !== null) this.#slots[slot] = undefined
   }
 
   #makeSlots(): unknown[] {
@@ -383,7 +433,7 @@ export class PropertyTable {
  */
 function eventSlotAt(position: number, key: string): number {
   const slot = EVENT_SLOT_OF.get(key) ?? -1
-  if (position < TABLE_SEEN_KEYS_MAX) {
+  if (position < TABLE_SEEN_KEYS_MAX && key.length <= TABLE_NAME_UNITS_MAX) {
     seenKeys[position] = key
     seenSlots[position] = slot
   }

@@ -43,23 +43,31 @@ export function updateProperties(
 }
 
 /**
- * Adds to `stronger` what only `weaker` has. False when that would be more than `bytesMax` bytes of JSON
- * (0: no limit): `stronger` is then as it was.
+ * The properties of both tables, those of `stronger` where both have a name. One of the two tables is changed and
+ * returned: the larger one, so that a merge costs the size of the smaller one. The other is used no more. Null when
+ * the result would have more than `bytesMax` bytes of JSON (0: no limit): `stronger` is then as it was.
  */
 export function mergeProperties(
   stronger: PropertyTable,
   weaker: PropertyTable,
   bytesMax: number,
-): boolean {
-  const growth = weaker.jsonBytesBound
-  if (stronger.hasRoom(growth, bytesMax)) {
-    stronger.addMissing(weaker)
-    stronger.addBytes(growth)
-    return true
+): PropertyTable | null {
+  const isWeakerLarger = weaker.jsonBytesBound > stronger.jsonBytesBound
+  const isWithin = bytesMax === 0 || weaker.jsonBytesBound <= bytesMax
+  const [kept, added] = isWeakerLarger && isWithin ? [weaker, stronger] : [stronger, weaker]
+  const add = (): void => {
+    if (kept === stronger) kept.addMissing(added)
+    else kept.overlay(added)
   }
-  stronger.recordChanges()
-  stronger.addMissing(weaker)
-  return stronger.finishChanges(bytesMax)
+  const growth = added.jsonBytesBound
+  if (kept.hasRoom(growth, bytesMax)) {
+    add()
+    kept.addBytes(growth)
+    return kept
+  }
+  kept.recordChanges()
+  add()
+  return kept.finishChanges(bytesMax) ? kept : null
 }
 
 /**

@@ -1,46 +1,74 @@
 /**
- * The answer of a query: the members around its results, as JSON or as a table. Source:
- * docs/compatibility/queries.md, "Answers".
+ * The answer of a query: the members around its results, as JSON or as a table, or what an insight shows of it.
+ * Source: docs/compatibility/queries.md, "Answers".
  */
 import { toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
-import { QUERY_ANSWER_BYTES_MAX } from './limits.ts'
+import { resultHtml } from '../saved/result-html.ts'
+import { CHART_POINTS_MAX, INSIGHT_RESULT_BYTES_MAX, QUERY_ANSWER_BYTES_MAX } from './limits.ts'
 import type { QueryContext, QueryPage, QueryShard } from './query-kind.ts'
+
+/**
+ * How an answer is written. `insight`: members of an insight, as JSON without the braces around them. `html`: a
+ * table of a shared page.
+ */
+export type AnswerFormat = RowFormat | 'insight' | 'html'
 
 /** The text of an answer. Throws 400 `query_too_large`. `shard` is whole. */
 export function answerText(
   page: QueryPage,
   shard: QueryShard,
-  format: RowFormat,
+  format: AnswerFormat,
 ): Uint8Array<ArrayBuffer> {
-  const whole = (): JsonObject => ({
-    results: page.results,
-    ...page.members,
-    ...surroundings(shard.context),
-  })
-  const text = format === 'csv' ? toCsv(tableRows(page)) : JSON.stringify(whole())
-  const bytes = new TextEncoder().encode(text)
-  if (bytes.length <= QUERY_ANSWER_BYTES_MAX) return bytes
-  throw answerTooLarge()
+  const bytes = new TextEncoder().encode(textOf(page, shard, format))
+  const isOfInsight = format === 'insight' || format === 'html'
+  if (isOfInsight && bytes.length > INSIGHT_RESULT_BYTES_MAX) {
+    throw answerTooLarge(INSIGHT_RESULT_BYTES_MAX)
+  }
+  if (bytes.length > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
+  return bytes
 }
 
-/** 400 `query_too_large` for an answer of more than `QUERY_ANSWER_BYTES_MAX`. */
-export function answerTooLarge(): ServiceError {
-  const detail = `the answer has more than ${QUERY_ANSWER_BYTES_MAX} bytes: ask for fewer rows, values or periods`
+function textOf(page: QueryPage, { context }: QueryShard, format: AnswerFormat): string {
+  const { results, members } = page
+  switch (format) {
+    case 'csv':
+      return toCsv(tableRows(page))
+    case 'html':
+      return resultHtml({ results, columns: members['columns'] })
+    case 'insight': {
+      const { columns = null, hasMore = null } = members
+      return JSON.stringify({ result: results ?? null, columns, hasMore }).slice(1, -1)
+    }
+    case 'json':
+      return JSON.stringify({ results, ...members, ...surroundings(context) })
+  }
+}
+
+/** 400 `query_too_large` for an answer of more bytes than that. */
+export function answerTooLarge(bytesMax = QUERY_ANSWER_BYTES_MAX): ServiceError {
+  const detail = `the answer has more than ${bytesMax} bytes: ask for fewer rows, values or periods`
   return new ServiceError('query_too_large', detail)
 }
 
-/** What a number over time, its day and its label take in an answer at least, with what is around them. */
+/** 400 `query_too_large` for so many points of all series of a chart: before they are made. */
+export function checkPoints(count: number): void {
+  if (count <= CHART_POINTS_MAX) return
+  const detail = `The chart would have ${count} points in all its series; ${CHART_POINTS_MAX} are allowed. Choose a longer interval, a shorter range, or fewer series or values of the breakdown.`
+  throw new ServiceError('query_too_large', detail, { attr: 'interval' })
+}
+
+/** What a number of a table takes in an answer at least, with its date and label. */
 const DATED_NUMBER_BYTES = 26
 
 /**
- * 400 `query_too_large` for so many numbers over time, each with its day and label, that no answer has room
- * for them: before they are made. `bytesEach`: what each takes at least.
+ * 400 `query_too_large` for so many numbers of a table, each with its date and label, that no answer has room for
+ * them: before they are made.
  */
-export function checkDatedNumbers(count: number, bytesEach = DATED_NUMBER_BYTES): void {
-  if (count * bytesEach > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
+export function checkDatedNumbers(count: number): void {
+  if (count * DATED_NUMBER_BYTES > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
 }
 
 /** Of which project an answer is, and when it was given. */
@@ -52,11 +80,11 @@ type AnswerFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs'>
  */
 export function answerAt(
   text: Uint8Array,
-  { format, ...facts }: AnswerFacts & { readonly format: RowFormat },
+  { format, ...facts }: AnswerFacts & { readonly format: AnswerFormat },
   nowMs: number,
 ): Uint8Array<ArrayBuffer> {
   const copy = new Uint8Array(text)
-  if (format === 'csv') return copy
+  if (format !== 'json') return copy
   const end = new TextEncoder().encode(endText({ ...facts, nowMs }))
   copy.set(end, copy.length - end.length)
   return copy

@@ -18,8 +18,17 @@ export const QUERY_BREAKDOWN_VALUES_MAX = 1000
 export const QUERY_COHORTS_MAX = 25
 /** Bins of a breakdown by number. More: 400 `invalid_query`. */
 export const QUERY_BINS_MAX = 100
+/**
+ * Points of one series of a chart, such as the days since 1970 or the minutes of 17 days: many more than a screen has
+ * columns. More: 400 `query_too_large`.
+ */
+export const CHART_SERIES_POINTS_MAX = 25_000
+/** Points of all series of a chart, one for each value of a breakdown, such as the hours of a year for 25 values. More: 400 `query_too_large`. */
+export const CHART_POINTS_MAX = 250_000
 /** Bytes of one answer. More: 400 `query_too_large`. */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+/** Bytes of the result of an insight, alone, on a dashboard or on a shared page. More: the sentence of a 400 stands in its place. */
+export const INSIGHT_RESULT_BYTES_MAX = 16 * 1024 * 1024
 /** Characters of the address of those behind a number. A longer one is not given. */
 export const PERSONS_URL_UNITS_MAX = 32 * 1024
 /** Rows of one page of a table of web analytics. A query for more gets so many. */

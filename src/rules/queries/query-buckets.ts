@@ -2,13 +2,24 @@
  * The buckets of a query over time, with the texts that name them. Source: docs/compatibility/queries.md,
  * "Ranges".
  */
+import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { timeText } from '../../base/time.ts'
 import { type Wall, wallOf } from '../../base/time-zone.ts'
 import type { DateRange } from '../analytics/date-range.ts'
-import { type Interval, type PeriodRules, Periods } from '../analytics/periods.ts'
+import { type Interval, type PeriodLimit, type PeriodRules, Periods } from '../analytics/periods.ts'
+import { CHART_SERIES_POINTS_MAX } from './limits.ts'
 import type { QueryRange } from './query-range.ts'
 
+const CHART_PERIODS: PeriodLimit = {
+  countMax: CHART_SERIES_POINTS_MAX,
+  refusal: () =>
+    new ServiceError(
+      'query_too_large',
+      `A series of the chart would have more than ${CHART_SERIES_POINTS_MAX} points. Choose a longer interval or a shorter range.`,
+      { attr: 'interval' },
+    ),
+}
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
 /** What the periods of a query are: its weeks begin on Sunday. */
@@ -16,9 +27,9 @@ export function bucketRules({ interval, timezone }: Pick<QueryRange, 'interval' 
   return { interval, timezone, weekStart: 'sunday' } as const satisfies PeriodRules
 }
 
-/** The buckets of a range; none when it ends before it begins. Throws 400 for too many. */
+/** The buckets of a range; none when it ends before it begins. Throws 400 `query_too_large` for too many. */
 export function bucketsOf(range: QueryRange): Periods {
-  return Periods.covering(range.fromMs, range.toMs, bucketRules(range))
+  return Periods.covering(range.fromMs, range.toMs, bucketRules(range), CHART_PERIODS)
 }
 
 /** How many buckets a range has: not those that `Periods.covering` adds to a range that is empty. */

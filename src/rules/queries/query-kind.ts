@@ -34,8 +34,8 @@ export interface QueryContext {
   action(id: number): NamedAction | null
   /** Null when there is no such cohort. */
   cohortName(id: number): string | null
-  /** Timestamp of the project's first event, milliseconds; null when there is none. */
-  firstEventMs(): number | null
+  /** Timestamp of the project's first event at or after `sinceMs`, milliseconds; null when there is none. */
+  firstEventMs(sinceMs?: number): number | null
 }
 
 /** An action as queries see it. */

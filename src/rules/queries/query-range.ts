@@ -17,8 +17,8 @@ import {
   wallOf,
   wallOfUtc,
 } from '../../base/time-zone.ts'
-import { atEdge, type DateRange, MOMENT } from '../analytics/date-range.ts'
-import { type Interval, periodStart } from '../analytics/periods.ts'
+import { allFromMs, atEdge, type DateRange, MOMENT } from '../analytics/date-range.ts'
+import { earliestStart, type Interval, periodStart } from '../analytics/periods.ts'
 import type { QueryFields } from './query-fields.ts'
 import type { QueryContext } from './query-kind.ts'
 
@@ -83,7 +83,7 @@ export function readRange(
   let fromMs = dayStart(addDays(wallOf(nowMs, timezone), -7))
   let start: QueryRange['start'] = 'days'
   if (fromText === 'all') {
-    fromMs = context.firstEventMs() ?? fromMs
+    fromMs = allFromMs((sinceMs) => context.firstEventMs(sinceMs)) ?? fromMs
     start = 'first_event'
   } else if (fromText !== null) {
     const from = date('date_from', fromText)
@@ -95,9 +95,12 @@ export function readRange(
     fromMs = isKept ? from.momentMs : dayStart(from.wall)
   }
   const to = toText === null ? null : date('date_to', toText)
+  const toMs = isExplicit ? (to?.exactMs ?? nowMs) : endOf(to, interval, timezone, nowMs)
+  if (start === 'first_event') {
+    fromMs = Math.max(fromMs, earliestStart(toMs, { interval, timezone, weekStart: 'sunday' }))
+  }
   return {
-    ...{ fromMs, interval, timezone, isExplicit, start },
-    toMs: isExplicit ? (to?.exactMs ?? nowMs) : endOf(to, interval, timezone, nowMs),
+    ...{ fromMs, toMs, interval, timezone, isExplicit, start },
     isWeekAligned:
       interval === 'day' && isWholeWeeks(fromText) && (to?.kind ?? 'absolute') === 'absolute',
   }

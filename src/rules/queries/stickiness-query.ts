@@ -7,7 +7,7 @@ import type { DistinctIdOwners } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
-import { checkDatedNumbers } from './answer.ts'
+import { checkPoints } from './answer.ts'
 import { lengthCounts, ownerBits } from './owner-bits.ts'
 import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import {
@@ -38,9 +38,6 @@ import {
   readRange,
 } from './query-range.ts'
 import { type QuerySeries, type ReadSeries, readSeriesList } from './query-series.ts'
-
-/** What a number takes in an answer at least: `1,"1 day",0,`. */
-const NUMBER_BYTES = 12
 
 /** A series, and the type of the groups that are counted; null: persons. */
 type StickinessSeries = ReadSeries<number | null>
@@ -96,7 +93,7 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     const series = readSeriesList(query, context, 1, groupTypeOf)
     let numbers = 0
     for (const one of ranges) numbers += bucketCount(one, bucketsOf(one)) * series.length
-    checkDatedNumbers(numbers, NUMBER_BYTES)
+    checkPoints(numbers)
     return {
       ranges,
       series: series.filter(({ series }) => series.exists),

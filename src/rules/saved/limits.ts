@@ -30,8 +30,8 @@ export const TILE_TEXT_CHARACTERS_MAX = 4000
 export const TILE_COLOR_CHARACTERS_MAX = 400
 /** Characters of an annotation. Longer: 400 `max_length`. */
 export const ANNOTATION_CHARACTERS_MAX = 8192
-/** UTF-16 units of the queries on a page of insights: it ends there, with `next`, but not before its first row. */
-export const PAGE_QUERIES_UNITS_MAX = 4 * 1024 * 1024
+/** UTF-16 units of the things on a page of a list, as JSON, about: it ends there, with `next`, but not before its first row. */
+export const PAGE_SAVED_UNITS_MAX = 256 * 1024
 /** Rows of a table on a shared page. Further ones: left out, and the page says so. */
 export const SHARED_ROWS_MAX = 200
 /** Columns of such a table. Further ones: left out. */

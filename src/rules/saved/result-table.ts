@@ -13,8 +13,8 @@ export interface ResultTable {
   readonly moreRows: number
 }
 
-/** What a query answered; see `InsightResult`. */
-interface Answered {
+/** What a query answered. */
+export interface Answered {
   readonly results: unknown
   readonly columns?: unknown
 }

@@ -48,10 +48,10 @@ export class DeadLetters {
   #isLoaded = false
   #last = 0
   #forgotten = 0
+  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  gatheredBytes = 0
   /** Letters that were ever noted by this object. */
   added = 0
-  /** The estimated memory of the letters added since the last `store`, in bytes. */
-  gatheredBytes = 0
 
   constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
     this.#table = table
@@ -124,8 +124,8 @@ export class DeadLetters {
     }
     for (const number of this.#removed) void this.#table.remove(numberKey(number))
     this.#pending.clear()
-    this.gatheredBytes = 0
     this.#removed.clear()
+    this.gatheredBytes = 0
     // The table tells the newest only as long as that one is there.
     storeNumber(this.#state, 'letters', this.#last)
   }

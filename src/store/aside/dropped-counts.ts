@@ -62,7 +62,10 @@ export class DroppedCounts {
     }
   }
 
-  /** Stores what was counted: one record for each hour. Only in a write transaction. */
+  /**
+   * Stores what was counted: one record for each hour. Only in a write transaction, between two blocks or within one:
+   * what the block makes too old is let go at its end all the same.
+   */
   store(): void {
     for (const [projectId, { hours, firstKept }] of this.#added) {
       const range = { start: pairKey(projectId, 0), end: pairKey(projectId, firstKept) }
@@ -80,8 +83,11 @@ export class DroppedCounts {
         }
         putRecord(this.#table, key, counts)
       }
+      hours.clear()
     }
-    this.#added.clear()
+    for (const [projectId, { newest }] of this.#added) {
+      if (newest === 0) this.#added.delete(projectId)
+    }
   }
 }
 

@@ -39,6 +39,8 @@ const TABLE = 'dropped_events'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
 /** What a record takes beside its texts. */
 const RECORD_BYTES = 96
+/** Memory of a record beside its texts and data. */
+const RECORD_MEMORY_BYTES = 600
 
 /** An event that is not stored. */
 export interface DroppedEvent {
@@ -91,6 +93,8 @@ export class DroppedEvents {
   readonly #all: RecordRing<string>
   readonly #changed = new Set<Entry>()
   #removed: Buffer[] = []
+  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  gatheredBytes = 0
   #isLoaded = false
 
   constructor(table: Table, onDamage: DamageListener, limits: DroppedLimits = {}) {
@@ -108,6 +112,8 @@ export class DroppedEvents {
     const head: Head = [reason, event, distinctId, json.length, rest.arrivedAtMs, uuid]
     const entry = { projectId, head, key: droppedKey(projectId, block, place), data }
     this.#changed.add(entry)
+    const units = (event?.length ?? 0) + (distinctId?.length ?? 0)
+    this.gatheredBytes += RECORD_MEMORY_BYTES + data.length + units * 2
     this.#take(entry, data.length)
   }
 
@@ -146,6 +152,7 @@ export class DroppedEvents {
     for (const entry of this.#changed) entry.data = null
     this.#changed.clear()
     this.#removed = []
+    this.gatheredBytes = 0
   }
 
   #take(entry: Entry, dataBytes: number): void {
@@ -221,6 +228,11 @@ export class DroppedWriter {
   ) {
     this.#events = new DroppedEvents(tables.dropped_events, onDamage)
     this.#counts = new DroppedCounts(tables.dropped_counts, onDamage)
+  }
+
+  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  get gatheredBytes(): number {
+    return this.#events.gatheredBytes
   }
 
   /** Counts an event, by the hour of its arrival. */

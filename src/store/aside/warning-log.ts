@@ -16,6 +16,8 @@ import { entriesOf, putRecord } from '../lmdb/records.ts'
 import { WARNING_LINES_MAX } from './limits.ts'
 
 const SAMPLE_MS = 60 * 60 * 1000
+/** Memory of a line beside its texts. */
+const LINE_MEMORY_BYTES = 300
 
 type StoredLine = readonly [
   type: string,
@@ -49,6 +51,9 @@ export class WarningLog {
   readonly #linesMax: number
   readonly #projects = new Map<number, ProjectLines>()
 
+  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  gatheredBytes = 0
+
   constructor(table: Table, linesMax = WARNING_LINES_MAX) {
     this.#table = table
     this.#linesMax = linesMax
@@ -76,6 +81,7 @@ export class WarningLog {
     lines.samples.delete(sample)
     lines.samples.set(sample, line)
     lines.changed.add(line)
+    this.gatheredBytes += LINE_MEMORY_BYTES + (sample.length + line.detailsJson.length) * 2
     // Only samples of lines that are still kept can be counted on.
     for (const [key, oldest] of lines.samples) {
       if (oldest.number > lines.last - this.#linesMax) break
@@ -98,6 +104,7 @@ export class WarningLog {
       }
       lines.changed.clear()
     }
+    this.gatheredBytes = 0
   }
 
   #project(projectId: number): ProjectLines {

@@ -1,6 +1,6 @@
 /**
  * From older formats of the store to the current one, step by step. A new format adds one step to
- * `MIGRATIONS`; it is used by `tenrec migrate`, so that no start changes a store unasked. The steps from 2 to 4
+ * `MIGRATIONS`; it is used by `tenrec migrate`, so that no start changes a store unasked. The steps from 2 to 5
  * are the exception: they cost next to nothing, and a start takes them, too.
  */
 import { existsSync } from 'node:fs'
@@ -54,6 +54,13 @@ export const MIGRATIONS: readonly Migration[] = [
     from: 3,
     sentence:
       'Changes the mark alone: persons may have deltas from now on, which older versions cannot read.',
+    run: () => Promise.resolve(),
+  },
+  {
+    from: 4,
+    sentence:
+      'Changes the mark alone: large persons and groups have their properties in pages from now on, and a merged ' +
+      'person may be kept under another number, which older versions cannot read.',
     run: () => Promise.resolve(),
   },
 ]

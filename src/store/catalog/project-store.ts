@@ -122,6 +122,7 @@ export class ProjectStore {
       id: nextId(projects),
       apiKey: request.apiKey ?? generateProjectKey(),
       isIpAnonymized: request.isIpAnonymized ?? false,
+      areGroupTypesClosed: request.areGroupTypesClosed ?? false,
       ...DEFAULT_BROWSER_CAPTURE,
       timezone: 'UTC',
       ...EMPTY_LISTS,
@@ -141,6 +142,8 @@ export class ProjectStore {
     checkList(project.pathCleaningFilters, 'path_cleaning_filters')
     checkList(project.customChannelTypeRules, 'customChannelTypeRules')
     checkPathRules(project.pathCleaningFilters)
+    checkMaximum(project.dailyEventsMax, 'daily_events_limit')
+    checkMaximum(project.dailyBytesMax, 'daily_bytes_limit')
     const isTaken = projects.some(
       ({ id, apiKey }) => id !== project.id && apiKey === project.apiKey,
     )
@@ -173,6 +176,12 @@ function checkList(list: readonly JsonObject[], attr: string): void {
   const isSmall = list.length <= PROJECT_LIST_ITEMS_MAX && bytes <= PROJECT_LIST_BYTES_MAX
   const detail = `${attr} may hold ${PROJECT_LIST_ITEMS_MAX} items at most, and ${PROJECT_LIST_BYTES_MAX} bytes of JSON`
   demand(isSmall, 'invalid_input', detail, attr)
+}
+
+function checkMaximum(value: number | null | undefined, attr: string): void {
+  const isMaximum = value == null || (Number.isSafeInteger(value) && value >= 0)
+  const detail = `${attr} must be a whole number from 0 on, or null for no limit`
+  demand(isMaximum, 'invalid_input', detail, attr)
 }
 
 function checkPathRules(rules: readonly JsonObject[]): void {

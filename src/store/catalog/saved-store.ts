@@ -15,7 +15,7 @@ import {
   ANNOTATIONS_MAX,
   DASHBOARDS_MAX,
   INSIGHTS_MAX,
-  PAGE_QUERIES_UNITS_MAX,
+  PAGE_SAVED_UNITS_MAX,
 } from '../../rules/saved/limits.ts'
 import {
   type AnnotationFilter,
@@ -95,8 +95,8 @@ export class SavedStore {
     const view = this.#insightViews(projectId)
     let units = 0
     for (const insight of found.slice(page.offset, page.offset + page.limit)) {
-      units += this.#insights.bytesAside(insight)
-      if (units > PAGE_QUERIES_UNITS_MAX && results.length > 0) break
+      units += this.#insights.bytesAside(insight) + JSON.stringify(insight).length
+      if (units > PAGE_SAVED_UNITS_MAX && results.length > 0) break
       results.push(view(this.#insights.whole(insight)))
     }
     return { count: found.length, results }
@@ -125,15 +125,18 @@ export class SavedStore {
     })
   }
 
-  /** A page of dashboards, without tiles, filters and variables. Cost: a look at every dashboard of the project. */
+  /** A page of dashboards up to its limit of units, without tiles, filters and variables. Cost: a look at every dashboard of the project. */
   listDashboards({ projectId, filter, page }: ListRequest<DashboardFilter>): Page<Dashboard> {
-    const { count, results } = pageOf(
-      listedDashboards(this.#dashboards.all(projectId), filter),
-      page,
-    )
     const { filters, variables } = NEW_DASHBOARD
-    const plain = results.map((one) => ({ ...one, fields: { ...one.fields, filters, variables } }))
-    return { count, results: plain }
+    const plain = this.#dashboards
+      .all(projectId)
+      .map((one) => ({ ...one, fields: { ...one.fields, filters, variables } }))
+    return pageOf(listedDashboards(plain, filter), page)
+  }
+
+  /** A dashboard without its tiles. */
+  dashboardAlone({ projectId, id }: SavedPlace): Dashboard | null {
+    return this.#dashboards.get(projectId, id)
   }
 
   getDashboard({ projectId, id }: SavedPlace): DashboardView | null {
@@ -159,7 +162,7 @@ export class SavedStore {
     })
   }
 
-  /** A page of annotations of a project and of the organization. Cost: a look at all of them. */
+  /** A page of annotations of a project and of the organization, up to its limit of units. Cost: a look at all of them. */
   listAnnotations({ projectId, filter, page }: ListRequest<AnnotationFilter>): Page<Annotation> {
     const all = [projectId, ORGANIZATION].flatMap((owner) => this.#annotations.all(owner))
     return pageOf(listedAnnotations(all, filter), page)
@@ -358,8 +361,16 @@ function need<Found>(found: Found | null): Found {
   return found
 }
 
+/** Up to its limit of units. */
 function pageOf<Item>(found: readonly Item[], { limit, offset }: PageRequest): Page<Item> {
-  return { count: found.length, results: found.slice(offset, offset + limit) }
+  const results: Item[] = []
+  let units = 0
+  for (const item of found.slice(offset, offset + limit)) {
+    units += JSON.stringify(item).length
+    if (units > PAGE_SAVED_UNITS_MAX && results.length > 0) break
+    results.push(item)
+  }
+  return { count: found.length, results }
 }
 
 function newToken(): string {

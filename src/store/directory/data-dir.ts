@@ -24,6 +24,7 @@ import { join, resolve } from 'node:path'
 import { requireFreeDisk } from '../../base/disk-space.ts'
 import { flush, writeDurably } from '../../base/durable-file.ts'
 import { OperatorError } from '../../base/errors.ts'
+import { addressesMissing } from '../../base/process-limits.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readNumber } from '../lmdb/event-state.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, FLAGS_TABLES } from '../lmdb/keys.ts'
@@ -39,10 +40,13 @@ import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
-export const FORMAT_VERSION = 4
+export const FORMAT_VERSION = 5
 /** The format whose log is in LMDB: a start takes it over. */
 const LMDB_LOG_FORMAT = 2
-/** The format before deltas of persons (store/identity/person-changes.ts): whoever knows them can read it as it is. */
+/**
+ * The format before deltas of persons (store/identity/person-changes.ts) and, from 4 to 5, pages of properties
+ * (store/identity/properties/property-pages.ts): whoever knows them can read it as it is.
+ */
 const NO_DELTAS_FORMAT = 3
 /** Folders of the environments. */
 export const ENVIRONMENT_NAMES = ['events', 'flags'] as const
@@ -103,6 +107,8 @@ export class DataDir {
    */
   static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
+    const obstacle = addressesMissing()
+    if (obstacle !== null) throw refusal(obstacle)
     if (!isNetworkDiskAllowed) requireLocalFileSystem(path)
     createFolder(path)
     const release = await lockDataDir(path, 'daemon')

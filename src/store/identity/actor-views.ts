@@ -143,6 +143,7 @@ export class ActorTexts {
 /** Whether two records of a P, each with ids of its own only, are shown alike. */
 function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {
   return (
+    a.uuid === b.uuid &&
     a.version === b.version &&
     a.isIdentified === b.isIdentified &&
     a.createdAtMs === b.createdAtMs &&

@@ -4,12 +4,16 @@
  * to. Each is a few lookups, some microseconds, and never waits for the disk of a writer. Going
  * through all persons or groups blocks: for threads of the pool.
  *
+ * What a person or group costs does not depend on how many properties it has: large ones are stored in pages, of
+ * which those with the wanted names are read (properties/stored-properties.ts).
+ *
  * Decoded persons are kept where such are asked for again; after a commit the version of the stored person
  * tells whether it is still the same. While processing stands still, the owners and the places of changes
  * that were read are kept, too: a person who is not in memory then costs small lookups of position and
  * distinct_id, and one of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
+import { GROUP_TYPES_MAX } from '../../base/limits.ts'
 import { RecentValues } from '../../base/maps.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
@@ -25,11 +29,28 @@ import {
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
-import { allGroups, findGroup, groupCount } from './group-store.ts'
-import { DECISION_PERSON_BYTES_MAX, DECISION_SNAPSHOT_MS_MAX } from './limits.ts'
+import { allGroups, type FoundGroup, groupCount, lookUpGroup } from './group-store.ts'
+import {
+  DECISION_GROUP_BYTES_MAX,
+  DECISION_PERSON_BYTES_MAX,
+  DECISION_SNAPSHOT_MS_MAX,
+  DECISION_VALUES_UNITS_MAX,
+} from './limits.ts'
 import { loadPlaces } from './person-changes.ts'
 import { loadOwners, ownerAmong } from './person-owners.ts'
-import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
+import {
+  loadPage,
+  loadPerson,
+  loadPersonCounters,
+  loadUnpaged,
+  type PersonRecord,
+  propertiesOfRecord,
+} from './person-records.ts'
+import {
+  PagedProperties,
+  type StoredProperties,
+  WholeProperties,
+} from './properties/stored-properties.ts'
 import { Stretches } from './stretches.ts'
 
 /** The owner of a distinct_id as decisions need it. */
@@ -38,7 +59,8 @@ export interface StoredPerson {
   readonly number: number
   /** Another one whenever something about the person has changed; -1: there is none. */
   readonly version: number
-  readonly properties: JsonObject | null
+  /** To be read before anything is committed, or after the person was asked for again. */
+  readonly properties: StoredProperties | null
 }
 
 /** A person of a scan. */
@@ -58,16 +80,25 @@ export interface ScannedGroup {
 interface KnownPerson extends StoredPerson {
   /** The position of processing at which it was read. */
   position: number
-  /** UTF-16 units of the JSON of its properties. */
+  /** UTF-16 units of the JSON of its properties, of paged ones of what is kept. */
   readonly units: number
+  /** Of its pages; null: it has none. */
+  readonly directory: Buffer | null
+  /** How often persons had been folded when it was read. */
+  folds: number
   /** Both together tell whether the person is still the same. */
   readonly storedVersion: number
   readonly deltas: string
 }
 
+interface KnownGroup extends FoundGroup {
+  /** The position of processing at which it was read: it is the same as long as nothing is committed. */
+  readonly position: number
+}
+
 const NOBODY: KnownPerson = {
   ...{ position: -1, number: 0, version: -1, properties: null, units: 0 },
-  ...{ storedVersion: -1, deltas: '' },
+  ...{ directory: null, folds: -1, storedVersion: -1, deltas: '' },
 }
 const NO_FILTERS: JsonObject = Object.freeze({})
 
@@ -78,6 +109,9 @@ export class DecisionSourceReader {
   #position = -1
   #refreshedAtMs = Number.NEGATIVE_INFINITY
   readonly #persons = new RecentValues<KnownPerson>(DECISION_PERSON_BYTES_MAX, bytesOf)
+  readonly #groups = new RecentValues<KnownGroup>(DECISION_GROUP_BYTES_MAX, bytesOf)
+  /** Of the decision that is being made, and perhaps the one before. */
+  #usedGroups: StoredProperties[] = []
   /** A decision may ask for its person several times, also for one who is not kept. */
   #lastName = ''
   #last: KnownPerson | undefined
@@ -114,6 +148,7 @@ export class DecisionSourceReader {
    * `DamagedRecordError`.
    */
   freshen(): void {
+    this.#settleGroups()
     if (performance.now() - this.#refreshedAtMs > DECISION_SNAPSHOT_MS_MAX) this.refresh()
   }
 
@@ -126,18 +161,30 @@ export class DecisionSourceReader {
   person(projectId: number, distinctId: string): StoredPerson {
     const name = `${projectId} ${distinctId}`
     const known = name === this.#lastName ? this.#last : this.#persons.get(name)
-    if (known !== undefined && known.position === this.#position) return known
+    if (known !== undefined && known.position === this.#position && !this.#isOutdated(known)) {
+      this.#begin(name, known)
+      return known
+    }
     const person = this.#load(projectId, distinctId, known ?? NOBODY)
     person.position = this.#position
+    person.folds = this.#foldsAt
     this.#persons.keep(name, person)
-    this.#lastName = name
-    this.#last = person
+    this.#begin(name, person)
     return person
   }
 
-  /** Properties of a group, or null. Throws `DamagedRecordError`. */
-  groupProperties(projectId: number, typeIndex: number, key: string): JsonObject | null {
-    return findGroup(this.#tables.groups, projectId, typeIndex, key)?.group_properties ?? null
+  /**
+   * Properties of a group, or null; to be read before anything is committed. Throws `DamagedRecordError`.
+   */
+  groupProperties(projectId: number, typeIndex: number, key: string): StoredProperties | null {
+    const { position } = readStanding(this.#tables.state)
+    const name = `${projectId} ${typeIndex} ${key}`
+    const known = this.#groups.get(name)
+    if (known !== undefined && known.position === position) return this.#use(known.properties)
+    const found = lookUpGroup(this.#tables, projectId, typeIndex, key)
+    if (found === null) return null
+    this.#groups.keep(name, { position, ...found })
+    return this.#use(found.properties)
   }
 
   /**
@@ -166,7 +213,8 @@ export class DecisionSourceReader {
 
   /** The names of the group types of a project by index. Throws `DamagedRecordError`. */
   groupTypes(projectId: number): ReadonlyMap<number, string> {
-    return new Map(loadPersonCounters(this.#tables.person_projects, projectId).groupTypes.entries())
+    const { groupTypes } = loadPersonCounters(this.#tables.person_projects, projectId)
+    return new Map([...groupTypes.entries()].filter(([, type]) => type !== ''))
   }
 
   /** How many records of persons there are, those that were merged too. Cost: a walk through their keys. */
@@ -203,7 +251,7 @@ export class DecisionSourceReader {
 
   /** All groups of one type in the order of their keys, or those behind one. Throws `DamagedRecordError`. */
   groups(projectId: number, typeIndex: number, after?: string): Iterable<ScannedGroup> {
-    return allGroups(this.#tables.groups, projectId, typeIndex, after)
+    return allGroups(this.#tables, projectId, typeIndex, after)
   }
 
   /** Whether person P is on the fixed list of a cohort. */
@@ -213,6 +261,30 @@ export class DecisionSourceReader {
 
   close(): Promise<void> {
     return this.#environment.close()
+  }
+
+  /** LMDB has moved on since the directory of the pages was read: they may be others by now. */
+  #isOutdated(known: KnownPerson): boolean {
+    if (known.directory === null) return false
+    const { position, folds } = readStanding(this.#tables.state)
+    return position !== this.#position || folds !== known.folds
+  }
+
+  #use(properties: StoredProperties): StoredProperties {
+    if (this.#usedGroups.length >= GROUP_TYPES_MAX) this.#settleGroups()
+    this.#usedGroups.push(properties)
+    return properties
+  }
+
+  #settleGroups(): void {
+    for (const properties of this.#usedGroups) properties.settle()
+    this.#usedGroups = []
+  }
+
+  #begin(name: string, person: KnownPerson): void {
+    if (this.#last !== person) this.#last?.properties?.settle()
+    this.#lastName = name
+    this.#last = person
   }
 
   /** The very same object when it is as it was. */
@@ -228,20 +300,39 @@ export class DecisionSourceReader {
     }
     const id = loadDistinctId(this.#tables, projectId, distinctId)
     const number = id === 0 ? 0 : ownerAmong(this.#owners.of(projectId, id), id)
-    const record = number === 0 ? null : loadPerson(this.#tables, projectId, number, this.#places)
+    const record = number === 0 ? null : loadUnpaged(this.#tables, projectId, number, this.#places)
     if (record === null) return { ...NOBODY, number }
-    const { json, changesJson, deltas } = record
-    const isSame = known.storedVersion === record.version && known.deltas === deltas
+    const { json, changesJson, deltas, directory } = record
+    const hasSamePages =
+      directory === null ? known.directory === null : known.directory?.equals(directory) === true
+    const isSame = hasSamePages && known.storedVersion === record.version && known.deltas === deltas
     if (known.number === number && isSame) return known
-    const units = json.length + (changesJson?.length ?? 0) + deltas.length
+    const pagedUnits = directory === null ? 0 : directory.length + DECISION_VALUES_UNITS_MAX
+    const units = json.length + (changesJson?.length ?? 0) + deltas.length + pagedUnits
     const version = deltas === '' ? record.version : --this.#lastFolded
-    const stored = { storedVersion: record.version, deltas }
-    const properties = propertiesOfRecord(record)
+    const stored = { storedVersion: record.version, deltas, directory, folds: this.#foldsAt }
+    const properties = this.#propertiesOf(projectId, record)
     return { position: 0, number, version, properties, units, ...stored }
+  }
+
+  #propertiesOf(projectId: number, record: PersonRecord): StoredProperties {
+    const { number, directory, changesJson, deltas } = record
+    if (directory === null) return new WholeProperties(() => propertiesOfRecord(record))
+    const tables = this.#tables
+    return new PagedProperties({
+      directory,
+      changesJson,
+      deltas,
+      readPage: (page) => loadPage(tables, projectId, number, page),
+      readAll: () => {
+        const whole = loadPerson(tables, projectId, number)
+        return whole === null ? {} : propertiesOfRecord(whole)
+      },
+    })
   }
 }
 
-/** What a person takes when its properties are parsed. */
-function bytesOf({ units }: KnownPerson): number {
+/** What a person or group takes when its properties are parsed. */
+function bytesOf({ units }: { readonly units: number }): number {
   return units * 3 + 200
 }

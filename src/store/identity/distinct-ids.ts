@@ -14,6 +14,10 @@ import { need, peek, store } from '../lmdb/records.ts'
 import { IdCache, type IdWords } from './id-cache.ts'
 import { CACHED_ID_BYTES_MAX } from './limits.ts'
 
+/** Memory of a new id beside its characters, with its two records. */
+const ADDED_ID_BYTES = 250
+/** Copies of a character of such an id, in bytes. */
+const ADDED_UNIT_BYTES = 6
 /** Behind the project. */
 const ID_KEY_START = 4
 
@@ -51,6 +55,8 @@ export class DistinctIds {
   readonly #bytesMax: number
   readonly #cache = new IdCache((keys) => void randomFillSync(keys))
   readonly #projects = new Map<number, ProjectIds>()
+  /** Bytes of memory, estimated, of the numbers that were given since the last commit. */
+  gatheredBytes = 0
   /** Whether the last number that was asked for is a new one. */
   wasAdded = false
   #current: ProjectIds | null = null
@@ -138,12 +144,28 @@ export class DistinctIds {
   /** After a commit: new numbers are stored, and the cache may forget. */
   settle(): void {
     for (const ids of this.#projects.values()) if (ids.added.length > 0) ids.added = []
+    this.gatheredBytes = 0
     if (this.#cache.youngBytes * 2 <= this.#bytesMax) return
     this.#cache.rotate()
     for (const [projectId, ids] of this.#projects) {
       if (ids.isUsed) ids.isUsed = false
       else this.#projects.delete(projectId)
     }
+    this.#current = null
+    this.#currentId = -1
+  }
+
+  /** Bytes that the cache takes, about, and may take. */
+  get cached(): { readonly bytes: number; readonly bytesMax: number } {
+    return { bytes: this.#cache.bytes, bytesMax: this.#bytesMax }
+  }
+
+  /** Forgets the numbers that it has read. Not between `idOf` and `settle`. */
+  release(): void {
+    // Twice: the cache has two generations.
+    this.#cache.rotate()
+    this.#cache.rotate()
+    this.#projects.clear()
     this.#current = null
     this.#currentId = -1
   }
@@ -167,6 +189,7 @@ export class DistinctIds {
     this.wasAdded = true
     this.#cache.add(projectId, id, ids.last)
     ids.added.push(text)
+    this.gatheredBytes += ADDED_ID_BYTES + text.length * ADDED_UNIT_BYTES
     return ids.last
   }
 

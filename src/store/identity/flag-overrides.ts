@@ -45,14 +45,16 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Person `into` keeps its own and inherits what it lacks; `from` has none any more. Throws
-   * `DamagedRecordError` and has then changed nothing.
+   * Person `into` keeps its own and inherits what it lacks; both together then belong to `kept`, which is one of the
+   * two numbers, and the other one has none any more. Throws `DamagedRecordError` and has then changed nothing.
    */
-  merge(into: number, from: number): void {
+  merge(into: number, from: number, kept: number): void {
     const inherited = this.of(from)
-    if (inherited.size === 0) return
-    this.set(into, [...new Map([...inherited, ...this.of(into)])])
-    this.remove(from)
+    const own = this.of(into)
+    if (inherited.size === 0 && (own.size === 0 || kept === into)) return
+    this.set(kept, [...new Map([...inherited, ...own])])
+    const [other, lost] = kept === into ? [from, inherited] : [into, own]
+    if (lost.size > 0) this.remove(other)
   }
 
   /** Forgets the overrides of a person that is deleted. */

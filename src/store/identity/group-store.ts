@@ -1,7 +1,9 @@
 /**
  * Groups of a project. Table `groups`: project, type index u8, key -> `created_at float64 ms
- * little-endian, key bytes u32, key UTF-8`, then the properties as compact JSON; sealed. Keys of more
- * than 400 bytes are cut in the table's key and followed by their SHA-1.
+ * little-endian, key bytes u32, key UTF-8`, then the properties as compact JSON, or, of a large group, a byte 0 and
+ * the directory of their pages (properties/property-pages.ts); sealed. Keys of more than 400 bytes are cut in the
+ * table's key and followed by their SHA-1. Table `group_pages`: project, type index u8, bytes of the key in that
+ * table u16, that key, page u32 -> page; sealed. Stores of older versions have no pages.
  */
 import { createHash } from 'node:crypto'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
@@ -9,55 +11,147 @@ import { groupView } from '../../rules/persons/person-views.ts'
 import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { entriesOf, load, store } from '../lmdb/records.ts'
-import { CACHED_GROUPS_MAX, GROUP_KEY_BYTES_MAX } from './limits.ts'
+import { type EventTables, NUMBER_MAX } from '../lmdb/keys.ts'
+import { entriesOf, load, peek, removeRange, store } from '../lmdb/records.ts'
+import type { GatheredBytes } from './gathered-bytes.ts'
+import { DECISION_VALUES_UNITS_MAX, GROUP_KEY_BYTES_MAX } from './limits.ts'
 import { parseProperties } from './person-records.ts'
+import {
+  decodePage,
+  encodePage,
+  isPaged,
+  joinPages,
+  needPage,
+  pageCount,
+  pagedJsonBytes,
+  pagesOf,
+} from './properties/property-pages.ts'
+import {
+  PagedProperties,
+  type StoredProperties,
+  WholeProperties,
+} from './properties/stored-properties.ts'
 
 const FIXED_BYTES = 12
+/** No JSON begins with it. */
+const PAGED = Buffer.of(0)
+
+/** Where groups are stored. */
+export type GroupTables = Pick<EventTables, 'groups' | 'group_pages'>
+/** Groups whose keys are in memory while they are removed. */
+const REMOVED_GROUPS = 1000
 
 interface GroupRecord {
   readonly key: string
   readonly createdAtMs: number
   readonly json: string
+  readonly jsonBytes: number
 }
+
+/** What `allGroups` tells of a group; `bytes`: of its properties as JSON, about. */
+interface GroupProperties {
+  readonly key: string
+  readonly bytes: number
+  readonly properties: Readonly<Record<string, unknown>>
+}
+
+/** A group as its record has it; of a paged one without the properties. */
+interface GroupHead extends GroupRecord {
+  readonly directory: Buffer | null
+}
+
+/** Memory of a group beside its key and properties: its objects, and its places in maps. */
+const GROUP_MEMORY_BYTES = 400
+/** Copies of the key in memory, two bytes a character. */
+const KEY_UNIT_BYTES = 4
 
 /** The groups of one project in the processing thread. */
 export class ProjectGroups {
   readonly #projectId: number
-  readonly #table: Table
+  readonly #tables: GroupTables
+  readonly #gathered: GatheredBytes
+  #cacheBytesMax: number
   readonly #cached = new Map<string, GroupState>()
-  readonly #unsaved = new Set<GroupState>()
+  #unsaved = new Set<GroupState>()
+  /** Those that may have pages. */
+  readonly #paged = new WeakSet<GroupState>()
+  /** Counted bytes of the groups that are not unsaved. */
+  #cachedBytes = 0
+  /** Types whose stored groups are to be removed. */
+  readonly #removed = new Set<number>()
 
-  constructor(projectId: number, table: Table) {
+  /** `gathered` counts what waits for the next commit; groups that were only read may have `cacheBytesMax`. */
+  constructor(
+    projectId: number,
+    tables: GroupTables,
+    gathered: GatheredBytes,
+    cacheBytesMax: number,
+  ) {
     this.#projectId = projectId
-    this.#table = table
+    this.#tables = tables
+    this.#gathered = gathered
+    this.#cacheBytesMax = cacheBytesMax
+  }
+
+  /** Bytes of memory of the groups that are only cached, estimated. */
+  get cachedBytes(): number {
+    return this.#cachedBytes
   }
 
   /** A group, or null. Throws `DamagedRecordError`. */
   group(typeIndex: number, key: string): GroupState | null {
-    const name = `${typeIndex} ${key}`
+    const name = nameOf(typeIndex, key)
     const cached = this.#cached.get(name)
     if (cached !== undefined) return cached
-    const record = loadGroup(this.#table, this.#projectId, typeIndex, key)
+    if (this.#removed.has(typeIndex)) return null
+    const record = loadGroup(this.#tables, this.#projectId, typeIndex, key)
     if (record === null) return null
-    const properties = PropertyTable.from(parseProperties(record.json))
+    const { json, jsonBytes } = record
+    const properties = PropertyTable.from(parseProperties(json), jsonBytes)
     const group = groupState(typeIndex, key, record.createdAtMs, properties)
+    if (record.directory !== null) this.#paged.add(group)
     this.#cached.set(name, group)
+    group.countedBytes = memoryBytesOf(group)
+    this.#cachedBytes += group.countedBytes
     return group
   }
 
   create(group: GroupState): void {
-    this.#cached.set(`${group.typeIndex} ${group.key}`, group)
+    this.#cached.set(nameOf(group.typeIndex, group.key), group)
     this.update(group)
   }
 
   update(group: GroupState): void {
-    group.isUnsaved = true
-    this.#unsaved.add(group)
+    if (!group.isUnsaved) {
+      group.isUnsaved = true
+      this.#unsaved.add(group)
+      this.#cachedBytes -= group.countedBytes
+      group.countedBytes = 0
+    }
+    const bytes = memoryBytesOf(group)
+    this.#gathered.bytes += bytes - group.countedBytes
+    group.countedBytes = bytes
+  }
+
+  /** Removes all groups of a type. */
+  removeType(typeIndex: number): void {
+    for (const [name, group] of this.#cached) {
+      if (group.typeIndex !== typeIndex) continue
+      this.#cached.delete(name)
+      if (!group.isUnsaved) this.#cachedBytes -= group.countedBytes
+    }
+    for (const group of this.#unsaved) {
+      if (group.typeIndex !== typeIndex) continue
+      this.#unsaved.delete(group)
+      this.#gathered.bytes -= group.countedBytes
+    }
+    this.#removed.add(typeIndex)
   }
 
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
+    for (const typeIndex of this.#removed) removeGroups(this.#tables, this.#projectId, typeIndex)
+    this.#removed.clear()
     for (const group of this.#unsaved) {
       const { typeIndex, key, createdAtMs, properties } = group
       const tableKey = groupTableKey(this.#projectId, typeIndex, key)
@@ -65,26 +159,120 @@ export class ProjectGroups {
       const head = Buffer.allocUnsafe(FIXED_BYTES)
       head.writeDoubleLE(createdAtMs)
       head.writeUInt32LE(keyBytes.length, 8)
-      store(this.#table, tableKey, head, keyBytes, Buffer.from(properties.toJson()))
-      group.isUnsaved = false
+      const json = Buffer.from(properties.toJson())
+      const stored = isPaged(json.length) ? this.#storePages(tableKey, json) : [json]
+      if (stored.length === 1 && this.#paged.has(group)) this.#removePages(tableKey, 0)
+      if (stored.length > 1) this.#paged.add(group)
+      else this.#paged.delete(group)
+      store(this.#tables.groups, tableKey, head, keyBytes, ...stored)
+      properties.setJsonBytes(json.length)
     }
-    this.#unsaved.clear()
   }
 
+  /** What the record of the group has instead of the JSON. */
+  #storePages(tableKey: Buffer, json: Buffer): readonly Buffer[] {
+    const { directory, pages } = pagesOf(json.toString('utf8'))
+    for (const [page, bytes] of pages.entries()) {
+      store(this.#tables.group_pages, pageKey(tableKey, page), encodePage(bytes))
+    }
+    this.#removePages(tableKey, pages.length)
+    return [PAGED, directory]
+  }
+
+  #removePages(tableKey: Buffer, first: number): void {
+    const end = pageKey(tableKey, NUMBER_MAX)
+    removeRange(this.#tables.group_pages, { start: pageKey(tableKey, first), end })
+  }
+
+  /** After a commit: what was changed is stored. */
   settle(): void {
-    if (this.#cached.size > CACHED_GROUPS_MAX) this.#cached.clear()
+    for (const group of this.#unsaved) {
+      group.isUnsaved = false
+      group.countedBytes = memoryBytesOf(group)
+      this.#cachedBytes += group.countedBytes
+    }
+    this.#unsaved = new Set()
+    this.evict()
+  }
+
+  /** From now on groups that were only read may have so many bytes. */
+  limitCache(bytesMax: number): void {
+    this.#cacheBytesMax = bytesMax
+  }
+
+  /** Evicts the groups that are only cached when they have too many bytes. Only while nobody works with one. */
+  evict(): void {
+    if (this.#cachedBytes <= this.#cacheBytesMax) return
+    this.#cached.clear()
+    this.#cachedBytes = 0
+    for (const group of this.#unsaved) {
+      this.#cached.set(nameOf(group.typeIndex, group.key), group)
+    }
+  }
+}
+
+function nameOf(typeIndex: number, key: string): string {
+  return `${typeIndex} ${key}`
+}
+
+function memoryBytesOf({ key, properties }: GroupState): number {
+  return GROUP_MEMORY_BYTES + key.length * KEY_UNIT_BYTES + properties.memoryBytes
+}
+
+/** Removes all groups of a type, some at a time. Only in a write transaction. */
+function removeGroups(tables: GroupTables, projectId: number, typeIndex: number): void {
+  const start = groupTableKey(projectId, typeIndex, '')
+  const end = groupTableKey(projectId, typeIndex + 1, '')
+  // Keys of pages begin with those of their groups.
+  for (const table of [tables.groups, tables.group_pages]) {
+    while (removeRange(table, { start, end, limit: REMOVED_GROUPS }) === REMOVED_GROUPS);
   }
 }
 
 /** A group as the API shows it, or null. Throws `DamagedRecordError`. */
 export function findGroup(
-  table: Table,
+  tables: GroupTables,
   projectId: number,
   typeIndex: number,
   key: string,
 ): GroupView | null {
-  const record = loadGroup(table, projectId, typeIndex, key)
+  const record = loadGroup(tables, projectId, typeIndex, key)
   return record === null ? null : viewOf(typeIndex, record)
+}
+
+/** The properties of a group, and what is kept of them at most. */
+export interface FoundGroup {
+  readonly properties: StoredProperties
+  readonly units: number
+}
+
+/**
+ * The properties of a group for decisions, or null; pages are read when a name asks for them, from what is
+ * committed then. Throws `DamagedRecordError`.
+ */
+export function lookUpGroup(
+  tables: GroupTables,
+  projectId: number,
+  typeIndex: number,
+  key: string,
+): FoundGroup | null {
+  const tableKey = groupTableKey(projectId, typeIndex, key)
+  const record = peek(tables.groups, tableKey)
+  if (record === undefined) return null
+  const { json, directory } = decodeGroup(record)
+  if (directory === null) {
+    return { properties: new WholeProperties(() => parseProperties(json)), units: json.length }
+  }
+  const readPage = (page: number): Buffer =>
+    decodePage(needPage(tables.group_pages, pageKey(tableKey, page)))
+  const properties = new PagedProperties({
+    directory,
+    changesJson: null,
+    deltas: '',
+    readPage,
+    readAll: () => parseProperties(joinPages(directory, readPage)),
+  })
+  return { properties, units: directory.length + DECISION_VALUES_UNITS_MAX }
 }
 
 /**
@@ -92,7 +280,7 @@ export function findGroup(
  * properties contain it, ignoring case.
  */
 export function listGroups(
-  table: Table,
+  tables: GroupTables,
   projectId: number,
   typeIndex: number,
   search: string | null,
@@ -100,7 +288,7 @@ export function listGroups(
   cursor: string | null,
 ): { readonly results: readonly GroupView[]; readonly nextCursor: string | null } {
   const results: GroupView[] = []
-  for (const group of groupsAfter(table, projectId, typeIndex, search, cursor)) {
+  for (const group of groupsAfter(tables, projectId, typeIndex, search, cursor)) {
     if (results.length === limit) return { results, nextCursor: results.at(-1)?.group_key ?? null }
     results.push(group)
   }
@@ -112,7 +300,7 @@ export function listGroups(
  * is asked for every group that is looked at, and throws to give up.
  */
 export function* groupsAfter(
-  table: Table,
+  tables: GroupTables,
   projectId: number,
   typeIndex: number,
   search: string | null,
@@ -120,7 +308,7 @@ export function* groupsAfter(
   check: () => void = () => {},
 ): Generator<GroupView> {
   const wanted = search?.toLowerCase() ?? null
-  for (const record of recordsFrom(table, projectId, typeIndex, cursor ?? '')) {
+  for (const record of recordsFrom(tables, projectId, typeIndex, cursor ?? '')) {
     check()
     if (record.key === cursor) continue
     if (wanted !== null && !isFound(record, wanted)) continue
@@ -136,53 +324,88 @@ export function groupCount(table: Table, projectId: number, typeIndex: number): 
 
 /** All groups of one type in the order of their keys, or those behind one. Throws `DamagedRecordError`. */
 export function* allGroups(
-  table: Table,
+  tables: GroupTables,
   projectId: number,
   typeIndex: number,
   after = '',
-): Generator<{ readonly key: string; readonly properties: Readonly<Record<string, unknown>> }> {
-  for (const { key, json } of recordsFrom(table, projectId, typeIndex, after)) {
-    if (key !== after) yield { key, properties: parseProperties(json) }
+): Generator<GroupProperties> {
+  for (const { key, json, jsonBytes } of recordsFrom(tables, projectId, typeIndex, after)) {
+    if (key !== after) yield { key, bytes: jsonBytes, properties: parseProperties(json) }
   }
 }
 
 function* recordsFrom(
-  table: Table,
+  tables: GroupTables,
   projectId: number,
   typeIndex: number,
   first: string,
 ): Generator<GroupRecord> {
   const start = groupTableKey(projectId, typeIndex, first)
   const end = groupTableKey(projectId, typeIndex + 1, '')
-  for (const { value } of entriesOf(table, { start, end })) yield decodeGroup(value)
+  for (const { key, value } of entriesOf(tables.groups, { start, end })) {
+    // Both are valid until the next read.
+    const tableKey = Buffer.from(key)
+    yield withPages(tables, tableKey, decodeGroup(value))
+  }
 }
 
 function isFound({ key, json }: GroupRecord, wanted: string): boolean {
   return key.toLowerCase().includes(wanted) || json.toLowerCase().includes(wanted)
 }
 
-function viewOf(typeIndex: number, { json, ...record }: GroupRecord): GroupView {
-  return groupView({ typeIndex, ...record }, parseProperties(json))
+function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): GroupView {
+  return groupView({ typeIndex, key, createdAtMs }, parseProperties(json))
 }
 
 /** A group as it is stored, or null. Throws `DamagedRecordError`. */
 export function loadGroup(
-  table: Table,
+  tables: GroupTables,
   projectId: number,
   typeIndex: number,
   key: string,
-): GroupRecord | null {
-  const record = load(table, groupTableKey(projectId, typeIndex, key))
-  return record === undefined ? null : decodeGroup(record)
+): GroupHead | null {
+  const tableKey = groupTableKey(projectId, typeIndex, key)
+  const record = load(tables.groups, tableKey)
+  return record === undefined ? null : withPages(tables, tableKey, decodeGroup(record))
 }
 
-function decodeGroup(record: Buffer): GroupRecord {
+/** With the JSON of all properties. */
+function withPages({ group_pages }: GroupTables, tableKey: Buffer, head: GroupHead): GroupHead {
+  const { directory } = head
+  if (directory === null) return head
+  const json = joinPages(directory, (page) =>
+    decodePage(needPage(group_pages, pageKey(tableKey, page))),
+  )
+  return { ...head, json }
+}
+
+function decodeGroup(record: Buffer): GroupHead {
   const jsonStart = FIXED_BYTES + record.readUInt32LE(8)
+  const hasPages = record[jsonStart] === PAGED[0]
+  const directory = hasPages ? Buffer.from(record.subarray(jsonStart + PAGED.length)) : null
   return {
     createdAtMs: record.readDoubleLE(),
     key: record.toString('utf8', FIXED_BYTES, jsonStart),
-    json: record.toString('utf8', jsonStart),
+    json: hasPages ? '' : record.toString('utf8', jsonStart),
+    jsonBytes: directory === null ? record.length - jsonStart : pagedJsonBytes(directory),
+    directory,
   }
+}
+
+/** How many pages the record of a group names; `record` is without its checksum. */
+export function pagesOfGroup(record: Buffer): number {
+  const { directory } = decodeGroup(record)
+  return directory === null ? 0 : pageCount(directory)
+}
+
+/** A key of table `group_pages`: that of the group with its length, so that no key begins with another. */
+function pageKey(tableKey: Buffer, page: number): Buffer {
+  const key = Buffer.allocUnsafe(tableKey.length + 6)
+  tableKey.copy(key, 0, 0, 5)
+  key.writeUInt16BE(tableKey.length - 5, 5)
+  tableKey.copy(key, 7, 5)
+  key.writeUInt32BE(page, tableKey.length + 2)
+  return key
 }
 
 function groupTableKey(projectId: number, typeIndex: number, key: string): Buffer {

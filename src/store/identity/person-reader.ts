@@ -3,7 +3,7 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
-import { getOrAdd } from '../../base/maps.ts'
+import { getOrAdd, RecentValues } from '../../base/maps.ts'
 import type { Entries, Page } from '../../base/pages.ts'
 import { timeText } from '../../base/time.ts'
 import type { PersonSummary } from '../../rules/events/event-queries.ts'
@@ -15,7 +15,7 @@ import {
   type CohortView,
   cohortView,
 } from '../../rules/persons/cohort-shapes.ts'
-import type { GroupView } from '../../rules/persons/group-shapes.ts'
+import type { GroupTypeView, GroupView } from '../../rules/persons/group-shapes.ts'
 import { emailOf, isAnonymousId, personName } from '../../rules/persons/person-name.ts'
 import type {
   ActivityPage,
@@ -28,28 +28,31 @@ import type {
 } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
+import { valueMemoryBytes } from '../../rules/persons/property-memory.ts'
 import type { ActorSource } from '../../rules/queries/actor-source.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
-import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import {
-  PERSON_SUMMARIES_MAX,
+  PERSON_SUMMARY_BYTES_MAX,
   SHOWN_VALUE_UNITS_MAX,
   SHOWN_VALUES_MAX,
   VALUE_PERSONS_MAX,
 } from './limits.ts'
+import { positionOf, rowsAt } from './linked-ids.ts'
 import { loadPlaces } from './person-changes.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
 import {
   candidateOf,
   INLINE_IDS_MAX,
   loadPerson,
+  loadPersonById,
   loadPersonCounters,
   loadUuid,
-  numbersOf,
+  NO_GROUP_TYPE_FACTS,
   type PersonRecord,
   propertiesOfRecord,
   storedJson,
@@ -65,6 +68,9 @@ const EMAIL_NAME = '"email"'
 const FLAT_WITH_EMAIL = /^\{(?:[^{]*,)?"email":("[^"\\]*")[^{]*$/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
+/** Memory of a person that is shown beside its ids and properties. */
+const SUMMARY_MEMORY_BYTES = 500
+
 function parseEntry(json: string): ActivityView {
   // Written by the processing thread; the checksum says that it is unchanged.
   return JSON.parse(json) as ActivityView
@@ -73,7 +79,7 @@ function parseEntry(json: string): ActivityView {
 /** Reads persons. */
 export class PersonReader {
   readonly #tables: EventTables
-  #summaries = new Map<string, PersonSummary>()
+  #summaries = new RecentValues<PersonSummary>(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
   /** By project and P; no more than were asked for since the last refresh. */
   readonly #uuids = new Map<string, string>()
 
@@ -83,7 +89,7 @@ export class PersonReader {
 
   /** Forgets what was read from an older snapshot. */
   refresh(): void {
-    this.#summaries.clear()
+    this.#summaries = new RecentValues(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
     this.#uuids.clear()
   }
 
@@ -109,8 +115,7 @@ export class PersonReader {
       is_identified: record.isIdentified,
       created_at: timeText(record.createdAtMs),
     }
-    if (this.#summaries.size >= PERSON_SUMMARIES_MAX) this.#summaries.clear()
-    this.#summaries.set(name, summary)
+    this.#summaries.keep(name, summary)
     return summary
   }
 
@@ -131,11 +136,11 @@ export class PersonReader {
     return new Map(ids.map((id) => [id, loadSince(this.#tables, projectId, id)]))
   }
 
-  /** A living person, or null. */
+  /** A living person by its id or uuid, or null. */
   record(projectId: number, person: PersonReference): PersonRecord | null {
     if (typeof person === 'number') {
       const isPossible = Number.isInteger(person) && person > 0 && person < 2 ** 32
-      return isPossible ? loadPerson(this.#tables, projectId, person) : null
+      return isPossible ? loadPersonById(this.#tables, projectId, person) : null
     }
     const uuid = person.toLowerCase()
     if (!UUID.test(uuid)) return null
@@ -150,13 +155,15 @@ export class PersonReader {
     idsMax = Number.POSITIVE_INFINITY,
     first = 0,
   ): readonly number[] {
-    const { idCount, firstIds, number } = record
+    const { idCount, firstIds, firstPosition, number } = record
     const last = Math.min(idCount, first + idsMax)
     const ids = firstIds.slice(first, last)
     if (last <= INLINE_IDS_MAX) return ids
-    const start = tripleKey(projectId, number, Math.max(first, INLINE_IDS_MAX))
-    const end = tripleKey(projectId, number, last)
-    return [...ids, ...numbersOf(this.#tables.person_ids, { start, end })]
+    const from = Math.max(first, INLINE_IDS_MAX)
+    const start = positionOf(firstPosition, from)
+    const rows = rowsAt(this.#tables.person_ids, projectId, number, start, Math.max(0, last - from))
+    for (const id of rows) ids.push(id)
+    return ids
   }
 
   /** A person as the API shows it alone, or null; with the ids from place `firstId` on. */
@@ -277,13 +284,22 @@ export class PersonReader {
     const record = person === null ? null : this.record(projectId, person)
     if (person !== null && record === null) return null
     const tables = { entries: this.#tables.activity, items: this.#tables.activity_items }
-    return listEntries(tables, projectId, record?.number ?? null, offset, limit)
+    return listEntries(tables, projectId, record?.id ?? null, offset, limit)
   }
 
-  /** The group types of a project in the order of their index. */
-  groupTypes(projectId: number): readonly { group_type: string; group_type_index: number }[] {
-    const { groupTypes } = loadPersonCounters(this.#tables.person_projects, projectId)
-    return groupTypes.map((type, index) => ({ group_type: type, group_type_index: index }))
+  /** The group types of a project in the order that somebody gave them, then in that of their index. */
+  groupTypes(projectId: number): readonly GroupTypeView[] {
+    const counters = loadPersonCounters(this.#tables.person_projects, projectId)
+    const { groupTypes, groupTypeFacts } = counters
+    const types = groupTypes.map((group_type, group_type_index) => {
+      const { singular, plural, order } = groupTypeFacts[group_type_index] ?? NO_GROUP_TYPE_FACTS
+      const names = { name_singular: singular, name_plural: plural, order }
+      return { group_type, group_type_index, ...names }
+    })
+    const orderOf = ({ order }: GroupTypeView): number => order ?? Number.MAX_SAFE_INTEGER
+    return types
+      .filter(({ group_type: type }) => type !== '')
+      .sort((a, b) => orderOf(a) - orderOf(b) || a.group_type_index - b.group_type_index)
   }
 
   /** A page of groups of one type, in the order of their keys; see `listGroups`. */
@@ -294,7 +310,7 @@ export class PersonReader {
     limit: number,
     cursor: string | null,
   ): { readonly results: readonly GroupView[]; readonly nextCursor: string | null } {
-    return listGroups(this.#tables.groups, projectId, typeIndex, search, limit, cursor)
+    return listGroups(this.#tables, projectId, typeIndex, search, limit, cursor)
   }
 
   /** The groups of one type behind a key, read as they are gone through; see `groupsAfter`. */
@@ -305,12 +321,12 @@ export class PersonReader {
     cursor: string | null,
     check: () => void,
   ): Generator<GroupView> {
-    return groupsAfter(this.#tables.groups, projectId, typeIndex, search, cursor, check)
+    return groupsAfter(this.#tables, projectId, typeIndex, search, cursor, check)
   }
 
   /** A group, or null. */
   group(projectId: number, typeIndex: number, key: string): GroupView | null {
-    return findGroup(this.#tables.groups, projectId, typeIndex, key)
+    return findGroup(this.#tables, projectId, typeIndex, key)
   }
 
   /** A page of cohorts that are not deleted, in order of creation. */
@@ -370,7 +386,7 @@ export class PersonReader {
 
   /** What `personBody` makes of `listed`: here without an object of either, and mostly without parsing. */
   #listedText(projectId: number, record: PersonRecord): string {
-    const { number, createdAtMs, uuid, idCount } = record
+    const { id, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
     // Only the name asks for a property, and mostly it can be read where it stands.
     let properties: Readonly<Record<string, unknown>> = {}
@@ -380,9 +396,9 @@ export class PersonReader {
     const ids = this.#namingIds(projectId, record, DISTINCT_IDS_LISTED_MAX)
     const shown = JSON.stringify(ids.slice(0, DISTINCT_IDS_LISTED_MAX))
     const count = idCount > DISTINCT_IDS_LISTED_MAX ? `,"distinct_ids_count":${idCount}` : ''
-    const name = JSON.stringify(personName(emailOf(properties), ids, number))
+    const name = JSON.stringify(personName(emailOf(properties), ids, id))
     const json = stored ?? JSON.stringify(properties)
-    const head = `"id":${number},"name":${name},"distinct_ids":${shown}${count}`
+    const head = `"id":${id},"name":${name},"distinct_ids":${shown}${count}`
     const end = `"created_at":"${timeText(createdAtMs)}","uuid":"${uuid}"`
     return `{${head},"properties":${json},${end}}`
   }
@@ -405,6 +421,13 @@ export class PersonReader {
     const ids = this.ids(projectId, record, idsMax, first)
     return ids.map((id) => loadDistinctText(this.#tables, projectId, id))
   }
+}
+
+/** Memory of a person that is cached for a page of events. */
+function summaryBytes({ properties, distinct_ids: ids }: PersonSummary): number {
+  let bytes = SUMMARY_MEMORY_BYTES + valueMemoryBytes(properties)
+  for (const id of ids) bytes += valueMemoryBytes(id)
+  return bytes
 }
 
 /** Whether a person may have a property with that name, given as JSON. */

@@ -1,10 +1,13 @@
 /**
  * Records of persons in environment `events`, all sealed, numbers little-endian.
  *
- * `persons`: `version u32, flags u8 (1: identified), reserved 3, ids u32, created_at float64 ms, uuid 16`,
- * then D u32 of the first eight ids, then the properties as compact JSON. What was
+ * `persons`: `version u32, flags u8 (1: identified, 2: paged, 4: moved), reserved 3, ids u32, created_at float64 ms,
+ * uuid 16`, then D u32 of the first eight ids; of one that was moved `id u32, position of the first id u32`, which else
+ * are P and 0; then the properties as compact JSON; of a paged person the directory of its pages, which are in
+ * `person_pages` (properties/property-pages.ts). Stores of older versions have neither pages nor moved persons. What was
  * written since then is in person-changes.ts: most events change few properties. `person_ids` holds the D of the
- * further ids by position from 8. `person_uuids`: `P u32, deleted at float64 ms (NaN: not deleted)`; it
+ * further ids by position (linked-ids.ts). `moved_persons` tells the P of a person by its id, where the two differ:
+ * somebody who was merged with a person of more ids is kept under the number of that. `person_uuids`: `P u32, deleted at float64 ms (NaN: not deleted)`; it
  * stays when the person is merged or deleted, so that no uuid is given twice. `person_created` sorts by
  * created_at, then uuid, both descending. `person_emails` has the texts of property `email`, cut to 256
  * bytes. `person_projects`: MessagePack of `PersonCounters`.
@@ -16,15 +19,26 @@ import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
-import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
+import { type EventTables, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load, peek } from '../lmdb/records.ts'
 import type { StoredChanges } from './change-blocks.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
 import { type ChangeTables, loadChanges } from './person-changes.ts'
+import {
+  decodePage,
+  joinPages,
+  needPage,
+  pageCount,
+  pagedJsonBytes,
+} from './properties/property-pages.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
+const FLAG_PAGED = 2
+/** The record has an id and a position of its own. */
+const FLAG_MOVED = 4
+const MOVED_BYTES = 8
 /** Bytes of a P, D or S as value. */
 export const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
@@ -43,8 +57,10 @@ export interface PersonCounters {
   lastPerson: number
   /** Persons that there are. */
   persons: number
-  /** In order of their index. */
+  /** In order of their index; '' where one was deleted. */
   groupTypes: string[]
+  /** What else is known of the types, in the same order; null: nothing. */
+  groupTypeFacts: (GroupTypeFacts | null)[]
   /** Newest numbers of other records. */
   separations: number
   activity: number
@@ -55,6 +71,25 @@ export interface PersonCounters {
   /** Cohorts with a fixed list of members. */
   staticCohorts: number[]
   owners: OwnerChanges
+}
+
+/** What people have said about a group type, and since when its index means it. */
+export interface GroupTypeFacts {
+  /** S of the newest event of the project when the type that had the index before was deleted; 0: there was none. */
+  readonly since: number
+  /** What one group and several groups are called. */
+  readonly singular: string | null
+  readonly plural: string | null
+  /** Lists show smaller numbers first. */
+  readonly order: number | null
+}
+
+/** Of a type that nobody has said anything about. */
+export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
+  since: 0,
+  singular: null,
+  plural: null,
+  order: null,
 }
 
 /**
@@ -73,18 +108,25 @@ export interface OwnerChanges {
 /** Of a project whose owners have never changed. */
 const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
-/** A person as it is stored; `json` are its properties. */
+/** A person as it is stored; `json` are its properties, '' when only the directory of their pages was read. */
 export interface PersonRecord {
+  /** P, under which everything of the person is stored. */
   readonly number: number
+  /** The id that the API shows. */
+  readonly id: number
   readonly uuid: string
   readonly version: number
   readonly isIdentified: boolean
   readonly createdAtMs: number
   readonly idCount: number
   /** D of the first ids. */
-  readonly firstIds: number[]
+  readonly firstIds: readonly number[]
+  /** The position of the first id (linked-ids.ts). */
+  readonly firstPosition: number
   readonly json: string
   readonly jsonBytes: number
+  /** Of the pages that have the properties; null: they are stored in one record. */
+  readonly directory: Buffer | null
   /** Properties that were written later; null when there are none. */
   readonly changesJson: string | null
   /** What later events said, which `version` does not count; '' when there are none. */
@@ -92,7 +134,9 @@ export interface PersonRecord {
 }
 
 /** Where a person is stored. */
-export type RecordTables = ChangeTables & Pick<EventTables, 'persons'>
+export type RecordTables = ChangeTables & WholeTables
+/** Where a person is stored as a whole. */
+export type WholeTables = Pick<EventTables, 'persons' | 'person_pages'>
 
 /** The counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
 export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
@@ -105,7 +149,8 @@ export function loadPersonCounters(table: Table, projectId: number): PersonCount
     jobs: 0,
     deletions: 0,
   }
-  const usual = { ...numbers, groupTypes: [], staticCohorts: [], owners: NO_OWNER_CHANGES }
+  const lists = { groupTypes: [], groupTypeFacts: [], staticCohorts: [] }
+  const usual = { ...numbers, ...lists, owners: NO_OWNER_CHANGES }
   // Older versions count no changes of owners.
   const stored = getRecord(table, numberKey(projectId)) as Partial<PersonCounters> | undefined
   return { ...usual, ...stored }
@@ -138,24 +183,30 @@ export class RecordSlab {
   }
 }
 
-/** The bytes of a person. */
+/** The bytes of a person; `recorded` is what its record has of the properties. */
 export function encodePerson(
   slab: RecordSlab,
   key: Uint8Array,
-  person: Omit<PersonRecord, 'changesJson' | 'deltas' | 'json'> & {
-    readonly json: string | Buffer
+  person: Omit<PersonRecord, 'changesJson' | 'deltas' | 'json' | 'jsonBytes' | 'directory'> & {
+    readonly recorded: RecordedProperties
   },
 ): Buffer {
-  const { firstIds, json, jsonBytes } = person
-  const jsonStart = FIXED_BYTES + firstIds.length * 4
-  const record = slab.take(jsonStart + jsonBytes)
+  const { firstIds, firstPosition, id, recorded } = person
+  const { json, bytes, isPaged } = recorded
+  const isMoved = id !== person.number || firstPosition !== 0
+  const jsonStart = FIXED_BYTES + firstIds.length * 4 + (isMoved ? MOVED_BYTES : 0)
+  const record = slab.take(jsonStart + bytes)
   record.writeUInt32LE(person.version)
-  record.writeUInt32LE(person.isIdentified ? FLAG_IDENTIFIED : 0, 4)
+  let flags = person.isIdentified ? FLAG_IDENTIFIED : 0
+  if (isPaged) flags |= FLAG_PAGED
+  if (isMoved) flags |= FLAG_MOVED
+  record.writeUInt32LE(flags, 4)
   record.writeUInt32LE(person.idCount, 8)
   record.writeDoubleLE(person.createdAtMs, 12)
   record.set(uuidBytes(person.uuid), 20)
   let offset = FIXED_BYTES
   for (const distinctId of firstIds) offset = record.writeUInt32LE(distinctId, offset)
+  if (isMoved) record.writeUInt32LE(firstPosition, record.writeUInt32LE(id, offset))
   if (typeof json === 'string') record.write(json, jsonStart, 'utf8')
   else record.set(json, jsonStart)
   return sealInPlace(key, record)
@@ -168,7 +219,19 @@ export function loadPerson(
   number: number,
   kept: Stretches | null = null,
 ): PersonRecord | null {
-  const record = loadWhole(tables.persons, projectId, number)
+  const record = loadWhole(tables, projectId, number)
+  const changes = record && loadChanges(tables, projectId, number, kept)
+  return changes && record ? withChanges(record, changes) : record
+}
+
+/** As `loadPerson`, but without the pages of a paged person: its cost does not depend on the properties. */
+export function loadUnpaged(
+  tables: RecordTables,
+  projectId: number,
+  number: number,
+  kept: Stretches | null = null,
+): PersonRecord | null {
+  const record = loadHead(tables.persons, projectId, number)
   const changes = record && loadChanges(tables, projectId, number, kept)
   return changes && record ? withChanges(record, changes) : record
 }
@@ -181,7 +244,29 @@ export function withChanges(whole: PersonRecord, changes: StoredChanges): Person
 }
 
 /** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
-export function loadWhole(table: Table, projectId: number, number: number): PersonRecord | null {
+export function loadWhole(
+  tables: WholeTables,
+  projectId: number,
+  number: number,
+): PersonRecord | null {
+  const record = loadHead(tables.persons, projectId, number)
+  if (record === null || record.directory === null) return record
+  const read = (page: number): Buffer => loadPage(tables, projectId, number, page)
+  return { ...record, json: joinPages(record.directory, read) }
+}
+
+/** A page of a paged person, valid until the next read. Throws `DamagedRecordError`. */
+export function loadPage(
+  { person_pages: table }: Pick<EventTables, 'person_pages'>,
+  projectId: number,
+  number: number,
+  page: number,
+): Buffer {
+  return decodePage(needPage(table, tripleKey(projectId, number, page)))
+}
+
+/** The same, without the properties of a paged person. Throws `DamagedRecordError`. */
+export function loadHead(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
   const record = peek(table, key)
   if (record === undefined) return null
@@ -195,16 +280,27 @@ export function loadWhole(table: Table, projectId: number, number: number): Pers
     firstIds.push(record.readUInt32LE(offset))
     offset += 4
   }
+  const flags = record.readUInt8(4)
+  const isMoved = (flags & FLAG_MOVED) !== 0
+  const id = isMoved ? record.readUInt32LE(offset) : number
+  const firstPosition = isMoved ? record.readUInt32LE(offset + 4) : 0
+  if (isMoved) offset += MOVED_BYTES
+  const isPaged = (flags & FLAG_PAGED) !== 0
+  // The record is valid until the next read.
+  const directory = isPaged ? Buffer.from(record.subarray(offset)) : null
   return {
     number,
+    id,
     uuid: formatUuid(record, 20),
     version: record.readUInt32LE(),
-    isIdentified: (record.readUInt8(4) & FLAG_IDENTIFIED) !== 0,
+    isIdentified: (flags & FLAG_IDENTIFIED) !== 0,
     createdAtMs: record.readDoubleLE(12),
     idCount,
     firstIds,
-    json: record.toString('utf8', offset),
-    jsonBytes: record.length - offset,
+    firstPosition,
+    json: directory === null ? record.toString('utf8', offset) : '',
+    jsonBytes: directory === null ? record.length - offset : pagedJsonBytes(directory),
+    directory,
     changesJson: null,
     deltas: '',
   }
@@ -268,11 +364,57 @@ export function parseProperties(json: string): Record<string, unknown> {
   return JSON.parse(json) as Record<string, unknown>
 }
 
-/** The JSON of a person as it was stored as a whole, or null; valid until the next read. Throws `DamagedRecordError`. */
-export function peekJson(table: Table, key: Buffer): Buffer | null {
+/** Properties as the record of a person has them: JSON, or the directory of their pages. */
+export interface RecordedProperties {
+  readonly json: string | Buffer
+  /** Bytes of that. */
+  readonly bytes: number
+  /** Bytes of the JSON of all properties. */
+  readonly jsonBytes: number
+  readonly isPaged: boolean
+}
+
+/** The properties in the record of a person that was stored as a whole, or null; valid until the next read. Throws `DamagedRecordError`. */
+export function peekProperties(table: Table, key: Buffer): RecordedProperties | null {
   const record = peek(table, key)
   if (record === undefined) return null
-  return record.subarray(FIXED_BYTES + Math.min(record.readUInt32LE(8), INLINE_IDS_MAX) * 4)
+  const json = record.subarray(propertiesStart(record))
+  const isPaged = (record.readUInt8(4) & FLAG_PAGED) !== 0
+  const jsonBytes = isPaged ? pagedJsonBytes(json) : json.length
+  return { json, bytes: json.length, jsonBytes, isPaged }
+}
+
+/** P of the living person with an id, if there is such a person. Throws `DamagedRecordError`. */
+export function loadNumber(table: Table, projectId: number, id: number): number {
+  return load(table, pairKey(projectId, id), NUMBER_BYTES)?.readUInt32LE() ?? id
+}
+
+/** The living person with an id, or null. Throws `DamagedRecordError`. */
+export function loadPersonById(
+  tables: RecordTables & Pick<EventTables, 'moved_persons'>,
+  projectId: number,
+  id: number,
+): PersonRecord | null {
+  const person = loadPerson(tables, projectId, loadNumber(tables.moved_persons, projectId, id))
+  // Under that number may be somebody else, who was merged with a person of more ids.
+  return person?.id === id ? person : null
+}
+
+/** How many pages the record of a person names; `record` is without its checksum. */
+export function pagesOfPerson(record: Buffer): number {
+  if ((record.readUInt8(4) & FLAG_PAGED) === 0) return 0
+  return pageCount(record.subarray(propertiesStart(record)))
+}
+
+/** The id of a person with a number; `record` is without its checksum. */
+export function idOfPerson(record: Buffer, number: number): number {
+  const isMoved = (record.readUInt8(4) & FLAG_MOVED) !== 0
+  return isMoved ? record.readUInt32LE(propertiesStart(record) - MOVED_BYTES) : number
+}
+
+function propertiesStart(record: Buffer): number {
+  const movedBytes = (record.readUInt8(4) & FLAG_MOVED) === 0 ? 0 : MOVED_BYTES
+  return FIXED_BYTES + Math.min(record.readUInt32LE(8), INLINE_IDS_MAX) * 4 + movedBytes
 }
 
 /** What is known of a uuid: its P, and when the person was deleted (NaN: it was not). */

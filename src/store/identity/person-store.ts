@@ -3,12 +3,17 @@
  * and the position in the log.
  */
 
-import { getOrAdd } from '../../base/maps.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import type { EventTables } from '../lmdb/keys.ts'
 import type { DistinctIds } from './distinct-ids.ts'
 import type { OpenJob } from './erasure-records.ts'
-import { FOLD_MS_MAX, FOLDED_PERSONS_MAX, WRITER_PERSONS_MAX } from './limits.ts'
+import { GatheredBytes } from './gathered-bytes.ts'
+import {
+  FOLD_BYTES_MAX,
+  FOLD_MS_MAX,
+  FOLDED_PERSONS_MAX,
+  WRITER_CACHE_BYTES_MAX,
+} from './limits.ts'
 import { type PersonsOfStretch, personsWithDeltas } from './person-changes.ts'
 import { ProjectPersons } from './project-persons.ts'
 
@@ -20,7 +25,8 @@ export class PersonStore {
   readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: (projectId: number) => number
-  readonly #cachedMax: number
+  readonly #cacheBytesMax: number
+  readonly #gathered = new GatheredBytes()
   readonly #onDamage: DamageListener
   readonly #projects = new Map<number, ProjectPersons>()
   /** Projects that were asked for since the last commit. */
@@ -34,23 +40,49 @@ export class PersonStore {
     distinctIds: DistinctIds,
     lastDistinctId: (projectId: number) => number,
     onDamage: DamageListener,
-    cachedMax: number = WRITER_PERSONS_MAX,
+    cacheBytesMax: number = WRITER_CACHE_BYTES_MAX,
   ) {
     this.#tables = tables
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
-    this.#cachedMax = cachedMax
+    this.#cacheBytesMax = cacheBytesMax
     this.#onDamage = onDamage
   }
 
   /** The persons of a project. */
   project(projectId: number): ProjectPersons {
-    const project = getOrAdd(this.#projects, projectId, () => {
-      const lastDistinctId = (): number => this.#lastDistinctId(projectId)
-      const known = [this.#tables, this.#distinctIds, lastDistinctId, this.#onDamage] as const
-      return new ProjectPersons(projectId, ...known)
-    })
+    const project = this.#projects.get(projectId) ?? this.#open(projectId)
     this.#touched.add(project)
+    return project
+  }
+
+  /** Bytes of memory, estimated, of what was gathered since the last commit. */
+  get gatheredBytes(): number {
+    return this.#gathered.bytes
+  }
+
+  /** Bytes of memory, estimated, of what is only cached. Cost: the persons that are cached. */
+  get cachedBytes(): number {
+    let bytes = 0
+    for (const project of this.#projects.values()) bytes += project.cachedBytes
+    return bytes
+  }
+
+  #open(projectId: number): ProjectPersons {
+    const lastDistinctId = (): number => this.#lastDistinctId(projectId)
+    const project = new ProjectPersons(
+      projectId,
+      this.#tables,
+      this.#distinctIds,
+      lastDistinctId,
+      this.#onDamage,
+      this.#gathered,
+      this.#cacheBytesMax / (this.#projects.size + 1),
+    )
+    this.#projects.set(projectId, project)
+    // The others make room for it: none of them is in the middle of an event.
+    const bytesMax = this.#cacheBytesMax / this.#projects.size
+    for (const other of this.#projects.values()) other.limitCache(bytesMax)
     return project
   }
 
@@ -72,15 +104,27 @@ export class PersonStore {
    */
   settle(changedDefinitions: Set<number>): readonly OpenJob[] {
     const jobs: OpenJob[] = []
-    const entriesMax = this.#cachedMax / Math.max(1, this.#projects.size)
+    const cacheBytesMax = this.#cacheBytesMax / Math.max(1, this.#projects.size)
+    this.#gathered.bytes = 0
     for (const project of this.#touched) {
       jobs.push(...project.newJobs)
       if (project.hasNewDeltas) this.#foldFrom = FIRST_KEY
       if (project.haveDefinitionsChanged) changedDefinitions.add(project.projectId)
-      project.settle(entriesMax)
+      project.settle(cacheBytesMax)
     }
     this.#touched.clear()
     return jobs
+  }
+
+  /** Forgets whom it has read. Not between a change and its commit. */
+  release(): void {
+    if (this.#touched.size > 0)
+      throw new Error('release was called between a change and its commit')
+    // Twice: the cache of each has two generations.
+    for (const project of this.#projects.values()) {
+      project.settle(0)
+      project.settle(0)
+    }
   }
 
   /** Whether somebody may have deltas. */
@@ -109,7 +153,7 @@ export class PersonStore {
     write(() => {
       for (const { key, projectId, number } of found) {
         if (attempt(() => this.project(projectId).fold(number), this.#onDamage) === true) count++
-        if (!isOver()) continue
+        if (!isOver() && this.#gathered.bytes < FOLD_BYTES_MAX) continue
         this.#foldFrom = key
         break
       }

@@ -7,8 +7,9 @@ import type { PropertyTable } from '../../rules/persons/property-table.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { store } from '../lmdb/records.ts'
-import { DELTA_PERSON_BYTES_MAX } from './limits.ts'
+import { removeRange, store } from '../lmdb/records.ts'
+import { CHANGES_UNITS_MAX, DELTA_PERSON_BYTES_MAX } from './limits.ts'
+import { LinkedIds, removeRows, type StoredRows } from './linked-ids.ts'
 import { PersonChanges } from './person-changes.ts'
 import { EmailChunkWrites } from './person-email-chunks.ts'
 import {
@@ -17,14 +18,14 @@ import {
   encodePerson,
   encodeUuid,
   type foldRecord,
-  INLINE_IDS_MAX,
   numberBytes,
-  numbersOf,
   type PersonRecord,
-  peekJson,
+  peekProperties,
+  type RecordedProperties,
   RecordSlab,
   uuidKey,
 } from './person-records.ts'
+import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
 /** A person is stored as a whole when its changes have more characters than this, and than this part of it. */
 const CHANGES_BYTES_MIN = 256
@@ -32,39 +33,30 @@ const CHANGES_PART = 0.4
 
 /** A person and what is stored of it. */
 export interface PersonEntry {
-  readonly state: PersonState
-  /** D of the first ids; once there are more, those behind them are in `addedIds` or stored. */
-  firstIds: number[]
-  idCount: number
-  /** Ids behind the first ones that are not stored yet; they are the last of all. */
-  addedIds: number[]
+  state: PersonState
+  readonly ids: LinkedIds
   /** NaN: the person is not stored yet. */
   storedCreatedAtMs: number
+  storedUuid: string
   storedIsIdentified: boolean
   /** Bytes of its properties in table `persons`. */
   storedBytes: number
-  areIdsChanged: boolean
+  /** The properties whose text is in table `persons`; after a merge the person may have those of the other one. */
+  storedProperties: PropertyTable | null
   storedEmail: string | null
-  /** Ids behind the first ones that are stored. */
-  storedIds: number
-  /** Stored ids behind the first ones are no longer those of the person. */
-  rewritesIds: boolean
 }
 
 /** A person of whom nothing is stored yet. */
-export function newEntry(state: PersonState, firstIds: number[], idCount: number): PersonEntry {
+export function newEntry(state: PersonState, ids: LinkedIds): PersonEntry {
   return {
     state,
-    firstIds,
-    idCount,
-    addedIds: [],
+    ids,
     storedCreatedAtMs: Number.NaN,
+    storedUuid: state.uuid,
     storedIsIdentified: false,
     storedBytes: 0,
-    areIdsChanged: false,
+    storedProperties: null,
     storedEmail: null,
-    storedIds: 0,
-    rewritesIds: false,
   }
 }
 
@@ -73,21 +65,22 @@ export function storedEntry(
   whole: PersonRecord,
   { properties, version }: ReturnType<typeof foldRecord>,
 ): PersonEntry {
-  const { number, uuid, createdAtMs, isIdentified, idCount, firstIds } = whole
-  const state = personState(number, uuid, createdAtMs, properties, isIdentified, version)
-  const entry = newEntry(state, firstIds, idCount)
+  const { number, uuid, createdAtMs, isIdentified, idCount, firstIds, firstPosition, id } = whole
+  const state = personState(number, uuid, createdAtMs, properties, isIdentified, version, id)
+  const entry = newEntry(state, new LinkedIds([...firstIds], idCount, firstPosition))
   entry.storedCreatedAtMs = createdAtMs
   entry.storedIsIdentified = isIdentified
   entry.storedBytes = whole.jsonBytes
+  entry.storedProperties = properties
   entry.storedEmail = emailOf(properties)
-  entry.storedIds = Math.max(0, idCount - INLINE_IDS_MAX)
   return entry
 }
 
 /** A deleted or merged person that leaves records behind. */
 export interface GonePerson
-  extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedEmail' | 'storedIds'>,
+  extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedUuid' | 'storedEmail' | 'storedBytes'>,
     Pick<PersonState, 'number' | 'uuid'> {
+  readonly rows: StoredRows
   /** NaN: merged. */
   readonly deletedAtMs: number
 }
@@ -108,6 +101,7 @@ export class PersonWrites {
   #created: Operation[] = []
   #emails: Operation[] = []
   #uuids: Operation[] = []
+  #moved: Operation[] = []
 
   /** `onDamage` as of `PersonChanges`. */
   constructor(projectId: number, tables: EventTables, onDamage: DamageListener) {
@@ -118,10 +112,16 @@ export class PersonWrites {
     this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
 
-  /** Enters the uuid of a new person. */
+  /** Enters the uuid of a person who is new or has got another number. */
   addUuid(uuid: string, number: number): void {
     const bytes = encodeUuid({ number, deletedAtMs: Number.NaN })
     this.#uuids.push([uuidKey(this.#projectId, uuid), bytes])
+  }
+
+  /** Enters the P of the person with an id; null: it is the id, or there is no such person. */
+  setNumber(id: number, number: number | null): void {
+    const bytes = number === null ? null : numberBytes(number)
+    this.#moved.push([pairKey(this.#projectId, id), bytes])
   }
 
   /** Stores a person that has changed. */
@@ -133,12 +133,13 @@ export class PersonWrites {
     const { number, uuid, createdAtMs, properties } = state
     if (!this.#storeChanges(entry)) this.#storeWhole(entry)
     state.isUnsaved = false
-    if (entry.storedCreatedAtMs !== createdAtMs) {
+    if (entry.storedCreatedAtMs !== createdAtMs || entry.storedUuid !== uuid) {
       if (!Number.isNaN(entry.storedCreatedAtMs)) {
-        created.push([createdKey(projectId, entry.storedCreatedAtMs, uuid), null])
+        created.push([createdKey(projectId, entry.storedCreatedAtMs, entry.storedUuid), null])
       }
       created.push([createdKey(projectId, createdAtMs, uuid), numberBytes(number)])
       entry.storedCreatedAtMs = createdAtMs
+      entry.storedUuid = uuid
     }
     const email = emailOf(properties)
     if (entry.storedEmail !== email) {
@@ -149,76 +150,79 @@ export class PersonWrites {
       this.#emailChunks.set(number, email)
       entry.storedEmail = email
     }
-    this.#storeIds(entry)
+    entry.ids.store(this.#tables.person_ids, projectId, number)
   }
 
   /** Stores only what was written since the person was stored as a whole; false when that is too much. */
   #storeChanges(entry: PersonEntry): boolean {
     const { state } = entry
     const { properties, version, createdAtMs, isIdentified } = state
-    if (entry.areIdsChanged || entry.storedIsIdentified !== isIdentified) return false
+    if (entry.ids.areChanged || entry.storedIsIdentified !== isIdentified) return false
     if (entry.storedCreatedAtMs !== createdAtMs) return false
+    if (entry.storedProperties !== properties) return false
     const json = properties.changesJson()
     if (json === null) return false
-    if (json.length > CHANGES_BYTES_MIN && json.length > entry.storedBytes * CHANGES_PART) {
-      return false
-    }
+    const unitsMax = Math.max(CHANGES_BYTES_MIN, entry.storedBytes * CHANGES_PART)
+    if (json.length > Math.min(unitsMax, CHANGES_UNITS_MAX)) return false
     this.changes.put(state.number, version, json, isSmall(entry))
     return true
   }
 
   #storeWhole(entry: PersonEntry): void {
-    const { state, firstIds, idCount } = entry
-    const { number, uuid, version, isIdentified, createdAtMs, properties } = state
+    const { state, ids } = entry
+    const { number, id, uuid, version, isIdentified, createdAtMs, properties } = state
     const key = pairKey(this.#projectId, number)
     // Whoever only got ids keeps the text, which neither is made nor encoded again.
-    const kept = properties.isUnchanged
-      ? attempt(() => peekJson(this.#tables.persons, key), this.#onDamage)
+    const isStored = entry.storedProperties === properties && properties.isUnchanged
+    const kept = isStored
+      ? attempt(() => peekProperties(this.#tables.persons, key), this.#onDamage)
       : null
-    const json = kept ?? properties.toJson()
-    const jsonBytes = kept?.length ?? Buffer.byteLength(json)
+    const recorded = kept ?? this.#recordProperties(entry)
+    const { jsonBytes } = recorded
     const value = encodePerson(this.#slab, key, {
       number,
+      id,
       uuid,
       version,
       isIdentified,
       createdAtMs,
-      idCount,
-      firstIds,
-      json,
-      jsonBytes,
+      idCount: ids.count,
+      firstIds: ids.inline,
+      firstPosition: ids.firstPosition,
+      recorded,
     })
     void this.#tables.persons.put(key, value)
     properties.forgetChanges()
     properties.setJsonBytes(jsonBytes)
     entry.storedBytes = jsonBytes
+    entry.storedProperties = properties
     this.changes.remove(number, isSmall(entry))
     entry.storedIsIdentified = isIdentified
-    entry.areIdsChanged = false
   }
 
-  #storeIds(entry: PersonEntry): void {
-    const { number } = entry.state
-    if (entry.rewritesIds) {
-      this.#removeIds(number, entry.storedIds)
-      entry.storedIds = 0
-      entry.rewritesIds = false
+  /** What the record of a person is to have of its properties; large ones go into pages. */
+  #recordProperties({ state, storedBytes }: PersonEntry): RecordedProperties {
+    const { number, properties } = state
+    const json = properties.toJson()
+    const jsonBytes = Buffer.byteLength(json)
+    if (!isPaged(jsonBytes)) {
+      if (isPaged(storedBytes)) this.#removePages(number, 0)
+      return { json, bytes: jsonBytes, jsonBytes, isPaged: false }
     }
-    if (entry.addedIds.length === 0) return
-    let position = entry.idCount - entry.addedIds.length
-    for (const id of entry.addedIds) {
-      const key = tripleKey(this.#projectId, number, position++)
-      store(this.#tables.person_ids, key, numberBytes(id))
+    const { directory, pages } = pagesOf(json)
+    for (const [page, bytes] of pages.entries()) {
+      const key = tripleKey(this.#projectId, number, page)
+      store(this.#tables.person_pages, key, encodePage(bytes))
     }
-    entry.addedIds = []
-    entry.storedIds = entry.idCount - INLINE_IDS_MAX
+    if (isPaged(storedBytes)) this.#removePages(number, pages.length)
+    return { json: directory, bytes: directory.length, jsonBytes, isPaged: true }
   }
 
-  #removeIds(number: number, storedIds: number): void {
-    for (let index = 0; index < storedIds; index++) {
-      const key = tripleKey(this.#projectId, number, INLINE_IDS_MAX + index)
-      void this.#tables.person_ids.remove(key)
-    }
+  /** Removes the pages of a person from page `first` on. */
+  #removePages(number: number, first: number): void {
+    const start = tripleKey(this.#projectId, number, first)
+    const end = tripleKey(this.#projectId, number + 1, 0)
+    removeRange(this.#tables.person_pages, { start, end })
   }
 
   /** Removes what is stored of a deleted or merged person, and says when it was deleted. */
@@ -231,13 +235,14 @@ export class PersonWrites {
     if (Number.isNaN(gone.storedCreatedAtMs)) return
     const key = pairKey(projectId, number)
     void this.#tables.persons.remove(key)
+    if (isPaged(gone.storedBytes)) this.#removePages(number, 0)
     this.changes.remove(number)
-    this.#created.push([createdKey(projectId, gone.storedCreatedAtMs, uuid), null])
+    this.#created.push([createdKey(projectId, gone.storedCreatedAtMs, gone.storedUuid), null])
     if (gone.storedEmail !== null) {
       this.#emails.push([emailKey(projectId, gone.storedEmail, number), null])
       this.#emailChunks.set(number, null)
     }
-    this.#removeIds(number, gone.storedIds)
+    removeRows(this.#tables.person_ids, projectId, number, gone.rows)
   }
 
   /** Writes the indexes; comes last. */
@@ -245,11 +250,13 @@ export class PersonWrites {
     apply(this.#tables.person_created, this.#created)
     apply(this.#tables.person_emails, this.#emails)
     apply(this.#tables.person_uuids, this.#uuids)
+    apply(this.#tables.moved_persons, this.#moved)
     this.#emailChunks.store()
     this.changes.store()
     this.#created = []
     this.#emails = []
     this.#uuids = []
+    this.#moved = []
   }
 
   /** The commit is done: its memory may be used again. */
@@ -267,13 +274,6 @@ function isSmall({ storedBytes }: PersonEntry): boolean {
 function emailOf(properties: PropertyTable): string | null {
   const email = properties.get('email')
   return typeof email === 'string' && email !== '' ? email : null
-}
-
-/** D of the ids behind the first ones as they are stored. */
-export function storedIds(table: Table, projectId: number, entry: PersonEntry): readonly number[] {
-  const start = tripleKey(projectId, entry.state.number, INLINE_IDS_MAX)
-  const end = tripleKey(projectId, entry.state.number, INLINE_IDS_MAX + entry.storedIds)
-  return [...numbersOf(table, { start, end })]
 }
 
 /** Later operations on a key win; keys are written in order, which is faster. */

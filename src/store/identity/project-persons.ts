@@ -1,10 +1,18 @@
 /**
  * The persons of one project in the processing thread, as the rules see them. What is read stays in memory for a
  * while; what is changed stays until the next commit, which writes each person once, however many events changed it.
+ *
+ * A merge is a union by size: the distinct_ids of the person with fewer of them get the number of the other one, and
+ * the person that remains is kept under that number, with its own id and uuid. So n merges cost n log n, in whatever
+ * order and direction they come.
+ *
+ * Memory is counted in bytes. Persons that were changed are held until they are stored; `GatheredBytes` tells whoever
+ * commits how much there is. Persons that were only read may be evicted between any two events.
  */
 
 import { withRoom } from '../../rules/analytics/growing-arrays.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
+import { freeGroupType } from '../../rules/persons/group-rules.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import type {
   GroupState,
@@ -23,15 +31,20 @@ import { ProjectCohorts } from './cohort-store.ts'
 import { type DistinctIds, SenderIds } from './distinct-ids.ts'
 import { DoneJobs, type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
+import type { GatheredBytes } from './gathered-bytes.ts'
 import { ProjectGroups } from './group-store.ts'
+import { DELTA_UNITS_MAX } from './limits.ts'
+import { LinkedIds } from './linked-ids.ts'
 import { mayWait } from './person-changes.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   foldRecord,
-  INLINE_IDS_MAX,
+  type GroupTypeFacts,
+  loadNumber,
   loadPersonCounters,
   loadUuid,
   loadWhole,
+  NO_GROUP_TYPE_FACTS,
   type PersonCounters,
   withChanges,
 } from './person-records.ts'
@@ -42,8 +55,17 @@ import {
   type PersonEntry,
   PersonWrites,
   storedEntry,
-  storedIds,
 } from './person-writes.ts'
+
+/** Parts of the cache: of each of the two generations of persons, and of groups. */
+const GENERATION_PART = 3 / 8
+const GROUPS_PART = 1 / 4
+/** Memory of a person beside its properties: its objects, and its places in maps. */
+const PERSON_MEMORY_BYTES = 600
+/** Memory of what a commit does about a person who is gone, a uuid, an id that moved or a delta. */
+const NOTE_MEMORY_BYTES = 200
+/** Memory of an id that a merge or a deletion moves, with its records. */
+const MOVED_ID_MEMORY_BYTES = 100
 
 /** Persons of one project. For the one writing thread. */
 export class ProjectPersons implements PersonWorld {
@@ -58,35 +80,51 @@ export class ProjectPersons implements PersonWorld {
   readonly doneJobs: DoneJobs
   readonly #tables: EventTables
   readonly #groups: ProjectGroups
+  readonly #gathered: GatheredBytes
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
-  /** By P: 1 for those in `#young` or `#old`. */
+  /** Counted bytes of those in `#young` who are not held. */
+  #youngBytes = 0
+  /** The same of those in `#old` when they became that. */
+  #oldBytes = 0
+  /** Bytes that each generation may have. */
+  #generationBytesMax: number
+  /** By P: 1 for those in memory. */
   #areCached = new Uint8Array(0)
-  /** Changed since the last commit. */
-  #unsaved: PersonEntry[] = []
-  #gone: GonePerson[] = []
+  /** Persons that are not evicted before the next commit: they have changed, or a command works with them. */
+  #held = new Map<number, PersonEntry>()
+  #gone = new Map<number, GonePerson>()
   /** Who got deltas since the last commit. */
   #unread: number[] = []
-  /** uuids of persons made since the last commit. */
-  readonly #newUuids = new Map<string, number>()
-  #activity: (readonly [number: number, person: number, view: ActivityView])[] = []
+  /** uuids of persons who are new, or have another number, since the last commit. */
+  readonly #uuids = new Map<string, number>()
+  /** By id: the P of a person who has another number since the last commit; null: it is the id. */
+  readonly #moved = new Map<number, number | null>()
+  #activity: (readonly [number: number, personId: number, view: ActivityView])[] = []
   #separations: (readonly [number: number, separation: Separation])[] = []
   /** Jobs that are not stored yet, oldest first. */
   newJobs: readonly OpenJob[] = []
   readonly #writes: PersonWrites
   #areCountersChanged = false
-  #hasNewGroupType = false
+  #haveGroupTypesChanged = false
 
-  /** `lastDistinctId` tells the newest D that is stored; `onDamage` as of `PersonChanges`. */
+  /**
+   * `lastDistinctId` tells the newest D that is stored; `onDamage` as of `PersonChanges`. `gathered` counts what
+   * waits for the next commit.
+   */
   constructor(
     projectId: number,
     tables: EventTables,
     distinctIds: DistinctIds,
     lastDistinctId: () => number,
     onDamage: DamageListener,
+    gathered: GatheredBytes,
+    cacheBytesMax: number,
   ) {
     this.projectId = projectId
     this.#tables = tables
+    this.#gathered = gathered
+    this.#generationBytesMax = cacheBytesMax * GENERATION_PART
     this.#writes = new PersonWrites(projectId, tables, onDamage)
     this.ids = new SenderIds(projectId, distinctIds, lastDistinctId)
     this.counters = loadPersonCounters(tables.person_projects, projectId)
@@ -96,12 +134,22 @@ export class ProjectPersons implements PersonWorld {
     this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
     this.retention = new ProjectRetention(projectId, tables.retention_rules)
     this.doneJobs = new DoneJobs(projectId, tables.deletion_jobs)
-    this.#groups = new ProjectGroups(projectId, tables.groups)
+    this.#groups = new ProjectGroups(projectId, tables, gathered, cacheBytesMax * GROUPS_PART)
   }
 
   /** Whether cohorts or group types have changed since the last commit: flags refer to them. */
   get haveDefinitionsChanged(): boolean {
-    return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
+    return this.#haveGroupTypesChanged || this.cohorts.haveDefinitionsChanged
+  }
+
+  /**
+   * An event begins, which was sent with D (0: not known); null: there is none. Nobody has objects of persons from
+   * before, other than of those who are held, so that persons may be evicted.
+   */
+  beginEvent(event: PersonEvent | null, distinctId: number): void {
+    this.ids.setCurrent(event, distinctId)
+    if (this.#youngBytes > this.#generationBytesMax) this.#rotate()
+    this.#groups.evict()
   }
 
   personOf(distinctId: string): PersonState | null {
@@ -128,8 +176,11 @@ export class ProjectPersons implements PersonWorld {
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
     const delta = deltaOf(properties, automatic)
     if (delta === null) return true
+    // Whoever decides about the person parses all of them.
+    if (delta.length > DELTA_UNITS_MAX) return false
     changes.append(number, delta)
     this.#unread.push(number)
+    this.#gathered.bytes += NOTE_MEMORY_BYTES + delta.length * 2
     return true
   }
 
@@ -137,7 +188,7 @@ export class ProjectPersons implements PersonWorld {
     const id = this.ids.find(distinctId)
     if (id === 0 || !this.owners.wasSeparated(id)) return false
     return (
-      this.#newUuids.has(uuid) || loadUuid(this.#tables.person_uuids, this.projectId, uuid) !== null
+      this.#uuids.has(uuid) || loadUuid(this.#tables.person_uuids, this.projectId, uuid) !== null
     )
   }
 
@@ -158,26 +209,33 @@ export class ProjectPersons implements PersonWorld {
   }
 
   update(person: PersonState): void {
-    if (person.isUnsaved) return
-    person.isUnsaved = true
-    this.#unsaved.push(this.#entry(person.number))
+    if (!person.isUnsaved) {
+      person.isUnsaved = true
+      this.#hold(this.#entry(person.number))
+    }
+    this.#countHeld(person)
   }
 
   merge(into: PersonState, from: PersonState): void {
     const target = this.#entry(into.number)
     const source = this.#entry(from.number)
-    const ids = this.#idsOf(source)
-    this.overrides.merge(into.number, from.number)
-    for (const id of ids) {
-      this.owners.setOwner(id, into.number)
-      this.#link(target, id)
-    }
+    const isTargetLarger = target.ids.count >= source.ids.count
+    const [larger, smaller] = isTargetLarger ? [target, source] : [source, target]
+    const { number } = larger.state
+    const moved = this.#idsOf(smaller)
+    this.overrides.merge(into.number, from.number, number)
+    for (const id of moved) this.owners.setOwner(id, number)
+    if (isTargetLarger) for (const id of moved) larger.ids.append(id)
+    else larger.ids.prepend(moved)
+    this.#gathered.bytes += moved.length * MOVED_ID_MEMORY_BYTES
     for (const cohort of this.counters.staticCohorts) {
-      if (!this.cohorts.isMember(cohort, from.number)) continue
-      this.cohorts.setMember(cohort, from.number, false)
-      this.cohorts.setMember(cohort, into.number, true)
+      if (!this.cohorts.isMember(cohort, smaller.state.number)) continue
+      this.cohorts.setMember(cohort, smaller.state.number, false)
+      this.cohorts.setMember(cohort, number, true)
     }
-    this.#remove(source, Number.NaN)
+    this.#remove(smaller, Number.NaN)
+    if (!isTargetLarger) this.#move(into, larger)
+    this.update(into)
   }
 
   wasUsedPersonless(distinctId: string): boolean {
@@ -193,10 +251,37 @@ export class ProjectPersons implements PersonWorld {
     return this.counters.groupTypes
   }
 
-  addGroupType(type: string): void {
-    this.counters.groupTypes.push(type)
-    this.#hasNewGroupType = true
+  freeGroupType(): number {
+    return freeGroupType(this.counters.groupTypes)
+  }
+
+  addGroupType(type: string, typeIndex: number): void {
+    this.counters.groupTypes[typeIndex] = type
+    this.#haveGroupTypesChanged = true
     this.#areCountersChanged = true
+  }
+
+  /** Changes what is known of a group type; what is left out stays. */
+  describeGroupType(typeIndex: number, facts: Partial<GroupTypeFacts>): void {
+    const { groupTypeFacts } = this.counters
+    while (groupTypeFacts.length <= typeIndex) groupTypeFacts.push(null)
+    groupTypeFacts[typeIndex] = {
+      ...NO_GROUP_TYPE_FACTS,
+      ...groupTypeFacts[typeIndex],
+      ...facts,
+    }
+    this.#areCountersChanged = true
+  }
+
+  /**
+   * Deletes a group type with all its groups. The index is free for a new type, which events behind S `lastSequence`
+   * may belong to.
+   */
+  deleteGroupType(typeIndex: number, lastSequence: number): void {
+    this.counters.groupTypes[typeIndex] = ''
+    this.describeGroupType(typeIndex, { ...NO_GROUP_TYPE_FACTS, since: lastSequence })
+    this.#groups.removeType(typeIndex)
+    this.#haveGroupTypesChanged = true
   }
 
   group(typeIndex: number, key: string): GroupState | null {
@@ -211,26 +296,40 @@ export class ProjectPersons implements PersonWorld {
     this.#groups.update(group)
   }
 
-  /** The living person with a number, or null. */
-  personByNumber(number: number): PersonState | null {
-    if (!Number.isInteger(number) || number < 1 || number > this.counters.lastPerson) return null
-    const cached = this.#cached(number)
-    if (cached === undefined && this.#gone.some((gone) => gone.number === number)) return null
-    return (cached ?? this.#load(number))?.state ?? null
+  /** The living person with an id, or null. It stays in memory until the next commit. */
+  personById(id: number): PersonState | null {
+    if (!Number.isInteger(id) || id < 1 || id > this.counters.lastPerson) return null
+    const moved = this.#moved.get(id)
+    const number =
+      moved === undefined
+        ? loadNumber(this.#tables.moved_persons, this.projectId, id)
+        : (moved ?? id)
+    const person = this.#livingPerson(number)
+    return person?.id === id ? person : null
   }
 
-  /** The living person with a uuid, or null. */
+  /** The living person with a uuid, or null. It stays in memory until the next commit. */
   personByUuid(uuid: string): PersonState | null {
-    const known = this.#newUuids.get(uuid)
+    const known = this.#uuids.get(uuid)
     const number = known ?? loadUuid(this.#tables.person_uuids, this.projectId, uuid)?.number
     if (number === undefined) return null
-    const person = this.personByNumber(number)
+    const person = this.#livingPerson(number)
     return person?.uuid === uuid ? person : null
   }
 
   /** D of all ids of a person in the order of their links. */
   idsOf(person: PersonState): readonly number[] {
     return this.#idsOf(this.#entry(person.number))
+  }
+
+  /** The same one by one, for whoever may need only the first ones; while no id is added to the person. */
+  idsInOrder({ number }: PersonState): Iterable<number> {
+    return this.#entry(number).ids.inOrder(this.#tables.person_ids, this.projectId, number)
+  }
+
+  /** How many ids a person has. */
+  idCountOf(person: PersonState): number {
+    return this.#entry(person.number).ids.count
   }
 
   /** The person who owns a distinct_id, by text; 0 when nobody does. */
@@ -247,12 +346,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** Leaves a person with one of its ids; the others have been given to somebody else. */
   keepOnly(person: PersonState, distinctId: number): void {
-    const entry = this.#entry(person.number)
-    entry.firstIds = [distinctId]
-    entry.addedIds = []
-    entry.idCount = 1
-    entry.rewritesIds = entry.storedIds > 0
-    entry.areIdsChanged = true
+    this.#entry(person.number).ids.keepOnly(distinctId)
     this.owners.separate(distinctId, person.number)
     this.update(person)
   }
@@ -260,7 +354,9 @@ export class ProjectPersons implements PersonWorld {
   /** Deletes a person: its ids belong to nobody, its events up to `sequence` for ever. */
   deletePerson(person: PersonState, sequence: number, deletedAtMs: number): void {
     const entry = this.#entry(person.number)
-    for (const id of this.#idsOf(entry)) this.owners.free(id, sequence)
+    const ids = this.#idsOf(entry)
+    for (const id of ids) this.owners.free(id, sequence)
+    this.#gathered.bytes += ids.length * MOVED_ID_MEMORY_BYTES
     for (const cohort of this.counters.staticCohorts) {
       this.cohorts.setMember(cohort, person.number, false)
     }
@@ -269,16 +365,18 @@ export class ProjectPersons implements PersonWorld {
     this.#remove(entry, deletedAtMs)
   }
 
-  /** Adds an entry to the activity log. */
-  addActivity(person: number, view: ActivityView): void {
+  /** Adds an entry to the activity log of the person with an id. */
+  addActivity(id: number, view: ActivityView): void {
     this.#areCountersChanged = true
-    this.#activity.push([++this.counters.activity, person, view])
+    this.#activity.push([++this.counters.activity, id, view])
+    this.#gathered.bytes += NOTE_MEMORY_BYTES
   }
 
   /** Notes a deletion or a split. */
   addSeparation(separation: Separation): void {
     this.#areCountersChanged = true
     this.#separations.push([++this.counters.separations, separation])
+    this.#gathered.bytes += NOTE_MEMORY_BYTES * (1 + separation.ids.length)
   }
 
   /** Adds a job that erases events; its number. */
@@ -286,13 +384,13 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = true
     const number = ++this.counters.jobs
     this.newJobs = [...this.newJobs, { projectId: this.projectId, number, job }]
+    this.#gathered.bytes += NOTE_MEMORY_BYTES
     return this.counters.jobs
   }
 
   /** P of those who were changed or removed since the last commit. */
   get changedPersons(): readonly number[] {
-    const known = [...this.#unsaved.map(({ state }) => state), ...this.#gone]
-    return [...new Set([...known.map(({ number }) => number), ...this.#unread])]
+    return [...new Set([...this.#held.keys(), ...this.#gone.keys(), ...this.#unread])]
   }
 
   /** Whether anybody got deltas since the last commit. */
@@ -313,7 +411,8 @@ export class ProjectPersons implements PersonWorld {
     const entry = this.#cached(number) ?? this.#load(number, false)
     if (entry === null) return false
     entry.state.isUnsaved = true
-    this.#unsaved.push(entry)
+    this.#hold(entry)
+    this.#countHeld(entry.state)
     return true
   }
 
@@ -321,9 +420,10 @@ export class ProjectPersons implements PersonWorld {
   store(): void {
     const { projectId, counters, owners } = this
     const tables = this.#tables
-    for (const [uuid, number] of this.#newUuids) this.#writes.addUuid(uuid, number)
-    for (const gone of this.#gone) this.#writes.remove(gone)
-    const unsaved = this.#unsaved.filter(({ state }) => state.isUnsaved)
+    for (const [uuid, number] of this.#uuids) this.#writes.addUuid(uuid, number)
+    for (const [id, number] of this.#moved) this.#writes.setNumber(id, number)
+    for (const gone of this.#gone.values()) this.#writes.remove(gone)
+    const unsaved = [...this.#held.values()].filter(({ state }) => state.isUnsaved)
     unsaved.sort((a, b) => a.state.number - b.state.number)
     for (const entry of unsaved) this.#writes.store(entry)
     this.#writes.finish()
@@ -334,8 +434,8 @@ export class ProjectPersons implements PersonWorld {
     this.overrides.store()
     this.retention.store()
     const log = { entries: tables.activity, items: tables.activity_items }
-    for (const [number, person, view] of this.#activity) {
-      storeEntry(log, projectId, person, number, JSON.stringify(view))
+    for (const [number, personId, view] of this.#activity) {
+      storeEntry(log, projectId, personId, number, JSON.stringify(view))
     }
     for (const [number, separation] of this.#separations) {
       storeSeparation(tables, projectId, number, separation)
@@ -348,82 +448,195 @@ export class ProjectPersons implements PersonWorld {
     store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
-  /** After a commit: everything is stored; the cache forgets when it holds more than `entriesMax`. */
-  settle(entriesMax: number): void {
-    this.#unsaved = []
-    this.#gone = []
+  /** After a commit: everything is stored. From now on the cache may have `cacheBytesMax`. */
+  settle(cacheBytesMax: number): void {
+    const held = this.#held
+    this.#held = new Map()
+    this.#gone = new Map()
     this.#unread = []
     this.#activity = []
     this.#separations = []
     this.newJobs = []
-    this.#newUuids.clear()
+    this.#uuids.clear()
+    this.#moved.clear()
     this.#areCountersChanged = false
-    this.#hasNewGroupType = false
+    this.#haveGroupTypesChanged = false
     this.cohorts.haveDefinitionsChanged = false
-    this.ids.setCurrent(null, 0)
     this.#groups.settle()
     this.#writes.settle()
-    if (this.#young.size * 2 <= entriesMax) return
-    for (const number of this.#old.keys()) {
-      if (!this.#young.has(number)) this.#areCached[number] = 0
-    }
-    this.#old = this.#young
-    this.#young = new Map()
+    const cached = [...held.values()].filter(({ state }) => this.#areCached[state.number] === 1)
+    this.limitCache(cacheBytesMax)
+    this.beginEvent(null, 0)
+    for (const entry of cached) this.#keep(entry)
   }
 
+  /** From now on the cache may have so many bytes; what is more is evicted. Not between two calls for the same event. */
+  limitCache(bytesMax: number): void {
+    this.#generationBytesMax = bytesMax * GENERATION_PART
+    this.#groups.limitCache(bytesMax * GROUPS_PART)
+    const isAbove = Math.max(this.#youngBytes, this.#oldBytes) > this.#generationBytesMax
+    if (isAbove) this.#rotate()
+    if (this.#oldBytes > this.#generationBytesMax) this.#rotate()
+  }
+
+  /** Bytes of persons and groups that are only cached, estimated. */
+  get cachedBytes(): number {
+    let oldBytes = 0
+    for (const [number, { state }] of this.#old) {
+      if (!this.#held.has(number) && !this.#young.has(number)) oldBytes += state.countedBytes
+    }
+    return this.#youngBytes + oldBytes + this.#groups.cachedBytes
+  }
+
+  #livingPerson(number: number): PersonState | null {
+    const cached = this.#cached(number)
+    if (cached === undefined && this.#gone.has(number)) return null
+    const entry = cached ?? this.#load(number)
+    if (entry === null) return null
+    this.#hold(entry)
+    this.#countHeld(entry.state)
+    return entry.state
+  }
+
+  /** Keeps a person in memory until the next commit. */
+  #hold(entry: PersonEntry): void {
+    const { state } = entry
+    if (this.#held.has(state.number)) return
+    if (this.#young.get(state.number) === entry) this.#youngBytes -= state.countedBytes
+    state.countedBytes = 0
+    this.#held.set(state.number, entry)
+  }
+
+  /** Counts the memory of a person who is held as it is now. */
+  #countHeld(state: PersonState): void {
+    const bytes = PERSON_MEMORY_BYTES + state.properties.memoryBytes
+    this.#gathered.bytes += bytes - state.countedBytes
+    state.countedBytes = bytes
+  }
+
+  /** Caches a person who was held and is stored by now. */
+  #keep(entry: PersonEntry): void {
+    const { state } = entry
+    const { number } = state
+    const bytes = PERSON_MEMORY_BYTES + state.properties.memoryBytes
+    if (bytes > this.#generationBytesMax) {
+      this.#forget(number)
+      return
+    }
+    if (this.#youngBytes + bytes > this.#generationBytesMax) this.#rotate()
+    state.countedBytes = bytes
+    this.#areCached[number] = 1
+    this.#young.set(number, entry)
+    this.#youngBytes += bytes
+  }
+
+  /** The younger generation becomes the older one, which is evicted but for those who are held. */
+  #rotate(): void {
+    for (const number of this.#old.keys()) {
+      if (!this.#young.has(number) && !this.#held.has(number)) this.#areCached[number] = 0
+    }
+    this.#old = this.#young
+    this.#oldBytes = this.#youngBytes
+    this.#young = new Map()
+    this.#youngBytes = 0
+  }
+
+  /** Caches a person who was just read or made. */
   #cache(number: number, entry: PersonEntry): void {
     this.#areCached = withRoom(this.#areCached, number)
     this.#areCached[number] = 1
     this.#young.set(number, entry)
+    const { state } = entry
+    state.countedBytes = PERSON_MEMORY_BYTES + state.properties.memoryBytes
+    this.#youngBytes += state.countedBytes
   }
 
   #create(person: PersonState, distinctId: number): void {
-    const entry = newEntry(person, [distinctId], 1)
+    const entry = newEntry(person, new LinkedIds([distinctId]))
     this.owners.setOwner(distinctId, person.number)
     this.#cache(person.number, entry)
-    this.#newUuids.set(person.uuid, person.number)
+    this.#setUuid(person)
     this.counters.lastPerson = person.number
     this.counters.persons++
     this.#areCountersChanged = true
-    person.isUnsaved = true
-    this.#unsaved.push(entry)
+    this.update(person)
+  }
+
+  #setUuid({ uuid, number }: Pick<PersonState, 'uuid' | 'number'>): void {
+    this.#uuids.set(uuid, number)
+    this.#gathered.bytes += NOTE_MEMORY_BYTES
   }
 
   #link(entry: PersonEntry, distinctId: number): void {
-    if (entry.idCount < INLINE_IDS_MAX) entry.firstIds.push(distinctId)
-    else entry.addedIds.push(distinctId)
-    entry.idCount++
-    entry.areIdsChanged = true
+    const { pendingBytes } = entry.ids
+    entry.ids.append(distinctId)
+    this.#gathered.bytes += entry.ids.pendingBytes - pendingBytes
     this.update(entry.state)
   }
 
-  #idsOf(entry: PersonEntry): readonly number[] {
-    // Whoever notes them keeps them, while the person goes on to get others.
-    if (entry.idCount <= INLINE_IDS_MAX) return [...entry.firstIds]
-    const stored = entry.rewritesIds
-      ? []
-      : storedIds(this.#tables.person_ids, this.projectId, entry)
-    return [...entry.firstIds, ...stored, ...entry.addedIds]
+  /** D of all ids of a person, in a list of their own: whoever notes it keeps it while the person gets others. */
+  #idsOf({ ids, state }: PersonEntry): readonly number[] {
+    return ids.all(this.#tables.person_ids, this.projectId, state.number)
   }
 
   #remove(entry: PersonEntry, deletedAtMs: number): void {
-    const { number, uuid } = entry.state
-    const { storedCreatedAtMs, storedEmail, storedIds } = entry
-    entry.state.isUnsaved = false
-    this.#young.delete(number)
-    this.#old.delete(number)
-    this.#areCached[number] = 0
-    this.#gone.push({ number, uuid, storedCreatedAtMs, storedEmail, storedIds, deletedAtMs })
+    const { state, storedCreatedAtMs, storedUuid, storedEmail, storedBytes, ids } = entry
+    const { number, uuid, id } = state
+    this.#release(number)
+    if (id !== number) this.#moved.set(id, null)
+    const { rows } = ids
+    const stored = { storedCreatedAtMs, storedUuid, storedEmail, storedBytes, rows }
+    this.#gone.set(number, { number, uuid, deletedAtMs, ...stored })
+    this.#gathered.bytes += NOTE_MEMORY_BYTES
     this.counters.persons--
     this.#areCountersChanged = true
   }
 
+  /** Forgets a person. */
+  #release(number: number): void {
+    const entry = this.#cached(number)
+    if (entry === undefined) return
+    const { state } = entry
+    if (this.#held.delete(number)) this.#gathered.bytes -= state.countedBytes
+    else this.#youngBytes -= state.countedBytes
+    state.countedBytes = 0
+    state.isUnsaved = false
+    this.#forget(number)
+  }
+
+  #forget(number: number): void {
+    this.#young.delete(number)
+    this.#old.delete(number)
+    this.#areCached[number] = 0
+  }
+
+  /** Gives a person the place of another one, which is gone, and whose distinct_ids it has now. */
+  #move(person: PersonState, entry: PersonEntry): void {
+    const { state: former } = entry
+    const { number } = former
+    this.#hold(entry)
+    this.#gathered.bytes -= former.countedBytes
+    if (former.id !== number) this.#moved.set(former.id, null)
+    this.#moved.set(person.id, person.id === number ? null : number)
+    // The uuid that is gone must not find the person who has the number now.
+    this.#setUuid({ uuid: former.uuid, number: person.number })
+    person.number = number
+    person.isUnsaved = true
+    person.countedBytes = 0
+    entry.state = person
+    this.#setUuid(person)
+  }
+
   #cached(number: number): PersonEntry | undefined {
+    if (this.#areCached[number] !== 1) return undefined
     const young = this.#young.get(number)
     if (young !== undefined) return young
-    const old = this.#old.get(number)
-    if (old !== undefined) this.#young.set(number, old)
-    return old
+    const held = this.#held.get(number)
+    const entry = held ?? this.#old.get(number)
+    if (entry === undefined) return undefined
+    this.#young.set(number, entry)
+    if (held === undefined) this.#youngBytes += entry.state.countedBytes
+    return entry
   }
 
   /** A person that exists. */
@@ -434,7 +647,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   #load(number: number, isKept = true): PersonEntry | null {
-    const whole = loadWhole(this.#tables.persons, this.projectId, number)
+    const whole = loadWhole(this.#tables, this.projectId, number)
     if (whole === null) return null
     const { changes } = this.#writes
     const changed = changes.load(number)

@@ -56,7 +56,7 @@ export class StoredActors implements ActorSource {
   }
 
   group(typeIndex: number, key: string): GroupView | null {
-    return findGroup(this.#tables.groups, this.#projectId, typeIndex, key)
+    return findGroup(this.#tables, this.#projectId, typeIndex, key)
   }
 
   *numbers(order: 'created_at' | 'id', isDescending: boolean): Generator<number> {

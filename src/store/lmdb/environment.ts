@@ -5,7 +5,7 @@
  * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
  * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
  */
-import { mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   ABORT,
@@ -16,11 +16,16 @@ import {
   type Transaction,
 } from 'lmdb'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
+import { DISK_PLENTY_BYTES, type DiskRoom } from '../../base/disk-room.ts'
 import { OperatorError } from '../../base/errors.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import { addressesMissing } from '../../base/process-limits.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { CommitFailedError, counted } from '../faults.ts'
+import { DataFileRoom } from './data-file-room.ts'
 import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
 import { type LmdbState, newestState } from './lmdb-walk.ts'
+import { addPages, changedPages, type PageCounts, TableChanges } from './page-counts.ts'
 
 /** A table: bytes to bytes, ordered by key. lmdb-js knows its name, and its types do not. */
 export type Table = Database<Buffer, Buffer> & { readonly name: string }
@@ -85,6 +90,8 @@ export interface EnvironmentOptions<Name extends string = string> {
   readonly isFlushDeferred?: boolean
   /** True: what is written is not captured, whoever wants to. */
   readonly isUncaptured?: boolean
+  /** Told of the room in the data file and of what transactions take of it. */
+  readonly diskRoom?: DiskRoom | undefined
 }
 
 /** An open environment. One per thread and folder; close it before the thread ends. */
@@ -100,11 +107,20 @@ export class Environment<Name extends string = string> {
   /** What the transaction that is captured has written. */
   #writes: Write[] | null = null
   #nextCheckMs = 0
+  /** Null: this end writes nothing. */
+  readonly #room: DataFileRoom | null
+  readonly #diskRoom: DiskRoom | undefined
+  /** What the open transaction has changed, by table. */
+  readonly #changes = new Map<string, TableChanges>()
+  #isWriting = false
 
   constructor(options: EnvironmentOptions<Name>) {
     const isCaptured = capture?.path === options.dataDir && capture.name === options.name
     this.#capture = isCaptured && options.isUncaptured !== true ? capture : null
     this.#path = join(options.dataDir, options.name)
+    const obstacle = addressesMissing()
+    // If LMDB cannot map the file, lmdb-js ends the process.
+    if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
     if (options.isReadOnly !== true) mkdirSync(this.#path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
       path: this.#path,
@@ -118,6 +134,9 @@ export class Environment<Name extends string = string> {
       encoding: 'binary',
       keyEncoding: 'binary',
     })
+    this.#diskRoom = options.diskRoom
+    if (options.isReadOnly !== true) hideFiles(this.#path)
+    this.#room = options.isReadOnly === true ? null : new DataFileRoom(this.#path)
     const openTables = (): void => {
       for (const name of options.tables) {
         const table = this.#open(name)
@@ -191,16 +210,17 @@ export class Environment<Name extends string = string> {
   /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws the error of `action`, or `CommitFailedError`. */
   write<T>(action: () => T): T {
     const capturing = this.#capture
-    if (capturing === null || this.#writes !== null) return this.#write(action)
+    if (capturing === null || this.#writes !== null) return this.#write(this.#checked(action))
     const writes: Write[] = []
     const given: T[] = []
     this.#writes = writes
     try {
-      this.#write(() => {
+      const decided = (): typeof ABORT | undefined => {
         given.push(action())
         this.#writes = null
         return writes.length === 0 || capturing.mayCommit(this, writes) ? undefined : ABORT
-      })
+      }
+      this.#write(this.#checked(decided))
     } finally {
       this.#writes = null
     }
@@ -210,7 +230,73 @@ export class Environment<Name extends string = string> {
 
   /** The same of what changes nothing that anybody reads: segments are merged, an index is put in order. */
   rearrange<T>(action: () => T): T {
-    return this.#write(action, true)
+    return this.#write(this.#checked(action), true)
+  }
+
+  /**
+   * `action`, and behind it a check that the data file has room for all pages that the transaction can write. Throws
+   * ENOSPC when it has not, and the transaction is taken back.
+   */
+  #checked<T>(action: () => T): () => T {
+    const room = this.#room
+    if (room === null || this.#isWriting) return action
+    return () => {
+      this.#isWriting = true
+      try {
+        for (const changes of this.#changes.values()) changes.clear()
+        const before = room.freeDiskBytes < DISK_PLENTY_BYTES ? this.#pageCounts() : null
+        const result = action()
+        if (before !== null && result !== ABORT) this.#requireRoom(room, before)
+        return result
+      } finally {
+        this.#isWriting = false
+      }
+    }
+  }
+
+  #requireRoom(room: DataFileRoom, before: ReadonlyMap<string, PageCounts>): void {
+    const { free, lastPageNumber, pageSize } = statisticsOf(this.#root)
+    const after = this.#pageCounts()
+    const pages = changedPages(this.#changes, before, after, addPages(free))
+    const usedBytes = (lastPageNumber + 1) * pageSize
+    const shared = this.#diskRoom
+    if (shared !== undefined) {
+      shared.commitFixedBytes = pages.fixed * pageSize
+      shared.commitTouchedBytes = pages.touched * pageSize
+      shared.commitAddedBytes = pages.added * pageSize
+      shared.leafBytes = pages.leaves * pageSize
+    }
+    room.require((pages.fixed + pages.touched + pages.added) * pageSize, usedBytes)
+    if (shared !== undefined) shared.insideBytes = room.insideBytes(usedBytes)
+  }
+
+  #pageCounts(): ReadonlyMap<string, PageCounts> {
+    const counts = new Map<string, PageCounts>()
+    for (const [name, table] of this.#tables) {
+      if (table === undefined) continue
+      const { treeBranchPageCount, treeLeafPageCount, overflowPages } = statisticsOf(table)
+      const [branch, leaf, overflow] = [treeBranchPageCount, treeLeafPageCount, overflowPages]
+      counts.set(name, { branch, leaf, overflow })
+    }
+    return counts
+  }
+
+  /** Bytes of the disk that are free, of the data file behind its last page (0 with plenty), and of it up to there in use. */
+  room(): { readonly diskBytes: number; readonly insideBytes: number; readonly usedBytes: number } {
+    const { lastPageNumber, pageSize } = statisticsOf(this.#root)
+    const endBytes = (lastPageNumber + 1) * pageSize
+    const diskBytes = this.#room?.freeDiskBytes ?? 0
+    // With plenty nobody asks for it, and the file need not be opened for it.
+    const isPlenty = diskBytes >= DISK_PLENTY_BYTES
+    const insideBytes = isPlenty ? 0 : (this.#room?.insideBytes(endBytes) ?? 0)
+    return { diskBytes, insideBytes, usedBytes: endBytes - this.freeBytes() }
+  }
+
+  /** Whether so many bytes can be written without taking room that is promised to what was accepted. */
+  hasSpare(bytes: number): boolean {
+    const { diskBytes, insideBytes } = this.room()
+    const { promisedBytes = 0 } = this.#diskRoom ?? {}
+    return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= promisedBytes + bytes
   }
 
   #write<T>(action: () => T, isRearranging = false): T {
@@ -253,9 +339,9 @@ export class Environment<Name extends string = string> {
    */
   freeBytes(): number {
     const root = statisticsOf(this.#root)
-    let used = META_PAGES + pagesOf(root) + pagesOf(root.free)
+    let used = META_PAGES + addPages(root) + addPages(root.free)
     for (const table of this.#tables.values()) {
-      if (table !== undefined) used += pagesOf(statisticsOf(table))
+      if (table !== undefined) used += addPages(statisticsOf(table))
     }
     return Math.max(0, root.lastPageNumber + 1 - used) * root.pageSize
   }
@@ -269,11 +355,30 @@ export class Environment<Name extends string = string> {
   }
 
   async close(): Promise<void> {
+    this.#room?.close()
     await this.#root.close()
   }
 
   #open(name: string): Table | undefined {
-    return this.#root.openDB(name, TABLE_OPTIONS) as Table | undefined
+    const table = this.#root.openDB(name, TABLE_OPTIONS) as Table | undefined
+    return table === undefined || this.#room === null ? table : this.#counted(name, table)
+  }
+
+  /** Counts what transactions change in a table. */
+  #counted(name: string, table: Table): Table {
+    const changes = getOrAdd(this.#changes, name, () => new TableChanges())
+    const put = table.put.bind(table) as Table['put']
+    const remove = table.remove.bind(table) as Table['remove']
+    return Object.assign(table, {
+      put: (key: Buffer, value: Buffer) => {
+        changes.add(key.length + value.length)
+        return put(key, value)
+      },
+      remove: (key: Buffer) => {
+        changes.add(0)
+        return remove(key)
+      },
+    })
   }
 
   /** Whether all these tables are there: LMDB keeps their names as keys. */
@@ -289,6 +394,20 @@ export class Environment<Name extends string = string> {
       names.push(Buffer.from(key).toString('latin1').replace(/\0$/, ''))
     }
     return names
+  }
+}
+
+/**
+ * LMDB makes its files readable for everybody. Files of another user stay as they are, and so does a file that somebody
+ * has removed while another thread has it open.
+ */
+function hideFiles(folder: string): void {
+  for (const name of ['data.mdb', 'lock.mdb']) {
+    const path = join(folder, name)
+    const stat = statSync(path, { throwIfNoEntry: false })
+    if (stat === undefined || (stat.mode & 0o077) === 0) continue
+    const user = process.geteuid?.()
+    if (user === 0 || user === stat.uid) chmodSync(path, 0o600)
   }
 }
 
@@ -308,10 +427,6 @@ interface TreeStatistics extends TreePages {
 
 function statisticsOf(table: { getStats(): object }): TreeStatistics {
   return table.getStats() as TreeStatistics
-}
-
-function pagesOf(tree: TreePages): number {
-  return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages
 }
 
 /** One key with its value; valid until the next one is asked for. */

@@ -29,6 +29,8 @@ export const EVENTS_TABLES = [
   'dropped_counts', // project u32, hour u32 -> counts (dropped-counts.ts)
   'person_projects', // project u32 -> counters (person-records.ts)
   'persons', // project u32, P u32 -> person (person-records.ts)
+  'person_pages', // project u32, P u32, page u32 -> properties of a large person (person-records.ts)
+  'moved_persons', // project u32, id u32 -> P (person-records.ts)
   'person_changes', // project u32, block u32 -> changes (person-changes.ts)
   'change_places', // project u32, P / 256 u32 -> places (person-changes.ts)
   'person_owners', // project u32, D / 256 u32 -> P of 256 D (person-owners.ts)
@@ -42,6 +44,7 @@ export const EVENTS_TABLES = [
   'separations', // project u32, number u32 -> JSON (person-separations.ts)
   'separated', // project u32, D u32, number u32 -> nothing (person-separations.ts)
   'groups', // project u32, type u8, key UTF-8 -> group (group-store.ts)
+  'group_pages', // project u32, type u8, bytes of the key u16, key, page u32 -> properties of a large group (group-store.ts)
   'cohorts', // project u32, cohort u32 -> JSON (cohort-store.ts)
   'cohort_members', // project u32, cohort u32, P u32 -> nothing (cohort-store.ts)
   'activity', // project u32, entry u32 -> JSON (entry-log.ts)
@@ -116,7 +119,7 @@ export function pairKey(first: number, second: number): Buffer {
   return key
 }
 
-/** A key of three numbers. Tables `person_ids`, `separated`, `cohort_members`, `activity_items`. */
+/** A key of three numbers. Tables `person_ids`, `person_pages`, `separated`, `cohort_members`, `activity_items`. */
 export function tripleKey(first: number, second: number, third: number): Buffer {
   const key = Buffer.allocUnsafe(12)
   key.writeUInt32BE(first)

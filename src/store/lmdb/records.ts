@@ -98,6 +98,14 @@ export function* jsonOf<T>(table: Table, range?: Range): Generator<{ key: Buffer
   }
 }
 
+/** Adds every text within a value of JSON, at any depth, but no names of members. */
+export function addTexts(value: unknown, texts: Set<string>): void {
+  if (typeof value === 'string') texts.add(value)
+  else if (typeof value === 'object' && value !== null) {
+    for (const member of Object.values(value)) addTexts(member, texts)
+  }
+}
+
 /** A number of table `state`; 0 before it was first raised. Throws `DamagedRecordError`. */
 export function readCount(state: Table, name: string): number {
   const value = getRecord(state, Buffer.from(name, 'latin1'))

@@ -18,6 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { DiskRoom } from '../../base/disk-room.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type * as ports from '../../ports/log.ts'
 import { seal } from '../../rules/capture/log-block.ts'
@@ -45,6 +46,7 @@ import {
   pageEnd,
 } from './log-file.ts'
 import { isBlank, lookAtFiles } from './log-folder.ts'
+import { LogRoom } from './log-room.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /** The next file is made this much faster than the present one fills, from half of it on. */
@@ -58,6 +60,8 @@ export interface LogOptions {
   readonly isFlushDeferred?: boolean
   /** Shared by both ends within a process: the number of the last block that was appended, once there is one. */
   readonly logReach?: BigInt64Array
+  /** As `DiskRoom` reads it: what the files of the log leave free. */
+  readonly diskRoom?: Float64Array | undefined
 }
 
 /** What an appender is told besides. */
@@ -85,6 +89,7 @@ interface OpenFile extends ReadyFile {
 export class LogAppender implements ports.LogAppender {
   readonly #folder: string
   readonly #options: AppenderOptions
+  readonly #room: LogRoom
   /** Oldest first. */
   #files: ClosedFile[] = []
   #current: OpenFile
@@ -107,6 +112,7 @@ export class LogAppender implements ports.LogAppender {
   constructor(options: AppenderOptions) {
     this.#folder = logFolder(options.dataDir)
     this.#options = options
+    this.#room = new LogRoom(this.#folder, new DiskRoom(options.diskRoom))
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     rmSync(join(this.#folder, DRAFT_NAME), { force: true })
     try {
@@ -162,7 +168,7 @@ export class LogAppender implements ports.LogAppender {
     try {
       this.#draft?.close()
       this.#draft = null
-      this.#draft = new LogDraft(this.#folder, LOG_FILE_BYTES_MIN, null)
+      this.#draft = new LogDraft(this.#room, LOG_FILE_BYTES_MIN, null)
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
@@ -285,19 +291,19 @@ export class LogAppender implements ports.LogAppender {
   #beginDraft(bytesMin: number): LogDraft {
     const [oldest] = this.#files
     if (oldest === undefined) {
-      return new LogDraft(this.#folder, Math.max(LOG_FILE_BYTES_MIN, bytesMin), null)
+      return new LogDraft(this.#room, Math.max(LOG_FILE_BYTES_MIN, bytesMin), null)
     }
     if (
       oldest.last <= this.#trimmed &&
       oldest.bytes <= LOG_FILE_BYTES_MAX &&
       oldest.bytes >= bytesMin
     ) {
-      const draft = new LogDraft(this.#folder, oldest.bytes, logPath(this.#folder, oldest.number))
+      const draft = new LogDraft(this.#room, oldest.bytes, logPath(this.#folder, oldest.number))
       this.#files.shift()
       return draft
     }
-    const twice = Math.min(LOG_FILE_BYTES_MAX, 2 * this.#current.bytes)
-    return new LogDraft(this.#folder, Math.max(twice, bytesMin), null)
+    const twice = Math.min(this.#room.fileBytesMax(), 2 * this.#current.bytes)
+    return new LogDraft(this.#room, Math.max(twice, bytesMin), null)
   }
 
   /** One file that is no longer needed is kept for the next, unless it is far larger than the present one. */

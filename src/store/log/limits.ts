@@ -6,7 +6,10 @@ export const LOG_FILE_BYTES_MIN = 1024 * 1024
 export const LOG_FILE_BYTES_MAX = 64 * 1024 * 1024
 /** Milliseconds that fallocate(1) may take. Longer: zeros are written. */
 export const LOG_ALLOCATION_MS_MAX = 10_000
-/** Bytes of the disk that files beyond the first size leave free. With less, events are answered 503. */
+/**
+ * Bytes of the disk that files beyond the first size leave free, where nobody says how much processing needs. With
+ * less, events are answered 503.
+ */
 export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /** Bytes appended since the log was looked at last, up to which it is calm: its files are small again. */
 export const LOG_CALM_BYTES_MAX = 1024 * 1024

@@ -7,20 +7,12 @@
 
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  constants,
-  fsyncSync,
-  openSync,
-  renameSync,
-  rmSync,
-  statfsSync,
-  writevSync,
-} from 'node:fs'
+import { closeSync, constants, fsyncSync, openSync, renameSync, rmSync, writevSync } from 'node:fs'
 import { join } from 'node:path'
 import { refusal } from '../../base/refusals.ts'
-import { LOG_ALLOCATION_MS_MAX, LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MIN } from './limits.ts'
+import { LOG_ALLOCATION_MS_MAX, LOG_FILE_BYTES_MIN } from './limits.ts'
 import { DRAFT_NAME, encodeFileHead, logPath } from './log-file.ts'
+import type { LogRoom } from './log-room.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
 /** What is left to make of a file is allocated from this on, else zeros are written. */
@@ -40,6 +32,7 @@ export interface ReadyFile {
 
 /** The next file of a log, while it is made. */
 export class LogDraft {
+  readonly #room: LogRoom
   readonly #folder: string
   readonly #path: string
   /** Opened beforehand: where descriptors run out, nothing is done by half. */
@@ -49,7 +42,9 @@ export class LogDraft {
   #written: number
 
   /** Of so many bytes. `spare`: a file to use again, which has as many. Throws what the file system throws. */
-  constructor(folder: string, bytes: number, spare: string | null) {
+  constructor(room: LogRoom, bytes: number, spare: string | null) {
+    const { folder } = room
+    this.#room = room
     this.#folder = folder
     this.#path = join(folder, DRAFT_NAME)
     this.#bytes = bytes
@@ -82,8 +77,7 @@ export class LogDraft {
 
   /**
    * Writes at least so many more bytes of it; whether all of it is written. Throws ENOSPC also when too little
-   * would be left for others: what is processed fills pages of LMDB, whose process does not survive a full
-   * disk. Can be called again after a throw.
+   * would be left for others: what is processed needs room in the store. Can be called again after a throw.
    */
   grow(bytes: number): boolean {
     if (this.#bytes > LOG_FILE_BYTES_MIN && this.#written < this.#bytes) this.#requireRoom()
@@ -100,9 +94,7 @@ export class LogDraft {
   }
 
   #requireRoom(): void {
-    const { bavail, bsize } = statfsSync(this.#folder)
-    const freeBytes = bavail * bsize - (this.#bytes - this.#written)
-    if (freeBytes >= LOG_DISK_LEFT_BYTES_MIN) return
+    if (this.#room.freeBytes >= this.#bytes - this.#written) return
     throw Object.assign(new Error('the next file of the log has no room'), { code: 'ENOSPC' })
   }
 

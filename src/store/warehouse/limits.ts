@@ -60,14 +60,16 @@ export const DUPLICATE_VIEWS_MAX = 8
 export const MERGE_SOURCES_MAX = 128
 /** Projects whose builder keeps its memory between commits. */
 export const BUILDERS_MAX = 8
-/** UTF-16 units of the names of properties that a segment carries with what is known about them. More: it carries nothing. */
-export const SEGMENT_NAMES_UNITS_MAX = 256 * 1024
-/** Bytes, about, of the names of events and properties of a project that one thread keeps. Further names: not listed. */
-export const PROJECT_NAMES_BYTES_MAX = 32 * 1024 * 1024
-/** The same of all projects. Beyond: those that were asked for longest ago are gathered anew. */
-export const NAMES_BYTES_MAX = 64 * 1024 * 1024
-/** Bytes, about, of the names of a project that the store keeps put together. More: whoever asks first gathers them from the segments. */
-export const KEPT_NAMES_BYTES_MAX = 2 * 1024 * 1024
+/** UTF-16 units of the name of a property that is listed. Longer: the property is stored and can be asked for, but no list has it. */
+export const PROPERTY_NAME_UNITS_MAX = 400
+/** UTF-16 units, and 40 for each name, of the names of properties that a segment tells of. More: those of its oldest rows are left out. */
+export const SEGMENT_NAMES_UNITS_MAX = 512 * 1024
+/** Bytes, about, of the names of events that a project's list holds. More: the least worthy give way to new ones. */
+export const PROJECT_EVENT_NAMES_BYTES_MAX = 2 * 1024 * 1024
+/** Bytes, about, of the names of properties that a project's list holds, and of which events have them. More: the least worthy give way to new ones. */
+export const PROJECT_PROPERTY_NAMES_BYTES_MAX = 6 * 1024 * 1024
+/** Bytes of the names of all projects that one thread keeps. Beyond: those that were asked for longest ago are read from the store again. */
+export const NAMES_BYTES_MAX = 32 * 1024 * 1024
 /** Bytes of texts for which a column that is filled keeps memory from one segment to the next. */
 export const COLUMN_TEXT_BYTES_KEPT_MAX = 1024 * 1024
 /** Texts of distinct_ids of one project that copying to a warehouse keeps from segment to segment, before one is begun. Beyond, they are read again. */

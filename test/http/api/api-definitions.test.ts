@@ -14,7 +14,9 @@ const NOW_MS = Date.now()
 const HOUR_MS = 3_600_000
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const HOSTILE = ['<img src=x onerror=alert(1)>', '__proto__', 'constructor', `"quoted" \u2028`]
-const LONG = 'k'.repeat(4096)
+/** The longest name of a property that lists have, and one that they do not have. */
+const LONG = 'k'.repeat(400)
+const TOO_LONG = 'k'.repeat(401)
 
 t.teardown(closeConnections)
 t.setTimeout(300_000)
@@ -286,7 +288,7 @@ t.test('a deleted definition comes back with the next event', async (t) => {
 
 t.test('hostile names are data like any other', async (t) => {
   const daemon = await shareDecisions()
-  const properties = Object.fromEntries([...HOSTILE, LONG].map((name) => [name, 1]))
+  const properties = Object.fromEntries([...HOSTILE, LONG, TOO_LONG].map((name) => [name, 1]))
   await daemon.capture(HOSTILE.map((event) => ({ event, distinct_id: 'a', properties })))
   for (const name of HOSTILE) {
     const search = encodeURIComponent(name.split(' ')[0] ?? '')
@@ -299,6 +301,7 @@ t.test('hostile names are data like any other', async (t) => {
   for (const name of [LONG, ...HOSTILE.filter((each) => each !== '__proto__')]) {
     t.ok(own.includes(name), name.slice(0, 40))
   }
+  t.notOk(own.includes(TOO_LONG))
   const values = await daemon.api(
     'GET',
     `events/values/?key=${encodeURIComponent(HOSTILE[0] ?? '')}`,

@@ -19,7 +19,13 @@ t.test('group types are a bare list', async (t) => {
   const { ask } = await startPersons(t)
   for (const path of ['1/groups_types', '1/groups_types/']) {
     t.strictSame((await ask(path)).body, [
-      { group_type: 'company', group_type_index: 0, name_singular: null, name_plural: null },
+      {
+        group_type: 'company',
+        group_type_index: 0,
+        name_singular: null,
+        name_plural: null,
+        order: null,
+      },
     ])
   }
   t.equal(parseCsv((await ask('1/groups_types?format=csv')).text).length, 2)

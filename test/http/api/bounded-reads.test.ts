@@ -93,6 +93,7 @@ t.test('a group of any size that was ever written is read', async (t) => {
 
 class Waiting implements WaitingAnswer {
   heldBytes = 10
+  memory: readonly ArrayBufferLike[] = []
   readBytes = 0
   waitedMs = 0
   sinceMs: number | null
@@ -106,6 +107,30 @@ class Waiting implements WaitingAnswer {
     this.isCut = true
   }
 }
+
+t.test('memory that several answers share is counted once, until the last is read', async (t) => {
+  const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
+  const waiting = new WaitingAnswers({ metrics, stallMs: 60_000, bytesMax: 100 })
+  const shared = new ArrayBuffer(80)
+  const readers = Array.from({ length: 20 }, () => {
+    const reader = new Waiting(0)
+    reader.heldBytes = 0
+    reader.memory = [shared]
+    return reader
+  })
+  for (const reader of readers) {
+    t.ok(waiting.hasRoomFor([shared]))
+    waiting.add(reader)
+  }
+  t.equal(metrics.httpAnswerBytesWaiting.value, 80)
+  t.notOk(waiting.hasRoomFor([new ArrayBuffer(21)]), 'other memory is refused when all is full')
+  t.ok(waiting.hasRoomFor([shared, new ArrayBuffer(20)]))
+  for (const reader of readers.slice(1)) waiting.remove(reader)
+  t.equal(metrics.httpAnswerBytesWaiting.value, 80)
+  for (const reader of readers) waiting.remove(reader)
+  t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+  t.ok(waiting.hasRoomFor([new ArrayBuffer(21)]))
+})
 
 t.test('answers that wait hold so much and no more, and wait so long', async (t) => {
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })

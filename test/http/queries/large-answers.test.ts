@@ -1,5 +1,5 @@
 /**
- * Queries whose answers would have more numbers over time than an answer has room for.
+ * Charts that would have more points than people can tell apart.
  *
  * @lane quick
  */
@@ -7,11 +7,13 @@ import t from 'tap'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
-/** 192,960 minutes. */
+/** 14,400 minutes. */
 const MINUTES = {
   interval: 'minute',
-  dateRange: { date_from: '2023-01-01', date_to: '2023-05-15' },
+  dateRange: { date_from: '2023-01-01', date_to: '2023-01-11' },
 }
+/** 28,800 of them. */
+const MANY_MINUTES = { ...MINUTES, dateRange: { date_from: '2023-01-01', date_to: '2023-01-21' } }
 const BROWSERS = { breakdownFilter: { breakdown: 'browser', breakdown_limit: 1000 } }
 const VALUES = 30
 
@@ -36,6 +38,8 @@ t.test('they are refused before these are made', async (t) => {
       series: series(26),
       compareFilter: { compare: true },
     },
+    minutes: { ...trends, ...MANY_MINUTES, series: series(1) },
+    lifecycle: { ...trends, ...MANY_MINUTES, kind: 'LifecycleQuery', series: series(1) },
     funnel: {
       ...{ ...trends, kind: 'FunnelsQuery', series: series(2), ...BROWSERS },
       funnelsFilter: { funnelVizType: 'trends' },
@@ -43,9 +47,15 @@ t.test('they are refused before these are made', async (t) => {
   }
   for (const [name, query] of Object.entries(queries)) {
     const { status, body } = await daemon.api('POST', 'query/', 1, { query })
-    t.match({ status, ...body }, { status: 400, code: 'query_too_large' }, name)
+    const refusal = { status: 400, type: 'validation_error', code: 'query_too_large' }
+    t.match({ status, ...body }, { ...refusal, attr: 'interval', detail: /longer interval/ }, name)
   }
-  const totals = { ...trends, series: series(26), trendsFilter: { display: 'BoldNumber' } }
+  const totals = {
+    ...trends,
+    ...MANY_MINUTES,
+    series: series(26),
+    trendsFilter: { display: 'BoldNumber' },
+  }
   const { status } = await daemon.api('POST', 'query/', 1, { query: totals })
   t.equal(status, 200, 'one number of each is no answer over time')
 })

@@ -8,6 +8,7 @@ import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { compileFlags } from '../../../src/rules/flags/compile.ts'
 import { decide } from '../../../src/rules/flags/decide.ts'
+import { lookupIn } from '../../../src/rules/flags/property-lookup.ts'
 import type { DecisionSources, Decisions } from '../../../src/rules/flags/types.ts'
 import {
   cohort,
@@ -98,8 +99,11 @@ t.test('the cases hold', async (t) => {
         deviceId: request.$device_id ?? null,
       }),
       makeSources({
-        personProperties: () => person?.properties ?? null,
-        groupProperties: (typeIndex, key) => groups?.[typeIndex]?.[key] ?? null,
+        personProperties: () => (person?.properties ? lookupIn(person.properties) : null),
+        groupProperties: (typeIndex, key) => {
+          const properties = groups?.[typeIndex]?.[key]
+          return properties ? lookupIn(properties) : null
+        },
         isInStaticCohort: (id) => person?.static_cohorts?.includes(id) ?? false,
         continuityOverrides: () => new Map(Object.entries(person?.hash_key_overrides ?? {})),
       }),
@@ -161,7 +165,7 @@ t.test('every source is asked once, and only when a flag needs it', async (t) =>
   const sources: DecisionSources = {
     personProperties: () => {
       asked.push('person')
-      return { plan: 'pro' }
+      return lookupIn({ plan: 'pro' })
     },
     groupProperties: (typeIndex, key) => {
       asked.push(`group ${typeIndex} ${key}`)

@@ -11,6 +11,7 @@ import { decide } from '../../../src/rules/flags/decide.ts'
 import { Evaluation } from '../../../src/rules/flags/evaluation.ts'
 import { explainFlag } from '../../../src/rules/flags/explain.ts'
 import { standInFor } from '../../../src/rules/flags/initial-properties.ts'
+import { lookupIn } from '../../../src/rules/flags/property-lookup.ts'
 import type { DecisionRequest, FlagCohort, FlagSet } from '../../../src/rules/flags/types.ts'
 import {
   makeRequest,
@@ -58,7 +59,7 @@ t.test('a property is what the merged map of the person would hold', async (t) =
   fc.assert(
     fc.property(fc.option(properties), properties, personKey, (stored, personProperties, key) => {
       const request = makeRequest({ personProperties })
-      const sources = makeSources({ personProperties: () => stored })
+      const sources = makeSources({ personProperties: () => stored && lookupIn(stored) })
       const rules = { groupTypes: new Map(), cohortTests: new Map() }
       const got = new Evaluation(request, sources, rules).personValue(key, standInFor(key))
       const expected = eagerMap(stored, request).get(key)
@@ -76,7 +77,7 @@ t.test(
   'group properties come from the request before the store, the key before both',
   async (t) => {
     const sources = makeSources({
-      groupProperties: () => ({ tier: 'stored', seats: 5, $group_key: 'x' }),
+      groupProperties: () => lookupIn({ tier: 'stored', seats: 5, $group_key: 'x' }),
     })
     const request = makeRequest({
       groups: { company: 'acme', project: 7 },

@@ -399,7 +399,7 @@ t.test('groups that are usable', async (t) => {
   const $groups = { a: 'x', b: 5, c: false, d: '', e: null, f: {}, g: [], '': 'x' }
   const groupsOf = (value: unknown): readonly unknown[] => {
     const world = new MemoryPersons()
-    return groupKeysOf({ $groups: value }, world).map(({ typeIndex, key }) => {
+    return groupKeysOf({ $groups: value }, world, {}).map(({ typeIndex, key }) => {
       return { type: world.groupTypes()[typeIndex], key }
     })
   }

@@ -34,7 +34,10 @@ function contextOf({ now = '2023-06-15T12:00:30Z', timezone = 'UTC', first }: Si
     ...{ projectId: 1, timezone, nowMs: Date.parse(now), testAccountFilters: [] },
     action: () => null,
     cohortName: () => null,
-    firstEventMs: () => (first === undefined ? null : Date.parse(first)),
+    firstEventMs: (sinceMs = Number.NEGATIVE_INFINITY) => {
+      const firstMs = first === undefined ? Number.NaN : Date.parse(first)
+      return firstMs >= sinceMs ? firstMs : null
+    },
   }
 }
 
@@ -124,6 +127,18 @@ const RANGES: readonly Row[] = [
     dates('all'),
     `2023-05-05T05:05:00Z ${END} events 2023-05-05T00:00:00Z`,
     { first: '2023-05-05T05:05:00Z' },
+  ],
+  [
+    'all, when every event is old',
+    dates('all', '1990-01-01'),
+    '1980-05-05T05:05:00Z 1990-01-01T23:59:59.999Z events 1980-05-05T00:00:00Z',
+    { first: '1980-05-05T05:05:00Z' },
+  ],
+  [
+    'all, by minute: as many minutes as fit',
+    { ...dates('all'), interval: 'minute' },
+    '2023-01-27T14:43:00Z 2023-06-15T12:00:59.999Z',
+    { first: '2001-01-01T00:00:00Z' },
   ],
   ['all of nothing', dates('all'), `2023-06-08T00:00:00Z ${END}`],
   ['hours', { ...dates('-3h'), interval: 'hour' }, '2023-06-15T09:00:00Z 2023-06-15T12:59:59.999Z'],

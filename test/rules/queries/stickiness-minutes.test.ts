@@ -39,7 +39,7 @@ t.test('each event is looked at once, however many intervals there are', async (
   const ask = (stickinessCriteria: Json | null) => {
     const query = {
       ...{ kind: 'StickinessQuery', series: [{ event: 'view' }], interval: 'minute' },
-      dateRange: { date_from: '2023-01-01', date_to: '2023-01-30T23:59:00Z' },
+      dateRange: { date_from: '2023-01-01', date_to: '2023-01-16T23:59:00Z' },
       stickinessFilter: { stickinessCriteria },
     }
     const { kind, plan } = planQuery(query, CONTEXT)

@@ -56,9 +56,9 @@ export class DividedQueries {
   /** By project and shape: whether queries like that were divided. */
   readonly #areDivided = new Map<string, boolean>()
 
-  constructor(pool: QueryPool) {
+  constructor(pool: QueryPool, keptAnswersBytesMax?: number) {
     this.#pool = pool
-    this.#kept = new KeptAnswers(() => pool.writeMark ?? null)
+    this.#kept = new KeptAnswers(() => pool.writeMark ?? null, keptAnswersBytesMax)
     this.#refresher = new QueryRefresher(async ({ task, askedAtMs, thread }, onLeave) => {
       const nowMs = task.nowMs + Math.floor(performance.now() - askedAtMs)
       const ahead: QueryTask = { ...task, nowMs, asked: 'ahead' }
@@ -169,7 +169,7 @@ export class DividedQueries {
     options: CallOptions & { readonly thread: number },
   ): Promise<Answered | null> {
     if (parts.some(({ state }) => state !== parts[0]?.state)) return null
-    const transferList = parts.flatMap(({ found }) => memoryOfPart(found))
+    const transferList = parts.flatMap(({ found }) => found.flatMap(memoryOfPart))
     const merged = await this.#pool.run('queryMerge', [task, parts], { ...options, transferList })
     return merged.kind === 'stale' ? null : { ...merged, thread: options.thread }
   }

@@ -18,14 +18,17 @@ interface KeptAnswer {
 export class KeptAnswers {
   readonly #markNow: () => number | null
   #mark: number | null = null
-  #answers = noAnswers()
+  readonly #bytesMax: number
+  #answers: RecentValues<KeptAnswer>
 
   /**
    * `markNow` says what has been written: another number than before, something new; null: something is being
    * written, or nobody knows.
    */
-  constructor(markNow: () => number | null) {
+  constructor(markNow: () => number | null, bytesMax: number = KEPT_ANSWERS_BYTES_MAX) {
     this.#markNow = markNow
+    this.#bytesMax = bytesMax
+    this.#answers = noAnswers(bytesMax)
   }
 
   /** The text of the answer as it is now; null: a thread has to make it. `name` tells the query from others. */
@@ -41,12 +44,12 @@ export class KeptAnswers {
     if (outcome.kind !== 'answer' || outcome.sameUntilMs < task.nowMs || name === '') return
     const { text, sameUntilMs } = outcome
     if (mark === null || mark !== this.#markNow() || text.length > KEPT_ANSWER_BYTES_MAX) return
-    if (mark !== this.#mark) this.#answers = noAnswers()
+    if (mark !== this.#mark) this.#answers = noAnswers(this.#bytesMax)
     this.#mark = mark
     this.#answers.keep(name, { task, text, sameUntilMs })
   }
 }
 
-function noAnswers(): RecentValues<KeptAnswer> {
-  return new RecentValues(KEPT_ANSWERS_BYTES_MAX, ({ text }) => text.length)
+function noAnswers(bytesMax: number): RecentValues<KeptAnswer> {
+  return new RecentValues(bytesMax, ({ text }) => text.length)
 }

@@ -2,12 +2,11 @@
  * Queries on threads for analytics: each has one snapshot, is bounded in time, and is given up when nobody
  * waits any more. The answer is finished text.
  */
-import type { RowFormat } from '../../../base/pages.ts'
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
 import { isPersonUuid } from '../../../rules/persons/person-uuid.ts'
-import { answerText } from '../../../rules/queries/answer.ts'
+import { type AnswerFormat, answerText } from '../../../rules/queries/answer.ts'
 import { divisionOf, type PlannedQuery, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
@@ -19,7 +18,9 @@ import {
 } from '../limits.ts'
 import { type PackedPart, packPart, unpackPart } from './packed-part.ts'
 import { queryLimits } from './query-limits.ts'
+import { foundInPart, type PartTools } from './query-parts.ts'
 import { wholePart } from './remembered-parts.ts'
+import { WorkingMemory } from './working-memory.ts'
 
 /** Events from which on a query is divided, by what it does with each. */
 const DIVIDED_FROM = {
@@ -40,7 +41,7 @@ type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | Projec
 export interface QueryTask extends QueryFacts {
   /** As it was sent. */
   readonly query: unknown
-  readonly format: RowFormat
+  readonly format: AnswerFormat
   /** Asked before; ahead: nobody has asked yet, and what is remembered is brought up to date, nothing else done. */
   readonly asked?: 'again' | 'ahead'
 }
@@ -74,10 +75,10 @@ export interface QueryPart {
   /** It looked at nothing but events and whom they belong to. */
   readonly isLasting: boolean
   /**
-   * Plain data, of which only the kind of the query knows what it is. Packed, because it can be large, and the
+   * Plain data, of which only the kind of the query knows what it is, in pieces to be merged. Packed, because it can be large, and the
    * main thread, which passes it on, would take it apart and put it together again.
    */
-  readonly found: PackedPart
+  readonly found: readonly PackedPart[]
 }
 
 /** An answer; stale: it may not be made of parts of an earlier state. */
@@ -94,7 +95,7 @@ export function runQuery(
   mayDivide: boolean,
   turn?: QueryTurn,
 ): QueryOutcome {
-  const shard = open(tools, task, null)
+  const { shard, parts } = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
   const { remembered } = tools.stores
@@ -114,12 +115,12 @@ export function runQuery(
     if (by !== 'nothing' && events >= DIVIDED_FROM[kind.workOf?.(plan) ?? 'much']) {
       if (turn === undefined) return { kind: 'divide', by }
       const { index, count } = turn
-      return { kind: 'divide', by, part: partOf(planned, shard, { by, index, count }) }
+      return { kind: 'divide', by, part: partOf(planned, shard, { by, index, count }, parts) }
     }
   }
   if (turn?.isAnswerer === false) return { kind: 'nothing' }
-  const part: unknown = kind.partial(plan, { ...shard, part: wholePart(planned, shard) })
-  const whole: unknown = kind.merge(plan, [part], shard.scanner)
+  const found = foundInPart(planned, shard, wholePart(planned, shard), parts)
+  const whole: unknown = kind.merge(plan, found, shard.scanner)
   remembered.keep(planned, shard, whole)
   return answer(whole, 0)
 }
@@ -143,18 +144,19 @@ function sameUntilMs(
 
 /** Computes one part of a query. Throws as `runQuery`. */
 export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart): QueryPart {
-  const shard = open(tools, task, part)
-  return partOf(planQuery(task.query, shard.context), shard, part)
+  const { shard, parts } = open(tools, task, part)
+  return partOf(planQuery(task.query, shard.context), shard, part, parts)
 }
 
-function partOf({ kind, plan }: PlannedQuery, shard: QueryShard, part: EventPart): QueryPart {
+function partOf(
+  planned: PlannedQuery,
+  shard: QueryShard,
+  part: EventPart,
+  parts: PartTools,
+): QueryPart {
   const { scanner } = shard
-  const { projectId } = shard.context
-  const { state } = scanner.extent(projectId)
-  const range = kind.rangeOf?.(plan) ?? ALWAYS
-  const bounds =
-    part.by === 'sessions' ? { bounds: scanner.sessionBounds(projectId, range, part.count) } : {}
-  const found = packPart(kind.partial(plan, { ...shard, part: { ...part, ...bounds } }))
+  const { state } = scanner.extent(shard.context.projectId)
+  const found = foundInPart(planned, shard, part, parts).map(packPart)
   const isLasting = !scanner.looksAtPersons
   return { state, isLasting, found }
 }
@@ -165,14 +167,14 @@ export function mergeQuery(
   task: QueryTask,
   parts: readonly QueryPart[],
 ): MergeOutcome {
-  const shard = open(tools, task, null)
+  const { shard } = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
   const { scanner } = shard
   const { state } = scanner.extent(task.projectId)
   const isOfState = parts.every((part) => part.state === state)
   if (!isOfState && kind.isOfOneState?.(plan) === true) return { kind: 'stale' }
-  const found = parts.map((part) => unpackPart(part.found))
+  const found = parts.flatMap((part) => part.found.map(unpackPart))
   const whole: unknown = kind.merge(plan, found, scanner)
   const isLasting = parts.every((part) => part.isLasting)
   if (isOfState) tools.stores.remembered.keep(planned, shard, whole, isLasting)
@@ -188,15 +190,20 @@ export interface SessionValueTask extends QueryFacts {
 
 /** The values that are offered. Throws as `EventScanner.scan`. */
 export function runSessionValues(tools: LongTools, { key, contains, ...facts }: SessionValueTask) {
-  return sessionValues(open(tools, facts, null), key, contains)
+  return sessionValues(open(tools, facts, null).shard, key, contains)
 }
 
 /** The snapshot that a query is answered from, and what it knows of the project. */
-function open(tools: LongTools, facts: QueryFacts, part: EventPart | null): QueryShard {
+function open(
+  tools: LongTools,
+  facts: QueryFacts,
+  part: EventPart | null,
+): { readonly shard: QueryShard; readonly parts: PartTools } {
   const { stores } = tools
   const { projectId, timezone, nowMs, testAccountFilters } = facts
   const { pathCleaningFilters = [], channelTypeRules = [] } = facts
-  const scanner = stores.warehouse.scanner(queryLimits(tools, facts.spentMs))
+  const memory = new WorkingMemory(stores.questionBytesMax, () => stores.cachedBytes)
+  const scanner = stores.warehouse.scanner(queryLimits(tools, facts.spentMs, memory))
   const { persons } = stores.reader.answers()
   const context: QueryContext = {
     ...{ projectId, timezone, nowMs, testAccountFilters, pathCleaningFilters, channelTypeRules },
@@ -205,7 +212,7 @@ function open(tools: LongTools, facts: QueryFacts, part: EventPart | null): Quer
       return action === null ? null : { name: action.name, steps: actionSteps(action.steps) }
     },
     cohortName: (id) => persons.cohortName(projectId, id),
-    firstEventMs: () => scanner.firstEventMs(projectId),
+    firstEventMs: (sinceMs) => scanner.firstEventMs(projectId, sinceMs),
   }
   const rows: EventRowSource = {
     personNumber(reference) {
@@ -218,5 +225,6 @@ function open(tools: LongTools, facts: QueryFacts, part: EventPart | null): Quer
     events: (sequences) =>
       stores.reader.eventsAt(projectId, sequences, () => scanner.checkLimits()),
   }
-  return { context, scanner, rows, world: persons.actorSource(projectId), part }
+  const shard = { context, scanner, rows, world: persons.actorSource(projectId), part }
+  return { shard, parts: { memory, counts: stores.pieceCounts } }
 }

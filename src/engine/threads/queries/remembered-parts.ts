@@ -3,6 +3,7 @@
  * since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { keepNewest } from '../../../base/maps.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import { ALWAYS, type DateRange } from '../../../rules/analytics/date-range.ts'
 import type { EventPart, KnownEvents } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
@@ -43,7 +44,17 @@ interface RememberedPage {
 /** The parts, each of all events, that one thread remembers. */
 export class RememberedParts {
   readonly #parts = new Map<string, RememberedPart>()
+  readonly #bytesMax: number
   #bytes = 0
+
+  constructor(bytesMax: number = REMEMBERED_BYTES_MAX) {
+    this.#bytesMax = bytesMax
+  }
+
+  /** What it holds. */
+  get caches(): CachesOfThread {
+    return { remembered_parts: { bytes: this.#bytes, bytesMax: this.#bytesMax } }
+  }
 
   /**
    * The part of all events of a query that is remembered, with those that came since. Null: nothing is, or it
@@ -88,9 +99,9 @@ export class RememberedParts {
     const name = nameOf(planned, shard, part)
     this.#forget(name)
     const bytes = name.length * 2 + bytesOf(found)
-    if (bytes > REMEMBERED_BYTES_MAX) return
+    if (bytes > this.#bytesMax) return
     for (const [oldest] of this.#parts) {
-      const isRoom = this.#bytes + bytes <= REMEMBERED_BYTES_MAX
+      const isRoom = this.#bytes + bytes <= this.#bytesMax
       if (isRoom && this.#parts.size < REMEMBERED_PARTS_MAX) break
       this.#forget(oldest)
     }
@@ -124,7 +135,7 @@ export class RememberedParts {
     const before = known.page === undefined ? 0 : pageBytes(known.page)
     const bytes = pageBytes(remembered)
     if (bytes > REMEMBERED_PAGE_BYTES_MAX) return
-    if (this.#bytes - before + bytes > REMEMBERED_BYTES_MAX) return
+    if (this.#bytes - before + bytes > this.#bytesMax) return
     this.#bytes += bytes - before
     known.bytes += bytes - before
     known.page = remembered

@@ -1,6 +1,7 @@
 /** What the routes of the organization, its users, roles, projects and keys work with. */
 import type { Clock } from '../../../base/clock.ts'
 import type { ServiceError } from '../../../base/errors.ts'
+import type { DailyUsage } from '../../../engine/front/shares/daily-limits.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,
@@ -71,6 +72,8 @@ export interface OrganizationServices extends RouteServices {
     /** A flag of a project, deleted or not, or null. */
     flagById(projectId: number, id: number): Flag | null
   }
+  /** What a project has had today. */
+  readonly usageOf: (projectId: number) => DailyUsage
   /** Takes over what was changed; called before a change is answered. */
   readonly refresh: () => void
   /** Why nothing can be written now, or null. */

@@ -52,9 +52,15 @@ const CHANNEL_RULES = is.about(
 const SETTINGS = {
   timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
   anonymize_ips: is.BOOLEAN,
+  group_types_closed: is.about(is.BOOLEAN, 'Events make no new group types.'),
   autocapture_opt_out: is.about(is.BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
   autocapture_exceptions_opt_in: is.about(is.BOOLEAN, 'Browsers capture exceptions.'),
   autocapture_web_vitals_opt_in: is.about(is.BOOLEAN, 'Browsers capture web vitals.'),
+  daily_events_limit: is.about(
+    is.nullable(is.WHOLE),
+    'Events that are stored of a day, from midnight UTC on; null: all. Further ones are answered 200 with quota_limited.',
+  ),
+  daily_bytes_limit: is.about(is.nullable(is.WHOLE), 'The same for bytes of events.'),
   test_account_filters: is.list(
     is.refused(
       is.JSON_OBJECT,
@@ -79,6 +85,10 @@ export const PROJECT = is.namedObject('Project', {
   name: is.TEXT,
   api_token: is.about(is.TEXT, 'The key with which clients send events.'),
   ...SETTINGS,
+  today: is.about(
+    is.object({ events: is.WHOLE, bytes: is.WHOLE, is_limited: is.BOOLEAN }),
+    'What was accepted since midnight UTC, here; is_limited: a daily limit is reached.',
+  ),
   is_demo: is.BOOLEAN,
   effective_membership_level: LEVEL,
   created_at: is.TIME,
@@ -181,6 +191,7 @@ export function projectBody(
   project: Project,
 ) {
   const organization = organizationOf(services).id
+  const today = services.usageOf(project.id)
   return {
     id: project.id,
     uuid: uuidV5(organization, `project ${project.id}`),
@@ -189,6 +200,7 @@ export function projectBody(
     api_token: project.apiKey,
     timezone: project.timezone,
     anonymize_ips: project.isIpAnonymized,
+    group_types_closed: project.areGroupTypesClosed === true,
     autocapture_opt_out: project.isAutocaptureOff,
     autocapture_exceptions_opt_in: project.areExceptionsCaptured,
     autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
@@ -196,6 +208,9 @@ export function projectBody(
     path_cleaning_filters: project.pathCleaningFilters,
     customChannelTypeRules: project.customChannelTypeRules,
     modifiers: { customChannelTypeRules: project.customChannelTypeRules },
+    daily_events_limit: project.dailyEventsMax ?? null,
+    daily_bytes_limit: project.dailyBytesMax ?? null,
+    today: { events: today.events, bytes: today.bytes, is_limited: today.isLimited },
     is_demo: false,
     effective_membership_level: user.level,
     created_at: timeText(project.createdAtMs),
@@ -219,10 +234,13 @@ export function visibleProjects({
 function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
   const { anonymize_ips: isIpAnonymized, autocapture_opt_out: isAutocaptureOff, ...others } = fields
   const {
+    group_types_closed: areGroupTypesClosed,
     autocapture_exceptions_opt_in: areExceptionsCaptured,
     autocapture_web_vitals_opt_in: areWebVitalsCaptured,
     test_account_filters: testAccountFilters,
     path_cleaning_filters: pathCleaningFilters,
+    daily_events_limit: dailyEventsMax,
+    daily_bytes_limit: dailyBytesMax,
     modifiers,
     ...rest
   } = others
@@ -231,11 +249,14 @@ function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
     ...rest,
     ...(customChannelTypeRules === undefined ? {} : { customChannelTypeRules }),
     ...(isIpAnonymized === undefined ? {} : { isIpAnonymized }),
+    ...(areGroupTypesClosed === undefined ? {} : { areGroupTypesClosed }),
     ...(isAutocaptureOff === undefined ? {} : { isAutocaptureOff }),
     ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),
     ...(areWebVitalsCaptured === undefined ? {} : { areWebVitalsCaptured }),
     ...(testAccountFilters === undefined ? {} : { testAccountFilters }),
     ...(pathCleaningFilters === undefined ? {} : { pathCleaningFilters }),
+    ...(dailyEventsMax === undefined ? {} : { dailyEventsMax }),
+    ...(dailyBytesMax === undefined ? {} : { dailyBytesMax }),
   }
 }
 

@@ -1,7 +1,10 @@
 /** The routes of groups and group types. Source: docs/compatibility/persons.md, "Group routes". */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
+import { given, isObject } from '../../../base/json.ts'
+import { GROUP_TYPES_MAX, NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
+import type { RowFormat } from '../../../base/pages.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
 import {
   CURSOR,
@@ -13,10 +16,11 @@ import {
 } from '../../server/pages.ts'
 import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
+import { type Call, done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
 import {
+  change,
   changed,
   namedValue,
   type PersonCall,
@@ -33,30 +37,88 @@ const GROUP = is.namedObject('Group', {
 const GROUP_TYPE = is.namedObject('GroupType', {
   group_type: is.TEXT,
   group_type_index: is.WHOLE,
-  name_singular: is.NOTHING,
-  name_plural: is.NOTHING,
+  name_singular: is.nullable(is.TEXT),
+  name_plural: is.nullable(is.TEXT),
+  order: is.about(is.nullable(is.WHOLE), 'Lists show smaller numbers first, and null last.'),
 })
+const NAME = is.nullable(is.text(NAME_CHARACTERS_MAX))
+const TYPE_CHANGES = is.list(
+  is.object(
+    { group_type_index: is.WHOLE },
+    { name_singular: NAME, name_plural: NAME, order: is.nullable(is.WHOLE) },
+  ),
+  GROUP_TYPES_MAX,
+)
+/** Members of the filters of a flag that name a group type. */
+const TYPE_MEMBERS: ReadonlySet<string> = new Set([
+  'aggregation_group_type_index',
+  'group_type_index',
+])
+/** Flags that a refusal names. */
+const FLAGS_SHOWN = 5
 const TYPE_INDEX = {
   group_type_index: is.about(is.WHOLE, 'Number of the group type, from 0 to 4.'),
 }
 const ONE_GROUP = is.object({ ...TYPE_INDEX, group_key: is.about(is.TEXT, 'Key of the group.') })
 
-const route = routesOf<PersonServices>(
+/** What these routes work with. */
+export interface GroupServices extends PersonServices {
+  readonly flags: {
+    flagsOf(projectId: number): readonly Pick<Flag, 'key' | 'deleted' | 'filters'>[]
+  }
+}
+
+const route = routesOf<GroupServices>(
   '/api/projects/:project_id/',
   inProject('group:read'),
   inProject('group:write'),
 )
 
 /** Groups and group types. */
-export const GROUP_RESOURCE: Resource<PersonServices> = {
+export const GROUP_RESOURCE: Resource<GroupServices> = {
   name: 'Groups',
   sentence: 'Companies and other groups, as events named them.',
   isTable: true,
+  segments: { group_type_index: TYPE_INDEX.group_type_index },
   routes: [
     route('GET', 'groups_types/', 'listGroupTypes', 'Lists the group types.', {
       answers: { 200: done(is.list(GROUP_TYPE)) },
-      respond: listTypes,
+      respond: (call) => listTypes(call),
     }),
+    route(
+      'PATCH',
+      'groups_types/update_metadata/',
+      'updateGroupTypes',
+      'Names group types and puts them in order.',
+      {
+        body: TYPE_CHANGES,
+        answers: { 200: done(is.list(GROUP_TYPE)) },
+        async respond(call) {
+          const types = call.body().map((type) => {
+            const { group_type_index, name_singular, name_plural, order } = type
+            const names = { singular: name_singular, plural: name_plural }
+            return { typeIndex: group_type_index, ...given({ ...names, order }) }
+          })
+          await change(call, { kind: 'describe_group_types', types })
+          return listTypes(call, 'json')
+        },
+      },
+    ),
+    route(
+      'DELETE',
+      'groups_types/:group_type_index/',
+      'deleteGroupType',
+      'Deletes a group type and its groups.',
+      {
+        answers: { 204: done() },
+        errors: ['conflict'],
+        async handle(call) {
+          const typeIndex = indexOf(call.request.parameter('group_type_index'))
+          refuseIfUsed(call, typeIndex)
+          await change(call, { kind: 'delete_group_type', typeIndex })
+        },
+      },
+    ),
     route('GET', 'groups/', 'listGroups', 'Lists the groups of a type.', {
       query: is.object(TYPE_INDEX, {
         search: is.about(is.TEXT, 'Part of the key.'),
@@ -87,14 +149,35 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
   ],
 }
 
-async function listTypes(call: PersonCall): Promise<Answer> {
-  const { format } = inputOf(call)
-  const known = await call.services.queries.groupTypes(call.projectId)
-  // There are no names for people yet.
-  const types = known.map(({ group_type, group_type_index }) => {
-    return { group_type, group_type_index, name_singular: null, name_plural: null }
-  })
+async function listTypes(
+  call: PersonCall,
+  format: RowFormat = inputOf(call).format,
+): Promise<Answer> {
+  const types = await call.services.queries.groupTypes(call.projectId)
   return answerList(format, rowsText(format, types))
+}
+
+/** Flags would decide by groups of another type. Throws 409 `conflict`. */
+function refuseIfUsed(
+  { services, projectId }: Pick<Call<GroupServices>, 'services' | 'projectId'>,
+  typeIndex: number,
+): void {
+  const flags = services.flags
+    .flagsOf(projectId)
+    .filter(({ deleted, filters }) => !deleted && namesGroupType(filters, typeIndex))
+  if (flags.length === 0) return
+  const shown = flags.slice(0, FLAGS_SHOWN).map(({ key }) => key)
+  const more = flags.length > shown.length ? ` and ${flags.length - shown.length} more` : ''
+  const detail = `The group type is used by the flags ${shown.join(', ')}${more}. Change or delete these flags first.`
+  throw new ServiceError('conflict', detail, { attr: 'group_type_index' })
+}
+
+function namesGroupType(value: unknown, typeIndex: number): boolean {
+  if (Array.isArray(value)) return value.some((item) => namesGroupType(item, typeIndex))
+  if (!isObject(value)) return false
+  return Object.entries(value).some(([name, member]) =>
+    TYPE_MEMBERS.has(name) ? member === typeIndex : namesGroupType(member, typeIndex),
+  )
 }
 
 async function listGroups(call: PersonCall): Promise<Answer> {
@@ -143,6 +226,10 @@ function readTypeIndex(parameters: RequestParameters): number {
     const detail = 'group_type_index is missing: groups_types/ lists them'
     throw new ServiceError('required', detail, { attr: 'group_type_index' })
   }
+  return indexOf(text)
+}
+
+function indexOf(text: string): number {
   const index = /^[0-9]{1,2}$/.test(text) ? Number(text) : GROUP_TYPES_MAX
   if (index < GROUP_TYPES_MAX) return index
   throw invalidInput('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)

@@ -52,10 +52,12 @@ export type PersonCall = Pick<
 type DoneResult = Extract<CommandResult, { kind: 'done' }>
 
 /** What changes answer. */
-type Thing = 'person' | 'group' | 'cohort' | 'action' | 'erasure'
+type Thing = 'person' | 'group' | 'group type' | 'cohort' | 'action' | 'erasure'
 
 const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
   set_group_properties: 'group',
+  describe_group_types: 'group type',
+  delete_group_type: 'group type',
   update_cohort: 'cohort',
   update_action: 'action',
 }
@@ -84,7 +86,7 @@ export async function change(
 }
 
 /** The same for a change that answers what it has changed. */
-export async function changed<Name extends Thing>(
+export async function changed<Name extends Thing & keyof DoneResult>(
   call: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
   command: PersonCommand,
   thing: Name,

@@ -9,7 +9,13 @@ import { ServiceError } from '../../../base/errors.ts'
 import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits.ts'
 import { refusal } from '../../../base/refusals.ts'
 import type { Slab } from '../../../base/slabs.ts'
-import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
+import type {
+  AcknowledgeTarget,
+  GroupCommit,
+  RequestBlock,
+} from '../../../engine/front/group-commit.ts'
+import type { DailyLimits } from '../../../engine/front/shares/daily-limits.ts'
+import type { FairShares, Sender, SenderAccount } from '../../../engine/front/shares/fair-shares.ts'
 import type { WorkerPool } from '../../../engine/threads/pool.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { CAPTURE_SCOPE } from '../../../rules/access/scopes.ts'
@@ -41,6 +47,7 @@ import { sendAccepted, sendEmpty, sendError, sendJson } from '../../server/respo
 import { ANYBODY, done } from '../../server/route.ts'
 import type { Members } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
+import type { AddressesBehind } from '../../server/url.ts'
 import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
@@ -57,6 +64,8 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
 const ACCEPTED = { status: 1 }
 /** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
+/** posthog-js sends no events for a minute when it reads this: a daily limit of the project is reached. */
+const EVENTS_LIMITED = { status: 1, quota_limited: ['events'] }
 const NO_BODY = new Uint8Array(0)
 
 /** What the ingestion endpoints work with. */
@@ -72,14 +81,28 @@ export interface CaptureOptions {
   readonly decodedBytesMax: number
   readonly isForwardedForTrusted: boolean
   readonly isGetCaptureEnabled: boolean
-  /** Why nothing can be accepted at the moment, or null. */
-  readonly refusal: () => ServiceError | null
+  /** What each sender has waiting. */
+  readonly shares: Pick<FairShares, 'of'>
+  /** Whom a request comes from. */
+  readonly addresses: Pick<AddressesBehind, 'of'>
+  readonly limits: Pick<DailyLimits, 'isReached'>
+  /** Why no events of a sender can be accepted at the moment, or not so many; or null. */
+  readonly refusal: (account: SenderAccount, bytes?: number, events?: number) => ServiceError | null
   /** Counts a request that was checked by a thread; throws its refusal. */
   readonly admit?: (projectId: number) => void
-  /** Events were handed to the group commit. */
-  readonly onAccepted: (projectId: number, eventCount: number) => void
+  /** Events were handed to the group commit, where they take so many bytes. */
+  readonly onAccepted: (projectId: number, eventCount: number, bytes: number) => void
+  /** Events were dropped because a daily limit of the project is reached. */
+  readonly onLimited?: (projectId: number, eventCount: number) => void
   /** A request is refused for what it is; null when its body was too large to be read. */
   readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
+}
+
+/** Where a request comes from. */
+interface Origin {
+  /** The address at the other end of the connection. */
+  readonly peer: string
+  readonly sender: Sender
 }
 
 /** What a body lies in: a slab, memory of its own (null), or what is gone when the call returns. */
@@ -103,22 +126,29 @@ class CaptureHandler {
 
   /** Answers one POST or GET. */
   handle(exchange: Exchange, head: RequestHead, kind: CaptureKind): void {
-    const refusal = this.#options.refusal()
+    const { addresses, shares, budget, bodyBytesMax } = this.#options
+    const { contentLength } = head
+    const peer = exchange.peerAddress
+    const sender = shares.of(addresses.of(peer, head.forwardedFor))
+    const isLarge = contentLength !== null && contentLength > FRONT_BODY_BYTES_MAX
+    const refusal = this.#options.refusal(isLarge ? sender.large : sender.small)
     if (refusal !== null) {
       sendError(exchange, refusal, 'drain')
       return
     }
+    const origin = { peer, sender }
     if (exchange.method === 'GET') {
-      this.#take(exchange, head, kind, NO_BODY, 'lent')
+      this.#take(exchange, head, kind, origin, NO_BODY, 'lent')
       return
     }
-    collectBody(exchange, head.contentLength, {
-      bytesMax: this.#options.bodyBytesMax,
-      budget: this.#options.budget,
+    collectBody(exchange, contentLength, {
+      bytesMax: bodyBytesMax,
+      budget,
+      reservations: sender,
       usesSlabs: true,
       onTooLarge: (error) => this.#options.onRefused?.(error, null),
       onBody: (body, isTransient, slab) =>
-        this.#take(exchange, head, kind, body, isTransient ? 'lent' : slab),
+        this.#take(exchange, head, kind, origin, body, isTransient ? 'lent' : slab),
     })
   }
 
@@ -126,14 +156,12 @@ class CaptureHandler {
     exchange: Exchange,
     head: RequestHead,
     kind: CaptureKind,
+    { peer, sender }: Origin,
     body: Uint8Array,
     memory: BodyMemory,
   ): void {
-    const { isForwardedForTrusted } = this.#options
+    const { isForwardedForTrusted, limits } = this.#options
     const { contentType, contentEncoding, query, forwardedFor } = head
-    const isForwarded = isForwardedForTrusted && forwardedFor !== ''
-    // Asking for the peer costs as much as reading all headers: only when it is needed.
-    const peer = isForwarded ? '' : exchange.peerAddress
     const request: CaptureRequest = {
       kind,
       method: exchange.method === 'GET' ? 'GET' : 'POST',
@@ -145,17 +173,22 @@ class CaptureHandler {
       body,
     }
     if (body.length > FRONT_BODY_BYTES_MAX) {
-      this.#checkInPool(exchange, request, memory)
+      this.#checkInPool(exchange, request, sender, memory)
       return
     }
-    const waiting = new WaitingRequest(exchange, request, this.#options.groupCommit)
+    const { groupCommit } = this.#options
+    const waiting = new WaitingRequest(exchange, request, sender.small, groupCommit, limits)
     try {
-      const accepted = acceptCapture(request, this.#tools, waiting)
-      if (accepted.eventCount === 0) waiting.acknowledge(null)
-      else this.#options.onAccepted(accepted.projectId, accepted.eventCount)
+      const { projectId, eventCount } = acceptCapture(request, this.#tools, waiting)
+      if (waiting.bytes > 0) {
+        this.#options.onAccepted(projectId, eventCount, waiting.bytes)
+        return
+      }
+      if (waiting.isLimited) this.#options.onLimited?.(projectId, eventCount)
+      waiting.acknowledge(null)
     } catch (error) {
       const isTooLargeHere = error instanceof ServiceError && error.code === 'request_too_large'
-      if (isTooLargeHere) this.#checkInPool(exchange, request, memory)
+      if (isTooLargeHere) this.#checkInPool(exchange, request, sender, memory)
       else {
         if (error instanceof ServiceError) this.#options.onRefused?.(error, request)
         sendError(exchange, error)
@@ -163,17 +196,26 @@ class CaptureHandler {
     }
   }
 
-  #checkInPool(exchange: Exchange, request: CaptureRequest, memory: BodyMemory): void {
-    const { admit, budget, groupCommit, pool } = this.#options
+  #checkInPool(
+    exchange: Exchange,
+    request: CaptureRequest,
+    sender: Sender,
+    memory: BodyMemory,
+  ): void {
+    const { admit, budget, groupCommit, limits, pool } = this.#options
+    // Only now it is known that the request is a large one.
+    const refused = this.#options.refusal(sender.large)
+    if (refused !== null) throw refused
     const isLent = memory === 'lent'
     if (isLent) {
       // A body that came in one piece has nothing reserved yet, and may now wait.
-      if (!budget.tryReserve(request.body.length)) throw refusal('bodies_full')
-      exchange.hold(budget, request.body.length)
+      if (!sender.tryReserve(request.body.length)) throw refusal(sender.fullReason)
+      exchange.hold(sender, request.body.length)
     }
     const body = isLent ? new Uint8Array(request.body) : request.body
-    const waiting = new WaitingRequest(exchange, request, groupCommit)
+    const waiting = new WaitingRequest(exchange, request, sender.large, groupCommit, limits)
     const waiter = {
+      sender,
       isWanted: () => exchange.isOpen,
       hasRoom: () => groupCommit.pendingBytes < CAPTURE_WAITING_BYTES_MAX,
       slab: isLent ? null : memory,
@@ -190,14 +232,26 @@ class CaptureHandler {
           waiting.acknowledge(error)
           return
         }
-        if (result.eventCount === 0) {
-          waiting.acknowledge(null)
-        } else {
-          groupCommit.addBlock(result, waiting)
-          this.#options.onAccepted(result.projectId, result.eventCount)
-        }
+        if (result.eventCount === 0) waiting.acknowledge(null)
+        else this.#takeBlock(result, waiting)
       })
       .catch((error: unknown) => sendError(exchange, error))
+  }
+
+  /** Accepts a large request, of which it is known now how much it is. */
+  #takeBlock(request: RequestBlock, waiting: WaitingRequest): void {
+    const { limits, groupCommit } = this.#options
+    const { block, projectId, eventCount } = request
+    waiting.isLimited = limits.isReached(projectId)
+    const refused = this.#options.refusal(waiting.account, block.bytes, eventCount)
+    if (refused === null && !waiting.isLimited) {
+      groupCommit.addBlock(request, waiting)
+      this.#options.onAccepted(projectId, eventCount, block.bytes)
+      return
+    }
+    block.slab?.give()
+    if (waiting.isLimited) this.#options.onLimited?.(projectId, eventCount)
+    waiting.acknowledge(waiting.isLimited ? null : refused)
   }
 }
 
@@ -314,24 +368,35 @@ export function captureRoutes(options: CaptureOptions): readonly PublicRoute[] {
 
 /** A request that hands its events to the group commit and is answered when they are durable. */
 class WaitingRequest implements AcknowledgeTarget, RecordSink {
+  readonly account: SenderAccount
+  /** A daily limit of the project is reached: its events were not added. */
+  isLimited = false
+  /** What its events take in the group commit. */
+  bytes = 0
   readonly #exchange: Exchange
   readonly #groupCommit: CaptureOptions['groupCommit']
+  readonly #limits: CaptureOptions['limits']
   readonly #isRecording: boolean
   readonly #query: string
 
   constructor(
     exchange: Exchange,
     request: CaptureRequest,
+    account: SenderAccount,
     groupCommit: CaptureOptions['groupCommit'],
+    limits: CaptureOptions['limits'],
   ) {
+    this.account = account
     this.#exchange = exchange
     this.#groupCommit = groupCommit
+    this.#limits = limits
     this.#isRecording = request.kind === 'session_recording'
     this.#query = request.query
   }
 
   add(header: RecordHeader, events: RecordEvents): void {
-    this.#groupCommit.add(header, events, this)
+    this.isLimited = this.#limits.isReached(header.projectId)
+    if (!this.isLimited) this.bytes = this.#groupCommit.add(header, events, this)
   }
 
   acknowledge(error: ServiceError | null): void {
@@ -339,6 +404,7 @@ class WaitingRequest implements AcknowledgeTarget, RecordSink {
     if (error !== null) sendError(exchange, error)
     else if (this.#query !== '' && readQuery(this.#query).beacon === '1') sendEmpty(exchange, 204)
     else if (this.#isRecording) sendJson(exchange, 200, RECORDINGS_PAUSED)
+    else if (this.isLimited) sendJson(exchange, 200, EVENTS_LIMITED)
     else sendAccepted(exchange)
   }
 }

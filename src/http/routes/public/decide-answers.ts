@@ -24,6 +24,8 @@ export interface AnswerParts {
   readonly nowMs: number
   /** What it begins with: the configuration (see `decisionOpening`), or null for none. */
   readonly opening: Uint8Array | null
+  /** A daily limit of the project is reached: its events are not stored. Its flags are decided all the same. */
+  readonly isLimited?: boolean
 }
 
 const MEMORY_BYTES = 64 * 1024
@@ -44,10 +46,11 @@ let length = 0
  * The bytes of an answer, in memory that the next call uses again. Linear in the number of flags: each of
  * them is copied from the bytes of its outcome.
  */
-export function answerBytes({ shape, decisions, nowMs, opening }: AnswerParts): Buffer {
+export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: AnswerParts): Buffer {
   length = 0
   putBytes(opening ?? OPENING)
   putMembers(shape, decisions)
+  if (isLimited === true) putAscii(',"quotaLimited":["events"]')
   putAscii(endOf(nowMs))
   return memory.subarray(0, length)
 }

@@ -47,6 +47,8 @@ export interface DecideOptions {
   readonly decisions: DecisionService
   readonly known: KnownDecisions
   readonly browserCapture: BrowserCaptureOf
+  /** Whether a daily limit of a project is reached. */
+  readonly isLimited: (projectId: number) => boolean
   readonly salts: Pick<DailySalts, 'saltOf'>
   readonly isForwardedForTrusted: boolean
 }
@@ -103,6 +105,10 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
       opening: hasConfig ? decisionOpening(options.browserCapture(projectId)) : null,
       decisions: decided,
       nowMs,
+    }
+    if (options.isLimited(projectId)) {
+      sendReused(exchange, answerBytes({ ...parts, isLimited: true }))
+      return
     }
     sendReused(exchange, repeated === null ? answerBytes(parts) : known.answerOf(repeated, parts))
   }
@@ -285,6 +291,10 @@ const DECISIONS = is.named(
         featureFlagPayloads: is.mapOf(is.TEXT),
         errorsWhileComputingFlags: is.BOOLEAN,
         errorComputingFlags: is.BOOLEAN,
+        quotaLimited: is.about(
+          is.list(is.TEXT),
+          'There with "events" while a daily limit of the project is reached.',
+        ),
       },
     ),
     'The members depend on v; the configuration of browsers may be there, too.',

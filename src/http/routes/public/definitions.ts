@@ -3,11 +3,14 @@
  * generations, and the list that the first generation read. For servers: the key is secret.
  * Source: docs/compatibility/decisions.md, "Local evaluation".
  */
+import { createHash } from 'node:crypto'
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'
-import { type FlagDefinitions, flagDefinitions } from '../../../rules/flags/definitions.ts'
+import { definitionTexts } from '../../../rules/flags/definitions.ts'
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
+import type { FlagSet } from '../../../rules/flags/types.ts'
 import { unlessKept } from '../../server/etags.ts'
+import { textBody, textPieces } from '../../server/json-pieces.ts'
 import type { Answer } from '../../server/respond.ts'
 import {
   type AnyRoute,
@@ -26,12 +29,21 @@ export interface DefinitionServices extends RouteServices {
   readonly snapshots: Pick<FlagSnapshots, 'of'>
 }
 
-/** Written once for each snapshot. */
-interface KnownDefinitions {
-  full?: FlagDefinitions
-  plain?: FlagDefinitions
+/** Definitions, ready to be sent. */
+interface Definitions {
+  /** JSON. */
+  readonly body: readonly Uint8Array[]
+  /** Weak, as `W/"0123456789abcdef"`; the same for the same body. */
+  readonly etag: string
 }
 
+/** Written once for each snapshot. */
+interface KnownDefinitions {
+  full?: Promise<Definitions>
+  plain?: Promise<Definitions>
+}
+
+const ETAG_CHARACTERS = 16
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
 const TOKEN = is.about(is.TEXT, 'Key of the project that is meant.')
@@ -59,7 +71,7 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
   route('GET', '/api/feature_flag/', 'listSdkFlags', 'All flags in one page, for old SDKs.', {
     query: is.options({ token: TOKEN }),
     answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
-    handle: (call) => legacyList(snapshotOf(call), call.nowMs),
+    respond: (call) => legacyList(snapshotOf(call), call.nowMs),
   }),
 ]
 
@@ -67,21 +79,32 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
  * The definitions of a snapshot for a request: 304 when it has them already. Linear in the size of the
  * flags after a change, else a constant.
  */
-export function definitionsAnswer(
+export async function definitionsAnswer(
   snapshot: FlagSnapshot,
   { head }: Pick<ApiRequest, 'head'>,
   hasCohorts: boolean,
-): Answer {
+): Promise<Answer> {
   let written = known.get(snapshot)
   if (written === undefined) {
     written = {}
     known.set(snapshot, written)
   }
   const name = hasCohorts ? 'full' : 'plain'
-  written[name] ??= flagDefinitions(snapshot.set, hasCohorts)
-  const { body, etag } = written[name]
+  written[name] ??= writeDefinitions(snapshot, hasCohorts)
+  const { body, etag } = await written[name]
   const headers = [['Cache-Control', 'private, must-revalidate']] as const
   return unlessKept(head, etag, { status: 200, contentType: 'application/json', body, headers })
+}
+
+/** Once for all who ask; others have their turn while it lasts. */
+async function writeDefinitions({ set }: FlagSnapshot, hasCohorts: boolean): Promise<Definitions> {
+  const body: Buffer[] = []
+  const hash = createHash('sha256')
+  for await (const piece of textPieces(definitionTexts(set, hasCohorts))) {
+    body.push(piece)
+    hash.update(piece)
+  }
+  return { body, etag: `W/"${hash.digest('hex').slice(0, ETAG_CHARACTERS)}"` }
 }
 
 /** `send_cohorts` bare, `true` or `1`. */
@@ -91,17 +114,25 @@ export function areCohortsWanted(request: Pick<ApiRequest, 'query'>): boolean {
 }
 
 /** All in one page, because the clients read only the first. */
-function legacyList({ set }: FlagSnapshot, nowMs: number): object {
+function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
+  return { status: 200, contentType: 'application/json', body: textBody(legacyTexts(set, nowMs)) }
+}
+
+function* legacyTexts({ flags, cohorts }: FlagSet, nowMs: number): Iterable<string> {
   const context = {
     createdBy: null,
     lastModifiedBy: null,
     canEdit: false,
-    cohortName: (id: number) => set.cohorts.get(id)?.name ?? null,
+    cohortName: (id: number) => cohorts.get(id)?.name ?? null,
     hasDetails: false,
     nowMs,
   }
-  const results = set.flags.map((flag) => flagBody(flag, context))
-  return { count: results.length, next: null, previous: null, results }
+  yield `{"count":${flags.length},"next":null,"previous":null,"results":[`
+  for (const [index, flag] of flags.entries()) {
+    if (index > 0) yield ','
+    yield JSON.stringify(flagBody(flag, context))
+  }
+  yield ']}'
 }
 
 function snapshotOf({ services, projectId }: Call<DefinitionServices>): FlagSnapshot {

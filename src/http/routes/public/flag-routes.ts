@@ -6,6 +6,7 @@ import type { Clock } from '../../../base/clock.ts'
 import type { Settings } from '../../../config/settings.ts'
 import { DailySalts } from '../../../engine/front/daily-salts.ts'
 import type { FlagService } from '../../../engine/front/flag-service.ts'
+import { type PlanSetting, planOf } from '../../../engine/threads/tasks.ts'
 import { DEFAULT_BROWSER_CAPTURE } from '../../../rules/access/organization.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import type { ProjectDirectory as Projects } from '../../../store/catalog/organization-store.ts'
@@ -26,9 +27,11 @@ export interface FlagRouteOptions {
   readonly clock: Clock
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
+  /** Whether a daily limit of a project is reached. */
+  readonly isLimited: (projectId: number) => boolean
   readonly flags: Pick<FlagService, 'decisions' | 'snapshots'>
   readonly projects: Pick<Projects, 'projectById' | 'projectByKey'>
-  readonly settings: Pick<Settings, 'dataDir' | 'isForwardedForTrusted'>
+  readonly settings: Pick<Settings, 'dataDir' | 'isForwardedForTrusted' | PlanSetting>
 }
 
 /** Decisions, and the definitions for SDKs that decide by themselves. */
@@ -53,14 +56,14 @@ export const REMOTE_CONFIG: DescribedResource = {
 
 /** The public routes of flags; those for servers are in definitions.ts. */
 export function publicFlagRoutes(options: FlagRouteOptions): readonly PublicRoute[] {
-  const { clock, directory, budget, flags, projects, settings } = options
+  const { clock, directory, budget, flags, isLimited, projects, settings } = options
   const { decisions, snapshots } = flags
   const browserCapture: BrowserCaptureOf = (id) =>
     projects.projectById(id) ?? DEFAULT_BROWSER_CAPTURE
-  const known = new KnownDecisions(directory, decisions)
+  const known = new KnownDecisions(directory, decisions, planOf(settings).decisionsBytes)
   const salts = new DailySalts(settings.dataDir)
   const { isForwardedForTrusted } = settings
-  const deciding = { clock, directory, budget, decisions, known, browserCapture }
+  const deciding = { clock, directory, budget, decisions, known, browserCapture, isLimited }
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
   const files = new SdkFiles(sdkFolders(settings.dataDir))
   return [

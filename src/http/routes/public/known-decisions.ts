@@ -43,25 +43,32 @@ export interface KnownRequest {
 /** What an entry takes beside its texts and its list of decisions. */
 const ENTRY_BYTES = 400
 const REFERENCE_BYTES = 8
+const ALL_BYTES = KNOWN_REQUESTS_BYTES_MAX + KNOWN_DECISIONS_BYTES_MAX + KNOWN_ANSWERS_BYTES_MAX
 
 /** Decisions of earlier requests. For the main thread. */
 export class KnownDecisions {
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly #decisions: Pick<DecisionService, 'isStillTrue'>
-  readonly #requests = new RecentValues(
-    KNOWN_REQUESTS_BYTES_MAX,
-    ({ meaning }: KnownRequest) => meaning.length + ENTRY_BYTES,
-  )
-  readonly #known = new RecentValues(
-    KNOWN_DECISIONS_BYTES_MAX,
-    ({ decided }: KnownDecision) => decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES,
-  )
-  readonly #answers = new KeptAnswers(KNOWN_ANSWERS_BYTES_MAX)
+  readonly #requests: RecentValues<KnownRequest>
+  readonly #known: RecentValues<KnownDecision>
+  readonly #answers: KeptAnswers
 
   constructor(
     directory: Pick<ProjectDirectory, 'projectByKey'>,
     decisions: Pick<DecisionService, 'isStillTrue'>,
+    bytesMax: number = ALL_BYTES,
   ) {
+    // Each of the three gets its usual part.
+    const part = (usualBytes: number): number => (usualBytes * bytesMax) / ALL_BYTES
+    this.#requests = new RecentValues(
+      part(KNOWN_REQUESTS_BYTES_MAX),
+      ({ meaning }) => meaning.length + ENTRY_BYTES,
+    )
+    this.#known = new RecentValues(
+      part(KNOWN_DECISIONS_BYTES_MAX),
+      ({ decided }) => decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES,
+    )
+    this.#answers = new KeptAnswers(part(KNOWN_ANSWERS_BYTES_MAX))
     this.#directory = directory
     this.#decisions = decisions
   }

@@ -5,6 +5,7 @@ import { timeText } from '../../../base/time.ts'
 import { parseTimestamp } from '../../../rules/capture/timestamp.ts'
 import { ANNOTATION_CHARACTERS_MAX } from '../../../rules/saved/limits.ts'
 import { ANNOTATION_SCOPES, type Annotation } from '../../../rules/saved/saved.ts'
+import { authorOf, type Showing } from '../../../rules/saved/saved-bodies.ts'
 import { timeParameter } from '../../server/input.ts'
 import { booleanMember } from '../../server/parameters.ts'
 import {
@@ -19,7 +20,6 @@ import * as is from '../../server/schema.ts'
 import { ask, change } from '../organization/organization-services.ts'
 import {
   AUTHOR,
-  authorOf,
   DELETED,
   existing,
   LIST_MEMBERS,
@@ -28,7 +28,6 @@ import {
   requireAllProjects,
   type SavedCall,
   type SavedServices,
-  type Showing,
   showingTo,
 } from './saved-services.ts'
 

@@ -1,7 +1,6 @@
 /** The routes of dashboards. Source: docs/compatibility/saved.md, "Dashboards". */
 import { invalidInput } from '../../../base/errors.ts'
 import { given, isObject } from '../../../base/json.ts'
-import { timeText } from '../../../base/time.ts'
 import {
   DASHBOARD_FILTERS_UNITS_MAX,
   TILE_COLOR_CHARACTERS_MAX,
@@ -9,13 +8,8 @@ import {
   TILE_TEXT_CHARACTERS_MAX,
   TILES_MAX,
 } from '../../../rules/saved/limits.ts'
-import type {
-  Dashboard,
-  DashboardView,
-  Tile,
-  TileChange,
-  TileView,
-} from '../../../rules/saved/saved.ts'
+import type { Dashboard, TileChange } from '../../../rules/saved/saved.ts'
+import { dashboardItem } from '../../../rules/saved/saved-bodies.ts'
 import {
   type Call,
   done,
@@ -24,36 +18,30 @@ import {
   refusedRoute,
   routesOf,
 } from '../../server/route.ts'
+import type { WrittenJson } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { DASHBOARD_RESULTS_MS_MAX, DASHBOARD_RESULTS_UNITS_MAX } from '../limits.ts'
 import { ask, change } from '../organization/organization-services.ts'
+import { filledJson } from './filled-text.ts'
 import {
-  ACCESS_LEVEL,
   AUTHOR,
-  authorOf,
   checkSize,
   DELETED,
   DESCRIPTION,
   existing,
   INSIGHT,
-  insightBody,
   LIST_MEMBERS,
   listPage,
   NAME,
+  NO_RESULT,
   placeInPath,
   requireAsking,
-  resultOf,
   type SavedCall,
   type SavedServices,
-  type Showing,
   showingTo,
   TAGS,
 } from './saved-services.ts'
 
 const DASHBOARDS = '/api/projects/:project_id/dashboards/'
-/** Everybody of the project may change a dashboard, in the numbers of the protocol. */
-const EVERYBODY_LEVEL = 21
-const EDIT_LEVEL = 37
 
 const ITEM_MEMBERS = {
   id: is.WHOLE,
@@ -93,6 +81,7 @@ const TILE = is.namedObject('DashboardTile', {
   order: is.NOTHING,
   last_refresh: is.nullable(is.TIME),
   is_cached: is.BOOLEAN,
+  error: NO_RESULT,
 })
 /** A whole dashboard. */
 export const DASHBOARD = is.namedObject('Dashboard', {
@@ -138,7 +127,6 @@ const FIELDS = is.named(
   ),
 )
 
-type TileBody = ReturnType<typeof tileBody>
 type Writing = Call<SavedServices, is.Schema, typeof FIELDS>
 
 const route = routesOf<SavedServices>(
@@ -175,25 +163,27 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       async handle(call) {
         requireAsking(call, call.body().filters, {})
         const request = requestOf(call)
-        return plainDashboard(call, await change(call, 'createDashboard', request))
+        const { id } = await change(call, 'createDashboard', request)
+        return changedDashboard(call, id)
       },
     }),
     route('GET', ':id/', 'getDashboard', 'Shows a dashboard with the results of its insights.', {
       answers: { 200: done(DASHBOARD) },
       async handle(call) {
-        const view = await dashboardInPath(call)
-        existing(view.dashboard.isDeleted ? null : view, 'dashboard')
-        return dashboardWithResults(showingTo(call), view)
+        const place = { ...placeInPath(call), withDeleted: false }
+        const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
+        const { clock, computeInsight: compute } = call.services
+        return filledJson(shown, { clock, compute })
       },
     }),
     route('PATCH', ':id/', 'patchDashboard', 'Changes a dashboard and its tiles.', {
       body: FIELDS,
       answers: { 200: done(DASHBOARD) },
       async handle(call) {
-        const { id, fields } = (await dashboardInPath(call)).dashboard
+        const { id, fields } = await dashboardInPath(call)
         requireAsking(call, call.body().filters, fields.filters)
-        const request = { ...requestOf(call), id }
-        return plainDashboard(call, await change(call, 'changeDashboard', request))
+        await change(call, 'changeDashboard', { ...requestOf(call), id })
+        return changedDashboard(call, id)
       },
     }),
     refusedRoute(
@@ -203,26 +193,16 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   ],
 }
 
-/** A dashboard with the results of its insights, one after the other, as far as there is time and room. */
-export async function dashboardWithResults(showing: Showing, view: DashboardView) {
-  const { clock } = showing
-  const untilMs = clock.monotonic() + DASHBOARD_RESULTS_MS_MAX
-  let units = 0
-  const tiles: TileBody[] = []
-  for (const tile of view.tiles) {
-    const insight = tile.insight?.insight
-    const isOver = clock.monotonic() > untilMs || units > DASHBOARD_RESULTS_UNITS_MAX
-    const isLeft = insight === undefined || isOver
-    const result = isLeft ? null : await resultOf(showing, insight, view.dashboard.fields.filters)
-    if (result !== null) units += JSON.stringify(result).length
-    const body = tile.insight && insightBody(showing, tile.insight, result)
-    tiles.push(tileBody(showing, tile, body))
-  }
-  return dashboardBody(showing, view.dashboard, tiles)
+/** A dashboard that was made or changed: the questions of its insights are not asked. */
+async function changedDashboard(call: SavedCall, id: number): Promise<WrittenJson> {
+  const { projectId, services } = call
+  const place = { projectId, id, withDeleted: true }
+  const shown = existing(await ask(call, 'showDashboard', place), 'dashboard')
+  return filledJson(shown, { clock: services.clock, compute: null })
 }
 
-/** The dashboard in the path, deleted or not. Throws 404 `not_found`. */
-async function dashboardInPath(call: SavedCall): Promise<DashboardView> {
+/** The dashboard in the path without its tiles, deleted or not. Throws 404 `not_found`. */
+async function dashboardInPath(call: SavedCall): Promise<Dashboard> {
   return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
 }
 
@@ -248,81 +228,4 @@ function readTile({ id, insight, text, layouts, color, deleted }: is.TypeOf<type
     ...{ layouts, color },
     isRemoved: deleted === true ? deleted : undefined,
   }) satisfies TileChange
-}
-
-function dashboardItem(showing: Showing, dashboard: Dashboard) {
-  const { id, fields, isDeleted, projectId, sharing, createdById, createdAtMs } = dashboard
-  return {
-    id,
-    name: fields.name,
-    description: fields.description,
-    pinned: fields.pinned,
-    created_at: timeText(createdAtMs),
-    created_by: authorOf(showing, createdById),
-    last_accessed_at: null,
-    is_shared: sharing?.isEnabled === true,
-    deleted: isDeleted,
-    creation_mode: 'default',
-    tags: fields.tags,
-    restriction_level: EVERYBODY_LEVEL,
-    effective_restriction_level: EVERYBODY_LEVEL,
-    effective_privilege_level: EDIT_LEVEL,
-    user_access_level: ACCESS_LEVEL,
-    access_control_version: 'v2',
-    last_refresh: null,
-    team_id: projectId,
-  }
-}
-
-function plainDashboard(call: SavedCall, { dashboard, tiles }: DashboardView) {
-  const showing = showingTo(call)
-  const shown = tiles.map((tile) =>
-    tileBody(showing, tile, tile.insight && insightBody(showing, tile.insight)),
-  )
-  return dashboardBody(showing, dashboard, shown)
-}
-
-function dashboardBody(showing: Showing, dashboard: Dashboard, tiles: readonly TileBody[]) {
-  const { filters, variables } = dashboard.fields
-  return {
-    ...dashboardItem(showing, dashboard),
-    filters,
-    variables,
-    breakdown_colors: [],
-    data_color_theme_id: null,
-    persisted_filters: unlessEmpty(filters),
-    persisted_variables: unlessEmpty(variables),
-    tiles,
-  }
-}
-
-function unlessEmpty(members: object): object | null {
-  return Object.keys(members).length === 0 ? null : members
-}
-
-function tileBody(
-  showing: Showing,
-  { id, layouts, color, text }: TileView,
-  insight: ReturnType<typeof insightBody> | null,
-) {
-  return {
-    id,
-    layouts,
-    color,
-    insight,
-    text: text && textBody(showing, id, text),
-    order: null,
-    last_refresh: insight?.last_refresh ?? null,
-    is_cached: false,
-  }
-}
-
-function textBody(showing: Showing, id: number, text: NonNullable<Tile['text']>) {
-  return {
-    id,
-    body: text.body,
-    created_by: authorOf(showing, text.createdById),
-    last_modified_at: timeText(text.lastModifiedAtMs),
-    last_modified_by: authorOf(showing, text.lastModifiedById),
-  }
 }

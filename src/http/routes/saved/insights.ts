@@ -6,6 +6,7 @@ import {
   SAVED_NAME_CHARACTERS_MAX,
 } from '../../../rules/saved/limits.ts'
 import type { InsightView } from '../../../rules/saved/saved.ts'
+import { insightItem } from '../../../rules/saved/saved-bodies.ts'
 import { booleanMember } from '../../server/parameters.ts'
 import {
   type Call,
@@ -17,21 +18,20 @@ import {
 } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { ask, change } from '../organization/organization-services.ts'
+import { filledJson } from './filled-text.ts'
 import {
+  changedInsight,
   checkSize,
   DELETED,
   DESCRIPTION,
   existing,
   INSIGHT,
   INSIGHT_ITEM,
-  insightBody,
-  insightItem,
   LIST_MEMBERS,
   listPage,
   NAME,
   placeInPath,
   requireAsking,
-  resultOf,
   type SavedCall,
   type SavedServices,
   showingTo,
@@ -106,16 +106,15 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
       async handle(call) {
         requireAsking(call, call.body().query, null)
         const request = requestOf(call)
-        return insightBody(showingTo(call), await change(call, 'createInsight', request))
+        return changedInsight(call, await change(call, 'createInsight', request))
       },
     }),
     route('GET', ':id/', 'getInsight', 'Shows an insight with its result.', {
       answers: { 200: done(INSIGHT) },
       async handle(call) {
-        const view = await insightInPath(call)
-        existing(view.insight.isDeleted ? null : view, 'insight')
-        const showing = showingTo(call)
-        return insightBody(showing, view, await resultOf(showing, view.insight))
+        const shown = existing(await ask(call, 'showInsight', placeInPath(call)), 'insight')
+        const { clock, computeInsight: compute } = call.services
+        return filledJson(shown, { clock, compute })
       },
     }),
     route('PATCH', ':id/', 'patchInsight', 'Changes an insight.', {
@@ -125,7 +124,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
         const { id, fields } = (await insightInPath(call)).insight
         requireAsking(call, call.body().query, fields.query)
         const request = { ...requestOf(call), id }
-        return insightBody(showingTo(call), await change(call, 'changeInsight', request))
+        return changedInsight(call, await change(call, 'changeInsight', request))
       },
     }),
     refusedRoute(

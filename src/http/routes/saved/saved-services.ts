@@ -1,56 +1,44 @@
 /** What the routes of saved things work with, and how they show insights. Source: docs/compatibility/saved.md, "Insights". */
 import { ServiceError } from '../../../base/errors.ts'
-import type { JsonObject } from '../../../base/json.ts'
 import type { PageRequest } from '../../../base/pages.ts'
-import { optionalTimeText, timeText } from '../../../base/time.ts'
-import { type UserSummary, userSummary } from '../../../rules/access/user.ts'
-import { questionOf } from '../../../rules/saved/insight-question.ts'
+import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
+import type { AnswerFormat } from '../../../rules/queries/answer.ts'
 import {
   SAVED_DESCRIPTION_CHARACTERS_MAX,
   SAVED_NAME_CHARACTERS_MAX,
   SAVED_TAG_CHARACTERS_MAX,
   SAVED_TAGS_MAX,
 } from '../../../rules/saved/limits.ts'
-import type { Insight, InsightView, SavedPlace } from '../../../rules/saved/saved.ts'
+import type { InsightView, SavedPlace } from '../../../rules/saved/saved.ts'
+import { insightMembers, type Showing } from '../../../rules/saved/saved-bodies.ts'
+import type { ShownText } from '../../../rules/saved/shown-text.ts'
 import { denied, requireScope } from '../../server/auth.ts'
 import { countedUrls, lenientPage, PAGE_LIMITS } from '../../server/pages.ts'
 import type { Call } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import {
-  type OrganizationDirectory,
-  type OrganizationServices,
-  USER_SUMMARY,
-} from '../organization/organization-services.ts'
-
-/** The answer of a query. */
-export interface InsightResult {
-  readonly results: unknown
-  readonly columns?: unknown
-  readonly hasMore?: boolean
-}
+import { type OrganizationServices, USER_SUMMARY } from '../organization/organization-services.ts'
 
 /**
- * Answers the question of an insight (rules/saved/insight-question.ts), whose body is not checked. Null for a
- * kind that is not answered; a `ServiceError` that it rejects with counts as no answer, too.
+ * Answers the question of an insight (rules/saved/insight-question.ts), JSON whose members are not checked, as
+ * `answerText` writes it. Rejects with the `ServiceError` that the question is refused with.
  */
-export type ComputeInsight = (projectId: number, query: JsonObject) => Promise<InsightResult | null>
+export type ComputeInsight = (
+  projectId: number,
+  question: string,
+  format: Extract<AnswerFormat, 'insight' | 'html'>,
+) => Promise<Uint8Array>
 
 /** What the routes of saved things work with. */
 export interface SavedServices extends OrganizationServices {
   readonly computeInsight: ComputeInsight
   /** The same for shared pages, which anybody may ask for again and again. */
   readonly computeShared: ComputeInsight
+  /** What tokens open. */
+  readonly showShared: (request: SharedRequest) => Promise<ShownText | null>
 }
 
 /** A request to one of these routes. */
 export type SavedCall = Call<SavedServices>
-
-/** What showing a saved thing takes. */
-export interface Showing {
-  readonly directory: Pick<OrganizationDirectory, 'userById' | 'projectById'>
-  readonly compute: ComputeInsight
-  readonly clock: OrganizationServices['clock']
-}
 
 /** `created_by` and the like. */
 export const AUTHOR = is.nullable(USER_SUMMARY)
@@ -62,10 +50,14 @@ export const DESCRIPTION = is.text(SAVED_DESCRIPTION_CHARACTERS_MAX)
 export const TAGS = is.list(is.text(SAVED_TAG_CHARACTERS_MAX), SAVED_TAGS_MAX)
 /** True in a body: the thing is hidden; false: it is there again. */
 export const DELETED = is.about(is.BOOLEAN, 'True deletes it, false brings it back.')
-/** What users may do with what is saved: everybody of a project may change it. */
-export const ACCESS_LEVEL = 'editor'
 /** Parameters of a list. */
 export const LIST_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
+
+/** Why an insight has no result. */
+export const NO_RESULT = is.about(
+  is.nullable(is.namedObject('NoResult', { type: is.TEXT, message: is.TEXT })),
+  'Code and sentence of the refusal where the query is refused.',
+)
 
 const INSIGHT_MEMBERS = {
   id: is.WHOLE,
@@ -89,7 +81,7 @@ const INSIGHT_MEMBERS = {
   updated_at: is.TIME,
   last_modified_at: is.TIME,
   user_access_level: is.TEXT,
-  result: is.about(is.ANY, 'Null in lists, and for a query of a kind that is not answered.'),
+  result: is.about(is.ANY, 'Null in lists, and for a query that is refused.'),
 }
 /** An insight in a list. */
 export const INSIGHT_ITEM = is.namedObject('InsightItem', INSIGHT_MEMBERS)
@@ -102,79 +94,22 @@ export const INSIGHT = is.namedObject('Insight', {
   order: is.NOTHING,
   is_cached: is.BOOLEAN,
   timezone: is.TEXT,
+  error: NO_RESULT,
 })
 
 /** How a request shows things to whoever has a personal key. */
-export function showingTo({ services }: SavedCall): Showing {
-  const { directory, clock, computeInsight: compute } = services
-  return { directory, clock, compute }
-}
-
-/** Who did something, by number. */
-export function authorOf({ directory }: Showing, userId: number | null): UserSummary | null {
-  const user = userId === null ? null : directory.userById(userId)
-  return user === null ? null : userSummary(user)
-}
-
-/** An insight as lists show it. */
-export function insightItem(showing: Showing, { insight, tiles }: InsightView) {
-  const { id, fields, createdById, createdAtMs, updatedAtMs } = insight
-  const updatedAt = timeText(updatedAtMs)
+export function showingTo({ services }: Pick<SavedCall, 'services'>): Showing {
+  const { directory } = services
   return {
-    id,
-    ...fields,
-    filters: {},
-    dashboards: tiles.map(({ dashboardId }) => dashboardId),
-    dashboard_tiles: tiles.map((tile) => ({
-      id: tile.id,
-      dashboard_id: tile.dashboardId,
-      deleted: false,
-    })),
-    last_refresh: null,
-    refreshing: false,
-    created_by: authorOf(showing, createdById),
-    created_at: timeText(createdAtMs),
-    updated_at: updatedAt,
-    last_modified_at: updatedAt,
-    user_access_level: ACCESS_LEVEL,
-    result: null,
+    userById: (id) => directory.userById(id),
+    timezoneOf: (projectId) => directory.projectById(projectId)?.timezone ?? 'UTC',
   }
 }
 
-/** A whole insight; `found`: the answer of its query. */
-export function insightBody(
-  showing: Showing,
-  view: InsightView,
-  found: InsightResult | null = null,
-) {
-  const { isDeleted, projectId } = view.insight
-  return {
-    ...insightItem(showing, view),
-    last_refresh: optionalTimeText(found === null ? null : showing.clock.now()),
-    result: found?.results ?? null,
-    columns: found?.columns ?? null,
-    hasMore: found?.hasMore ?? null,
-    deleted: isDeleted,
-    order: null,
-    is_cached: false,
-    timezone: showing.directory.projectById(projectId)?.timezone ?? 'UTC',
-  }
-}
-
-/** The answer of an insight's query under the filters of a dashboard; null when there is none. */
-export async function resultOf(
-  { compute }: Pick<Showing, 'compute'>,
-  { projectId, fields }: Insight,
-  filters?: JsonObject,
-): Promise<InsightResult | null> {
-  const question = questionOf(fields.query, filters)
-  if (question === null) return null
-  try {
-    return await compute(projectId, question)
-  } catch (error) {
-    if (error instanceof ServiceError) return null
-    throw error
-  }
+/** A whole insight that was made or changed: its question is not asked. */
+export function changedInsight(call: SavedCall, view: InsightView) {
+  const without = { last_refresh: null, error: null, result: null, columns: null, hasMore: null }
+  return { ...insightMembers(showingTo(call), view), ...without }
 }
 
 /** Which thing the path names; a text that is no number stands for none. */

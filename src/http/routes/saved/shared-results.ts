@@ -1,33 +1,137 @@
 /**
- * Results of shared pages. Anybody who has the address may ask for one as often as the limits of rates allow,
- * so that a result is computed once for all who ask at the same time, and kept for a while.
+ * What shared pages are made of. Anybody who has the address may ask for one as often as the limits of rates
+ * allow, so each is made once for all who ask at the same time. Results are kept for a while, as the bytes that
+ * a thread wrote, which all answers share.
  */
 import type { Clock } from '../../../base/clock.ts'
-import { keepNewest } from '../../../base/maps.ts'
-import { SHARED_RESULT_AGE_MS_MAX, SHARED_RESULT_UNITS_MAX, SHARED_RESULTS_MAX } from '../limits.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import {
+  SHARED_RESULT_AGE_MS_MAX,
+  SHARED_RESULTS_BYTES_MAX,
+  SHARED_RESULTS_MAX,
+} from '../limits.ts'
 import type { ComputeInsight } from './saved-services.ts'
 
 interface Kept {
   readonly atMs: number
-  readonly result: ReturnType<ComputeInsight>
+  readonly result: Promise<Uint8Array>
+  /** Of the result, once it is there, and of its name. */
+  bytes: number
 }
 
-/** The same computation, of which each result is kept for a while. */
-export function keptResults(compute: ComputeInsight, clock: Clock): ComputeInsight {
-  const kept = new Map<string, Kept>()
-  return (projectId, query) => {
-    const name = `${projectId} ${JSON.stringify(query)}`
-    const before = kept.get(name)
-    const atMs = clock.monotonic()
-    if (before !== undefined && atMs - before.atMs < SHARED_RESULT_AGE_MS_MAX) return before.result
-    const forget = (): void => {
-      if (kept.get(name)?.result === result) kept.delete(name)
+/**
+ * The same computation, of which each result is kept for a while, and also a refusal that would come again. What was
+ * asked for longest ago is given up for what is newer.
+ */
+export function keptResults(
+  compute: ComputeInsight,
+  clock: Pick<Clock, 'monotonic'>,
+): ComputeInsight {
+  const results = new KeptResults(clock)
+  return (projectId, question, format) =>
+    results.get(`${projectId} ${format} ${question}`, () => compute(projectId, question, format))
+}
+
+class KeptResults {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  /** What was asked for last is the last. */
+  readonly #kept = new Map<string, Kept>()
+  #bytes = 0
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  get(name: string, make: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    this.#forgetOld()
+    const before = this.#kept.get(name)
+    if (before !== undefined) {
+      this.#kept.delete(name)
+      this.#kept.set(name, before)
+      return before.result
     }
-    const result = compute(projectId, query)
-    keepNewest(kept, name, { atMs, result }, SHARED_RESULTS_MAX)
-    result.then((found) => {
-      if (JSON.stringify(found).length > SHARED_RESULT_UNITS_MAX) forget()
-    }, forget)
+    const made: Kept = { atMs: this.#clock.monotonic(), result: make(), bytes: name.length }
+    this.#kept.set(name, made)
+    this.#bytes += made.bytes
+    this.#makeRoom()
+    made.result.then(
+      ({ length }) => this.#grow(name, made, length),
+      (error: unknown) => {
+        const isLasting = error instanceof ServiceError && error.retryAfterSeconds === null
+        if (!isLasting && this.#kept.get(name) === made) this.#forget(name, made)
+      },
+    )
+    this.#timer ??= setTimeout(() => this.#sweep(), SHARED_RESULT_AGE_MS_MAX).unref()
+    return made.result
+  }
+
+  #grow(name: string, made: Kept, bytes: number): void {
+    if (this.#kept.get(name) !== made) return
+    made.bytes += bytes
+    this.#bytes += bytes
+    this.#makeRoom()
+  }
+
+  #makeRoom(): void {
+    for (const [name, kept] of this.#kept) {
+      const isRoom =
+        this.#bytes <= SHARED_RESULTS_BYTES_MAX && this.#kept.size <= SHARED_RESULTS_MAX
+      if (isRoom) return
+      this.#forget(name, kept)
+    }
+  }
+
+  #forgetOld(): void {
+    const untilMs = this.#clock.monotonic() - SHARED_RESULT_AGE_MS_MAX
+    for (const [name, kept] of this.#kept) if (kept.atMs <= untilMs) this.#forget(name, kept)
+  }
+
+  #forget(name: string, kept: Kept): void {
+    this.#kept.delete(name)
+    this.#bytes -= kept.bytes
+  }
+
+  /** Memory of what nobody asks for any more is given back. */
+  #sweep(): void {
+    this.#forgetOld()
+    this.#timer =
+      this.#kept.size === 0
+        ? null
+        : setTimeout(() => this.#sweep(), SHARED_RESULT_AGE_MS_MAX).unref()
+  }
+}
+
+/**
+ * The same action, at most once at a time for equal requests, which are plain data. Requests that come while it runs
+ * share the next run, so that what it answers is never older than the request.
+ */
+export function sharedRuns<Request extends object, Value>(
+  run: (request: Request) => Promise<Value>,
+): (request: Request) => Promise<Value> {
+  const running = new Map<string, Promise<Value>>()
+  const waiting = new Map<string, Promise<Value>>()
+  const start = (name: string, request: Request): Promise<Value> => {
+    const end = (): void => {
+      if (running.get(name) === result) running.delete(name)
+    }
+    const result = run(request)
+    running.set(name, result)
+    result.then(end, end)
     return result
+  }
+  return (request) => {
+    const name = JSON.stringify(request)
+    const current = running.get(name)
+    if (current === undefined) return start(name, request)
+    const before = waiting.get(name)
+    if (before !== undefined) return before
+    const begin = (): Promise<Value> => {
+      waiting.delete(name)
+      return start(name, request)
+    }
+    const next = current.then(begin, begin)
+    waiting.set(name, next)
+    return next
   }
 }

@@ -3,24 +3,20 @@
  * made something are not named. Source: docs/compatibility/saved.md, "Shared pages".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { pagePolicy } from '../../../base/html/html.ts'
+import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
+import { SHARED_STYLE } from '../../../rules/saved/shared-page.ts'
 import type { Answer, Header } from '../../server/respond.ts'
 import { ANYBODY, done, type Resource, routesOf } from '../../server/route.ts'
-import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { ask } from '../organization/organization-services.ts'
-import { DASHBOARD, dashboardWithResults } from './dashboards.ts'
-import {
-  INSIGHT,
-  insightBody,
-  resultOf,
-  type SavedCall,
-  type SavedServices,
-  type Showing,
-} from './saved-services.ts'
-import { renderShared, SHARED_POLICY, type Shown } from './shared-page.ts'
+import { DASHBOARD } from './dashboards.ts'
+import { filledParts } from './filled-text.ts'
+import { INSIGHT, type SavedCall, type SavedServices } from './saved-services.ts'
 
 const TOKEN = /^([\w-]{32})(\.json)?$/
 const HTML_TYPE = 'text/html; charset=utf-8'
+/** Value of Content-Security-Policy for the page, which any other may show in a frame. */
+const SHARED_POLICY = pagePolicy(SHARED_STYLE, '*')
 /** Neither the address, which is the key, nor what is shown stays anywhere. */
 const HEADERS: readonly Header[] = [
   ['Cache-Control', 'no-store'],
@@ -61,27 +57,19 @@ export const SHARED_RESOURCE: Resource<SavedServices> = {
   ],
 }
 
-async function answerShared(call: SavedCall, type: 'scene' | 'embed'): Promise<Answer> {
-  const [, accessToken, isJson] = TOKEN.exec(call.request.parameter('token')) ?? []
-  const view = accessToken === undefined ? null : await ask(call, 'findShared', accessToken)
-  if (view === null) throw new ServiceError('not_found', 'nothing is shared under this address')
-  const showing = showingToAnybody(call)
-  const shown: Shown =
-    'insight' in view
-      ? { insight: insightBody(showing, view, await resultOf(showing, view.insight)) }
-      : { dashboard: await dashboardWithResults(showing, view) }
-  const { settings } = view.sharing
-  if (isJson === undefined) {
-    const headers = [...HEADERS, ['Content-Security-Policy', SHARED_POLICY] as const]
-    return { status: 200, contentType: HTML_TYPE, body: renderShared(shown, settings), headers }
+async function answerShared(call: SavedCall, type: SharedRequest['type']): Promise<Answer> {
+  const { clock, computeShared: compute, showShared } = call.services
+  const [, token, isJson] = TOKEN.exec(call.request.parameter('token')) ?? []
+  const format: SharedRequest['format'] = isJson === undefined ? 'html' : 'json'
+  const shown = token === undefined ? null : await showShared({ token, format, type })
+  if (shown === null) throw new ServiceError('not_found', 'nothing is shared under this address')
+  const policy = ['Content-Security-Policy', SHARED_POLICY] as const
+  const headers = format === 'json' ? HEADERS : [...HEADERS, policy]
+  const body = await filledParts(shown, { clock, compute })
+  return {
+    status: 200,
+    contentType: format === 'json' ? 'application/json' : HTML_TYPE,
+    body,
+    headers,
   }
-  const set = Object.entries(settings).filter(([, isSet]) => isSet)
-  const body = { type, accessToken, ...shown, themes: [], ...Object.fromEntries(set) }
-  return json(body, 200, HEADERS)
-}
-
-function showingToAnybody({ services }: SavedCall): Showing {
-  const { directory, clock, computeShared: compute } = services
-  const nobody = { userById: () => null, projectById: (id: number) => directory.projectById(id) }
-  return { directory: nobody, clock, compute }
 }

@@ -58,7 +58,7 @@ function sharingRoutes(
     const place = placeInPath(call)
     const { sharing, isDeleted, id, projectId } =
       kind === 'dashboards'
-        ? existing(await ask(call, 'getDashboard', place), name).dashboard
+        ? existing(await ask(call, 'getDashboard', place), name)
         : existing(await ask(call, 'getInsight', place), name).insight
     existing(isDeleted ? null : id, name)
     return { sharing, place: { kind, id, projectId } }

@@ -6,7 +6,7 @@ import type { JsonObject } from '../../../base/json.ts'
 import { wallOf } from '../../../base/time-zone.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { selectPlace } from '../../analytics/selection.ts'
-import { checkDatedNumbers } from '../answer.ts'
+import { checkPoints } from '../answer.ts'
 import { FUNNEL_OWN_BINS_MAX } from '../limits.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
@@ -94,7 +94,7 @@ export function trendResults(
   const labels = days.map((_day, index) => dayLabel(wallOf(buckets.startMs(index), range.timezone)))
   const values =
     breakdown === null ? [{ text: [], rows: allRows(found) }] : rankedValues(plan, found, limits)
-  checkDatedNumbers(values.length * count)
+  checkPoints(values.length * count)
   const pace = new PacedLimits(limits)
   return values.map(({ text, rows }) => {
     pace.count(rows.length + count)

@@ -2,7 +2,7 @@
  * What a query of trends asks for. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import { checkDatedNumbers } from '../answer.ts'
+import { checkPoints } from '../answer.ts'
 import {
   QUERY_FORMULA_UNITS_MAX,
   QUERY_FORMULAS_MAX,
@@ -109,7 +109,7 @@ export function readTrends(query: QueryFields, context: QueryContext): TrendsPla
       const { bucketCount } = spanOf(measure, one, isTotal)
       // Split series have items for the values that there are.
       if (exists && breakdown === null) numbers += bucketCount
-      checkDatedNumbers(numbers)
+      checkPoints(numbers)
     }
   }
   return plan

@@ -1,6 +1,6 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { filtersOf, type PropertyFilter } from '../../filters/filter-group.ts'
-import { checkDatedNumbers } from '../answer.ts'
+import { checkPoints } from '../answer.ts'
 import { ownerBits, ownerCounts } from '../owner-bits.ts'
 import {
   activeCounts,
@@ -147,7 +147,7 @@ function checkNumbers(
     }
     numbers += most * formulas.length
   }
-  checkDatedNumbers(numbers)
+  checkPoints(numbers)
 }
 
 /** Different persons in each bucket, or in few periods up to it, not split by anything. */

@@ -7,8 +7,14 @@
  */
 import { createHash } from 'node:crypto'
 import { getOrAdd } from '../../../base/maps.ts'
+import { pagesOfGroup } from '../../identity/group-store.ts'
 import { PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
-import { INLINE_IDS_MAX, type PersonCounters } from '../../identity/person-records.ts'
+import {
+  INLINE_IDS_MAX,
+  idOfPerson,
+  type PersonCounters,
+  pagesOfPerson,
+} from '../../identity/person-records.ts'
 import { unpack } from '../../lmdb/codec.ts'
 import { type EventsTable, numberInKey } from '../../lmdb/keys.ts'
 import { decodeSummary } from '../../warehouse/format/segment-format.ts'
@@ -42,7 +48,13 @@ class ProjectFigures {
   idsOfPersons = 0
   idsOfOwners = 0
   linksOfPersons = 0
+  /** Pages that the directories of large persons and groups name, and those that are there. */
+  pagesNamed = 0
+  pages = 0
   linksOfOwners = 0
+  /** Ids that differ from the number of their person, in the records of persons and in the table that finds them. */
+  movedOfPersons = 0
+  movedOfIds = 0
   created = 0
   uuidsOfPersons = 0
   uuidsOfCreated = 0
@@ -73,6 +85,9 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
     const number = numberInKey(key, 4)
     const count = bytes.readUInt32LE(PERSON_IDS_OFFSET)
     figures.persons++
+    const id = idOfPerson(bytes, number)
+    if (id !== number) figures.movedOfPersons = sum(figures.movedOfPersons, id, number)
+    figures.pagesNamed += pagesOfPerson(bytes)
     figures.idsOfPersons += count
     for (let index = 0; index < Math.min(count, INLINE_IDS_MAX); index++) {
       const distinctId = bytes.readUInt32LE(PERSON_FIRST_IDS_OFFSET + index * 4)
@@ -80,6 +95,18 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
     }
     const uuid = hashOfUuid((offset) => bytes.readUInt32BE(PERSON_UUID_OFFSET + offset))
     figures.uuidsOfPersons = sum(figures.uuidsOfPersons, uuid, number)
+  },
+  moved_persons: (figures, key, bytes) => {
+    figures.movedOfIds = sum(figures.movedOfIds, numberInKey(key, 4), bytes.readUInt32LE())
+  },
+  person_pages: (figures) => {
+    figures.pages++
+  },
+  group_pages: (figures) => {
+    figures.pages++
+  },
+  groups: (figures, _key, bytes) => {
+    figures.pagesNamed += pagesOfGroup(bytes)
   },
   person_ids: (figures, key, bytes) => {
     const person = numberInKey(key, 4)
@@ -156,8 +183,15 @@ export class RecordsCheck {
     const { idsOfPersons, idsOfOwners, linksOfPersons, linksOfOwners } = figures
     const where = `persons of project ${projectId}`
     if (counted !== persons) this.#fault(where, `${counted} are counted, ${persons} are there`)
+    if (figures.pagesNamed !== figures.pages) {
+      const what = `${figures.pagesNamed} pages of properties are named, ${figures.pages} are there`
+      this.#fault(where, what)
+    }
     if (idsOfPersons !== idsOfOwners || linksOfPersons !== linksOfOwners) {
       this.#fault(where, 'distinct_ids and their owners do not mirror each other')
+    }
+    if (figures.movedOfPersons !== figures.movedOfIds) {
+      this.#fault(where, 'ids that differ from numbers do not find their persons')
     }
     if (created !== persons || uuidsOfCreated !== uuidsOfPersons) {
       this.#fault(where, 'the list by time of creation has other persons')

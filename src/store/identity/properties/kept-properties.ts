@@ -17,8 +17,14 @@ import {
 } from '../../lmdb/keys.ts'
 import { getRecord, putRecord } from '../../lmdb/records.ts'
 import { entryCount, numberAt } from '../change-blocks.ts'
-import { ACTORS_READ_MAX, RECENT_PERSONS_MAX } from '../limits.ts'
-import { loadPerson, loadPersonCounters, propertiesOfRecord } from '../person-records.ts'
+import { ACTORS_READ_BYTES_MAX, ACTORS_READ_MAX, RECENT_PERSONS_MAX } from '../limits.ts'
+import {
+  loadPerson,
+  loadPersonCounters,
+  type PersonCounters,
+  type PersonRecord,
+  propertiesOfRecord,
+} from '../person-records.ts'
 import { type PackedCounts, PropertyCounts } from './property-counts.ts'
 
 const VERSION = 1
@@ -73,19 +79,43 @@ export function storeKeptProperties(
  */
 export function countedProperties(tables: EventTables, projectId: number): PropertyCounts | null {
   const counters = loadPersonCounters(tables.person_projects, projectId)
-  if (counters.persons <= ACTORS_READ_MAX) return null
+  if (!areMany(tables, projectId, counters)) return null
   const kept = loadKeptProperties(tables, projectId)
   if (kept === null || kept.deletions !== counters.deletions) return null
   const recent = new PropertyCounts()
+  let bytes = 0
   for (const number of recentPersons(tables, projectId)) {
     const record = loadPerson(tables, projectId, number)
     if (record === null) continue
+    bytes += bytesOf(record)
+    if (bytes > ACTORS_READ_BYTES_MAX) break
     const properties = propertiesOfRecord(record)
     if (number > kept.lastPerson) recent.add(properties)
     else recent.addNew(properties, kept.counts)
   }
   kept.counts.merge(recent)
   return kept.counts
+}
+
+/** Whether the persons of a project are too many, or too large, to be read for a list. Some milliseconds. */
+export function areMany(
+  tables: EventTables,
+  projectId: number,
+  { persons }: Pick<PersonCounters, 'persons'>,
+): boolean {
+  if (persons > ACTORS_READ_MAX) return true
+  let bytes = 0
+  const range = { start: pairKey(projectId, NUMBER_MAX), end: pairKey(projectId, 0), reverse: true }
+  for (const key of tables.persons.getKeys(range)) {
+    const record = loadPerson(tables, projectId, numberInKey(key, 4))
+    bytes += record === null ? 0 : bytesOf(record)
+    if (bytes > ACTORS_READ_BYTES_MAX) return true
+  }
+  return false
+}
+
+function bytesOf({ jsonBytes, changesJson, deltas }: PersonRecord): number {
+  return jsonBytes + (changesJson?.length ?? 0) + deltas.length
 }
 
 /** P of those who came or changed last. */
@@ -109,7 +139,10 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
   return numbers
 }
 
-/** Counts persons in the order of their numbers, newest first, below `from`; null when all were, else where to go on. */
+/**
+ * Counts persons in the order of their numbers, newest first, below `from`; null when all were, or so many bytes of them,
+ * else where to go on.
+ */
 export function countPersons(
   tables: EventTables,
   projectId: number,
@@ -117,16 +150,20 @@ export function countPersons(
   from: number,
   personsMax: number,
   isOver: () => boolean,
+  bytesMax = Number.POSITIVE_INFINITY,
 ): { readonly next: number | null; readonly counted: number } {
   const { start: end } = keysOf(projectId)
   const range = { start: pairKey(projectId, from), end, reverse: true, limit: personsMax }
-  let counted = 0
+  let [counted, bytes] = [0, 0]
   for (const key of tables.persons.getKeys(range)) {
     const number = numberInKey(key, 4)
     if (isOver()) return { next: number, counted }
     const record = loadPerson(tables, projectId, number)
     counted++
-    if (record !== null) counts.add(propertiesOfRecord(record))
+    if (record === null) continue
+    bytes += bytesOf(record)
+    if (bytes > bytesMax) break
+    counts.add(propertiesOfRecord(record))
   }
   return { next: null, counted }
 }

@@ -6,6 +6,7 @@ import {
 } from '../../../rules/events/definitions.ts'
 import { valueText } from '../../../rules/filters/property-text.ts'
 import {
+  ACTOR_PROPERTY_NAME_UNITS_MAX,
   COUNTED_UNITS_MAX,
   COUNTED_VALUES_MAX,
   PROPERTY_NAMES_UNITS_MAX,
@@ -31,9 +32,14 @@ export type PackedCounts = readonly (readonly [
   values: readonly (readonly [text: string, count: number])[] | null,
 ])[]
 
+/** What a name counts besides its characters, so that short ones are not too many either. */
+const NAME_UNITS = 40
+/** Of the room for names and values: what is filled when the names that fewest have were left out. */
+const FILLED_SHARE = 1 / 2
+
 /** Counts persons or groups by their properties. */
 export class PropertyCounts {
-  readonly #all = new Map<string, Counted>()
+  #all = new Map<string, Counted>()
   readonly #countsValues: boolean
   readonly #unitsMax: number
   /** UTF-16 units of names and values. */
@@ -44,14 +50,13 @@ export class PropertyCounts {
     this.#unitsMax = countsValues ? COUNTED_UNITS_MAX : PROPERTY_NAMES_UNITS_MAX
   }
 
-  /** Something was left out. */
-  isFull = false
-
   /** Makes what was packed. */
   static restored(packed: PackedCounts): PropertyCounts {
     const counts = new PropertyCounts(true)
     for (const [name, count, type, values] of packed) {
-      counts.#all.set(name, { name, count, type, values: values && new Map(values) })
+      const counted: Counted = { name, count, type, values: values && new Map(values) }
+      counts.#all.set(name, counted)
+      counts.#units += unitsOf(counted)
     }
     return counts
   }
@@ -112,14 +117,32 @@ export class PropertyCounts {
   #of(name: string): Counted | null {
     const known = this.#all.get(name)
     if (known !== undefined) return known
-    if (this.#units + name.length > this.#unitsMax) {
-      this.isFull = true
-      return null
-    }
-    this.#units += name.length
+    if (name.length > ACTOR_PROPERTY_NAME_UNITS_MAX) return null
+    if (this.#units + name.length + NAME_UNITS > this.#unitsMax) this.#makeRoom()
+    this.#units += name.length + NAME_UNITS
     const values = this.#countsValues ? new Map<string, number>() : null
     const counted: Counted = { name, count: 0, type: null, values }
     this.#all.set(name, counted)
     return counted
   }
+
+  /** The names that most have stay, of equal ones those that were counted first. */
+  #makeRoom(): void {
+    const chosen = new Set<Counted>()
+    let units = 0
+    for (const counted of [...this.#all.values()].sort((a, b) => b.count - a.count)) {
+      const own = unitsOf(counted)
+      if (units + own > this.#unitsMax * FILLED_SHARE) continue
+      chosen.add(counted)
+      units += own
+    }
+    this.#all = new Map([...this.#all].filter(([, counted]) => chosen.has(counted)))
+    this.#units = units
+  }
+}
+
+function unitsOf({ name, values }: Counted): number {
+  let units = name.length + NAME_UNITS
+  for (const text of values?.keys() ?? []) units += text.length
+  return units
 }

@@ -5,9 +5,10 @@
  */
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
-import { ACTORS_READ_MAX, FOLD_MS_MAX, NAMED_ACTORS_MAX } from '../limits.ts'
+import { FOLD_MS_MAX, NAMED_ACTORS_MAX } from '../limits.ts'
 import { loadPersonCounters, type PersonCounters } from '../person-records.ts'
 import {
+  areMany,
   countPersons,
   type KeptProperties,
   loadKeptProperties,
@@ -37,6 +38,8 @@ export class PropertyKeeper {
   /** Those of them of which nothing has come since the start. */
   readonly #unchanged: Set<number>
   #begun: Begun | null = null
+  /** When it is looked again whether a project has many persons. */
+  readonly #fewUntilMs = new Map<number, number>()
   #restUntilMs = Number.NEGATIVE_INFINITY
 
   constructor(tables: EventTables, projectIds: Iterable<number>, onDamage: DamageListener) {
@@ -78,9 +81,10 @@ export class PropertyKeeper {
   /** False: there is more to count. */
   #count(projectId: number, deadline: number, write: (store: () => void) => void): boolean {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
-    if (counters.persons <= ACTORS_READ_MAX || this.#isCounted(projectId, counters)) return true
+    if (this.#isCounted(projectId, counters)) return true
     if (this.#begun?.projectId !== projectId) {
       if (performance.now() < this.#restUntilMs) return false
+      if (!this.#areMany(projectId, counters)) return true
       this.#begun = beginCount(projectId, counters)
     }
     const begun = this.#begun
@@ -92,7 +96,6 @@ export class PropertyKeeper {
     begun.spentMs += nowMs - startedAtMs
     begun.left -= found.counted
     this.#restUntilMs = nowMs + Math.max(REST_MS_MIN, begun.spentMs * REST_FACTOR)
-    if (counts.isFull) return true
     if (found.next !== null) {
       begun.from = found.next
       return false
@@ -100,6 +103,15 @@ export class PropertyKeeper {
     write(() => storeKeptProperties(this.#tables, projectId, begun))
     this.#begun = null
     return counters.deletions === begun.deletions
+  }
+
+  /** As `areMany`; persons that were few a moment ago are not looked at again. */
+  #areMany(projectId: number, counters: PersonCounters): boolean {
+    const nowMs = performance.now()
+    if (nowMs < (this.#fewUntilMs.get(projectId) ?? 0)) return false
+    if (areMany(this.#tables, projectId, counters)) return true
+    this.#fewUntilMs.set(projectId, nowMs + REST_MS_MIN)
+    return false
   }
 
   /** Nothing has come since the last process counted them. */

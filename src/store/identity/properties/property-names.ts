@@ -1,7 +1,7 @@
 /** The names of the properties that persons or groups have now. */
 import type { EventTables } from '../../lmdb/keys.ts'
 import { allGroups } from '../group-store.ts'
-import { NAMED_ACTORS_MAX } from '../limits.ts'
+import { ACTORS_READ_BYTES_MAX, NAMED_ACTORS_MAX } from '../limits.ts'
 import { loadPersonCounters } from '../person-records.ts'
 import { countedProperties, countPersons } from './kept-properties.ts'
 import { type CountedFacts, PropertyCounts } from './property-counts.ts'
@@ -20,10 +20,12 @@ export function personProperties(
   if (kept !== null) return kept.facts
   const counts = new PropertyCounts()
   const { lastPerson } = loadPersonCounters(tables.person_projects, projectId)
-  countPersons(tables, projectId, counts, lastPerson, NAMED_ACTORS_MAX, () => {
+  const isOver = (): boolean => {
     check()
     return false
-  })
+  }
+  const bytesMax = ACTORS_READ_BYTES_MAX
+  countPersons(tables, projectId, counts, lastPerson, NAMED_ACTORS_MAX, isOver, bytesMax)
   return counts.facts
 }
 
@@ -35,10 +37,12 @@ export function groupProperties(
   check: () => void,
 ) {
   const names = new PropertyCounts()
-  let count = 0
-  for (const { properties } of allGroups(tables.groups, projectId, typeIndex)) {
+  let [count, bytes] = [0, 0]
+  for (const group of allGroups(tables, projectId, typeIndex)) {
     check()
-    names.add(properties)
+    bytes += group.bytes
+    if (bytes > ACTORS_READ_BYTES_MAX) break
+    names.add(group.properties)
     if (++count >= NAMED_ACTORS_MAX) break
   }
   return names.facts

@@ -2,7 +2,7 @@
 
 const FIRST_BYTES = 64 * 1024
 
-/** Appends bytes, numbers and texts. Its memory stays allocated at the largest size that was needed. */
+/** Appends bytes, numbers and texts. Its memory stays at the largest size that was needed, until `release`. */
 export class ByteWriter {
   bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES)
   length = 0
@@ -10,6 +10,12 @@ export class ByteWriter {
   /** Forgets what was written; the memory stays. */
   clear(): void {
     this.length = 0
+  }
+
+  /** Forgets what was written, and gives its memory back. */
+  release(): void {
+    this.clear()
+    if (this.bytes.length > FIRST_BYTES) this.bytes = Buffer.allocUnsafeSlow(FIRST_BYTES)
   }
 
   /** What was written, as a view that the next `clear` invalidates. */

@@ -46,8 +46,8 @@ const SPLIT_ROWS_MIN = 256
 const SPLIT_BYTES_MIN = 1024 * 1024
 /** Smaller segments are merged soon; and names are found in the columns. */
 const FACTS_ROWS_MIN = SEGMENT_ROWS_TARGET / 2
-/** Where properties share a column, they would have to be parsed. */
-const SHARED_FACTS_ROWS_MIN = 1024
+/** Or more bytes: of few but large events the names are read without them. */
+const FACTS_BYTES_MIN = 1024 * 1024
 
 /** A record that is ready to be stored. */
 export interface SealedRecord {
@@ -118,6 +118,12 @@ export class SegmentEncoder {
     return { firstSequence, rows, header, groups, bytes: groupBytes + header.value.length }
   }
 
+  /** Gives back the memory of its buffers. */
+  release(): void {
+    this.#groups = []
+    for (const area of [this.#index, this.#text, this.#raw, this.#facts]) area.writer.release()
+  }
+
   // What lists and duplicate checks need comes first, so that it shares a group.
   #writeColumns(builder: SegmentBuilder): Directory {
     const { rows, names } = builder
@@ -173,10 +179,12 @@ export class SegmentEncoder {
   }
 
   #writeFacts(builder: SegmentBuilder): Part {
-    const rowsMin = builder.rest.count > 0 ? SHARED_FACTS_ROWS_MIN : FACTS_ROWS_MIN
-    const isWorth = builder.rows >= rowsMin
-    const facts = isWorth ? encodeNames(builder) : null
-    return facts === null ? NO_PART : this.#part(this.#facts, (writer) => writer.writeBytes(facts))
+    const { rest, rows, bytes } = builder
+    // Properties that share a column would have to be parsed.
+    const isWorth = rest.count > 0 || rows >= FACTS_ROWS_MIN || bytes >= FACTS_BYTES_MIN
+    if (!isWorth) return NO_PART
+    const facts = encodeNames(builder)
+    return this.#part(this.#facts, (writer) => writer.writeBytes(facts))
   }
 
   #areaOf(encoding: number): Area {

@@ -1,22 +1,25 @@
 /**
  * What a segment says about the names of its events and properties: how many there are of each, when, which
- * events have which properties, and what the values are. It can be found in the columns; large segments, which
- * stay, carry it in a group of their own (`Directory.facts`), MessagePack of `PackedNames`, unless an older
- * version wrote them.
+ * events have which properties, and what the values are. It can be found in the columns; segments in which that
+ * would take long carry it in a group of their own (`Directory.facts`), MessagePack of `PackedNames`, unless an
+ * older version wrote them. Names of properties that are too long are left out, and so are those of the oldest rows
+ * when there are too many.
  */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { type PropertyType, propertyType } from '../../../rules/events/definitions.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
-import { SEGMENT_NAMES_UNITS_MAX } from '../limits.ts'
+import { PROPERTY_NAME_UNITS_MAX, SEGMENT_NAMES_UNITS_MAX } from '../limits.ts'
 import type { ColumnBuilder } from './column-builder.ts'
+import { NumberSet, type PackedNumbers } from './number-set.ts'
 import type { SegmentBuilder } from './segment-builder.ts'
 import { type ColumnEntry, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
 import { propertyColumn } from './segment-properties.ts'
 import type { SegmentView } from './segment-view.ts'
 
 const PLACES_FIRST = 64
-const NO_BITS = new Uint8Array(0)
+/** What a name counts besides its characters, so that short ones are not too many either. */
+const NAME_UNITS = 40
 /** Types by the numbers that are stored. */
 export const STORED_TYPES: readonly (PropertyType | null)[] = [
   ...([null, 'String', 'Numeric', 'Boolean', 'DateTime'] as const),
@@ -42,8 +45,8 @@ export interface EventShare extends Share {
 export interface PropertyShare extends Share {
   /** Of the first value that is not null. */
   type: PropertyType | null
-  /** A bit for each event of the list, low bit first: whether it has the property. */
-  readonly eventBits: Uint8Array
+  /** Positions in the list of events of those that have the property. */
+  readonly events: PackedNumbers
 }
 
 /** The names of a segment. */
@@ -55,7 +58,7 @@ export interface SegmentNames {
 type PackedShare = readonly [name: string, count: number, firstMs: number, lastMs: number]
 type PackedNames = readonly [
   events: readonly (readonly [...PackedShare, firstMs: number, lastMs: number, lastRow: number])[],
-  properties: readonly (readonly [...PackedShare, type: number, eventBits: Uint8Array])[],
+  properties: readonly (readonly [...PackedShare, type: number, events: PackedNumbers])[],
 ]
 
 /** The fixed columns of rows, of which the rows from `firstRow` to `rows` count. */
@@ -150,14 +153,15 @@ class NameGatherer {
   /** Name of each property -> its place in what follows. */
   readonly #places = new Map<string, number>()
   readonly #types: (PropertyType | null)[] = []
-  readonly #eventBits: Uint8Array[] = []
+  readonly #eventSets: NumberSet[] = []
   #counts = new Uint32Array(PLACES_FIRST)
   readonly #times = new Spans()
   /** For each position of a name whether the column at hand has a row of it. */
   readonly #marks: Uint8Array
   #moments: MomentBlocks | null = null
-  /** UTF-16 units of all names of properties. */
-  units = 0
+  #units = 0
+  /** Further names of properties are left out. */
+  #isFull = false
 
   constructor(rows: NamedRows) {
     this.#rows = rows
@@ -188,6 +192,7 @@ class NameGatherer {
     const count = start < 0 ? 0 : present.length - start
     if (count === 0) return
     const place = this.#placeOf(name)
+    if (place < 0) return
     this.#counts[place] = (this.#counts[place] ?? 0) + count
     this.#types[place] ??= typeOf()
     if (count === this.#count) {
@@ -212,6 +217,7 @@ class NameGatherer {
   /** Adds a column of a segment that is filled; rows without a value have id 0. */
   addFilled({ key, ids, count }: ColumnBuilder, typeOf: () => PropertyType | null): void {
     const place = this.#placeOf(key)
+    if (place < 0) return
     this.#counts[place] = count
     this.#types[place] = typeOf()
     if (count === this.#count) {
@@ -227,7 +233,7 @@ class NameGatherer {
     this.#times.note(place, this.#moments.lastOf(ids))
   }
 
-  /** Adds the properties of one row that share a column. */
+  /** Adds the properties of one row that share a column. Rows come newest first. */
   addShared(row: number, shared: Readonly<Record<string, unknown>>): void {
     const { firstRow, timestamps, nameIds, firstId } = this.#rows
     if (row < firstRow) return
@@ -235,10 +241,12 @@ class NameGatherer {
     const event = (nameIds[row] ?? 0) - firstId
     for (const name in shared) {
       const place = this.#placeOf(name)
+      if (place < 0) continue
       this.#counts[place] = (this.#counts[place] ?? 0) + 1
       this.#times.note(place, timeMs)
-      this.#setEvent(place, event)
-      this.#types[place] ??= propertyType(shared[name])
+      this.#eventSets[place]?.add(event)
+      // The first value that is not null comes last.
+      this.#types[place] = propertyType(shared[name]) ?? this.#types[place] ?? null
     }
   }
 
@@ -256,7 +264,7 @@ class NameGatherer {
       count: this.#counts[place] ?? 0,
       ...spanOf(this.#times, place),
       type: this.#types[place] ?? null,
-      eventBits: this.#eventBits[place] ?? NO_BITS,
+      events: this.#eventSets[place]?.pack() ?? [],
     }))
     return { events, properties }
   }
@@ -266,7 +274,7 @@ class NameGatherer {
     const { first, last } = this.#eventTimes
     for (const [event, count] of this.#eventCounts.entries()) {
       if (count === 0) continue
-      this.#setEvent(place, event)
+      this.#eventSets[place]?.add(event)
       this.#times.note(place, first[event] ?? 0)
       this.#times.note(place, last[event] ?? 0)
     }
@@ -277,44 +285,45 @@ class NameGatherer {
     const { firstId } = this.#rows
     const marks = this.#marks
     for (let id = firstId; id < marks.length; id++) {
-      if (marks[id] === 1) this.#setEvent(place, id - firstId)
+      if (marks[id] === 1) this.#eventSets[place]?.add(id - firstId)
     }
   }
 
-  #setEvent(place: number, event: number): void {
-    const bits = this.#eventBits[place] ?? NO_BITS
-    bits[event >>> 3] = (bits[event >>> 3] ?? 0) | (1 << (event & 7))
-  }
-
+  /** The place of a property; -1 when its name is left out. */
   #placeOf(name: string): number {
     const known = this.#places.get(name)
     if (known !== undefined) return known
+    if (this.#isFull || name.length > PROPERTY_NAME_UNITS_MAX) return -1
+    this.#units += name.length + NAME_UNITS
+    if (this.#units > SEGMENT_NAMES_UNITS_MAX) {
+      this.#isFull = true
+      return -1
+    }
     const place = this.#places.size
     this.#places.set(name, place)
-    this.units += name.length
     this.#counts = withRoom(this.#counts, place)
     this.#times.begin(place)
-    this.#eventBits.push(new Uint8Array((this.#eventCounts.length + 7) >>> 3))
+    this.#eventSets.push(new NumberSet())
     this.#types.push(null)
     return place
   }
 }
 
-/** The names of a segment that is filled, as its group holds them; null when they are too many to carry. */
-export function encodeNames(builder: SegmentBuilder): Buffer | null {
+/** The names of a segment that is filled, as its group holds them. */
+export function encodeNames(builder: SegmentBuilder): Buffer {
   const { rows, timestamps, arrivals, distinctIds, names, rest } = builder
   const named = { firstRow: 0, rows, timestamps, arrivals, distinctIds, names: names.values }
   const gatherer = new NameGatherer({ ...named, nameIds: names.ids, firstId: 1 })
   for (const column of builder.columns.values()) {
     if (column.count > 0) gatherer.addFilled(column, () => typeOfColumn(builder, column))
   }
-  let index = 0
-  for (let row = 0; row < rows; row++) {
+  let index = rest.count
+  for (let row = rows - 1; row >= 0 && index > 0; row--) {
     const id = rest.ids[row] ?? 0
     if (id === 0) continue
-    if (gatherer.units > SEGMENT_NAMES_UNITS_MAX) return null
+    index--
     // The column of shared properties holds objects only.
-    const shared = rest.values[rest.isPlain ? index++ : id - 1]
+    const shared = rest.values[rest.isPlain ? index : id - 1]
     gatherer.addShared(row, shared as Readonly<Record<string, unknown>>)
   }
   const { events, properties } = gatherer.finish()
@@ -326,7 +335,7 @@ export function encodeNames(builder: SegmentBuilder): Buffer | null {
     properties.map((share) => [
       ...packShare(share),
       STORED_TYPES.indexOf(share.type),
-      share.eventBits,
+      share.events,
     ]),
   ]
   return pack(packed)
@@ -342,8 +351,8 @@ function decodeNames(bytes: Buffer): SegmentNames {
       const share = { name, count, firstSeenMs, lastSeenMs }
       return { ...share, firstArrivalMs, lastArrivalMs, lastRow }
     }),
-    properties: properties.map(([name, count, firstSeenMs, lastSeenMs, type, eventBits]) => {
-      return { name, count, firstSeenMs, lastSeenMs, type: STORED_TYPES[type] ?? null, eventBits }
+    properties: properties.map(([name, count, firstSeenMs, lastSeenMs, type, events]) => {
+      return { name, count, firstSeenMs, lastSeenMs, type: STORED_TYPES[type] ?? null, events }
     }),
   }
 }
@@ -374,8 +383,9 @@ export function namesOf(
       )
     } else if (entry.role === ROLE_REST) {
       const { present, ids, values } = view.column(entry)
-      for (const [index, row] of present.entries()) {
-        gatherer.addShared(row, values[ids[index] ?? 0] as Readonly<Record<string, unknown>>)
+      for (let index = present.length - 1; index >= 0; index--) {
+        const shared = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
+        gatherer.addShared(present[index] ?? 0, shared)
       }
     }
   }

@@ -25,11 +25,14 @@ interface ProjectSummaries {
 export class SegmentReader extends SegmentTables {
   readonly #projects: Table
   readonly #jobs: Table
+  readonly #viewBytesMax: number
   readonly #known = new Map<number, ProjectSummaries>()
   readonly #views = new Map<string, SegmentView>()
 
-  constructor(tables: EventTables) {
+  /** `viewBytesMax`: of the segments that stay open. */
+  constructor(tables: EventTables, viewBytesMax: number = SEGMENT_VIEWS_BYTES_MAX) {
     super(tables)
+    this.#viewBytesMax = viewBytesMax
     this.#projects = tables.projects
     this.#jobs = tables.deletion_jobs
   }
@@ -83,6 +86,18 @@ export class SegmentReader extends SegmentTables {
     return before.slice(0, unmerged)
   }
 
+  /** Bytes of the segments that are open, and how many they may take. */
+  get held(): { readonly bytes: number; readonly bytesMax: number } {
+    let bytes = 0
+    for (const { heldBytes } of this.#views.values()) bytes += heldBytes
+    return { bytes, bytesMax: this.#viewBytesMax }
+  }
+
+  /** Closes all segments. */
+  release(): void {
+    this.#views.clear()
+  }
+
   override segmentAt(projectId: number, firstSequence: number): SegmentView {
     const header = this.headerAt(projectId, firstSequence)
     const name = `${projectId} ${firstSequence}`
@@ -95,7 +110,7 @@ export class SegmentReader extends SegmentTables {
     let bytes = 0
     for (const each of this.#views.values()) bytes += each.heldBytes
     for (const [oldest, { heldBytes }] of this.#views) {
-      if (this.#views.size === 1 || bytes <= SEGMENT_VIEWS_BYTES_MAX) break
+      if (this.#views.size === 1 || bytes <= this.#viewBytesMax) break
       bytes -= heldBytes
       this.#views.delete(oldest)
     }

@@ -1,8 +1,8 @@
 /**
  * What the names of a project came to, up to an S: so that whoever asks first reads the segments behind it alone.
  *
- * Table `kept_names`: project u32 -> `version u8, state u8 (1: there are names, 0: they are too many), reserved 2,
- * S u32, events that erasures had removed float64`, little-endian, then MessagePack of `PackedProjectNames`. It
+ * Table `kept_names`: project u32 -> `version u8, reserved 3, S u32, events that erasures had removed float64`,
+ * little-endian, then MessagePack of `PackedProjectNames`. It
  * holds as long as erasures have removed no more: merges change nothing of it. What it says can be gathered anew
  * from the segments at any time, so it is no function of the log, and one that is damaged is passed over.
  */
@@ -11,10 +11,9 @@ import { pack, unpack } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { numberKey } from '../../lmdb/keys.ts'
 import { load, store } from '../../lmdb/records.ts'
-import { KEPT_NAMES_BYTES_MAX } from '../limits.ts'
 import type { PackedProjectNames, ProjectNames } from './project-names.ts'
 
-const FORMAT_VERSION = 1
+const FORMAT_VERSION = 2
 const FIXED_BYTES = 16
 
 /** What is kept of a project. */
@@ -23,8 +22,8 @@ export interface KeptNames {
   readonly through: number
   /** Events that erasures had removed. */
   readonly erased: number
-  /** Makes what is new into these names; null: they were too many to be kept. */
-  readonly restore: ((names: ProjectNames) => void) | null
+  /** Makes what is new into these names. */
+  readonly restore: (names: ProjectNames) => void
 }
 
 /** What is kept of a project; null when nothing is, or nothing that can be read. About 0.1 ms for 16 KiB. */
@@ -40,7 +39,7 @@ export function loadKeptNames(table: Table, projectId: number): KeptNames | null
     names.restore(unpack(record.subarray(FIXED_BYTES)) as PackedProjectNames, through)
   }
   const erased = record.readDoubleLE(8)
-  return { through, erased, restore: record.readUInt8(1) === 1 ? restore : null }
+  return { through, erased, restore }
 }
 
 /** Keeps names. Only in a write transaction. */
@@ -50,11 +49,9 @@ export function storeKeptNames(
   names: ProjectNames,
   erased: number,
 ): void {
-  const isKept = names.bytes <= KEPT_NAMES_BYTES_MAX
   const fixed = Buffer.alloc(FIXED_BYTES)
   fixed.writeUInt8(FORMAT_VERSION)
-  fixed.writeUInt8(isKept ? 1 : 0, 1)
   fixed.writeUInt32LE(names.through, 4)
   fixed.writeDoubleLE(erased, 8)
-  store(table, numberKey(projectId), fixed, isKept ? pack(names.pack()) : Buffer.alloc(0))
+  store(table, numberKey(projectId), fixed, pack(names.pack()))
 }

@@ -10,7 +10,6 @@ import type { Environment } from '../../lmdb/environment.ts'
 import type { EventsTable } from '../../lmdb/keys.ts'
 import { SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import type { SegmentTables } from '../format/segment-tables.ts'
-import { KEPT_NAMES_BYTES_MAX } from '../limits.ts'
 import { type KeptNames, loadKeptNames, storeKeptNames } from './kept-names.ts'
 import { gatherNames } from './name-reader.ts'
 import { ProjectNames } from './project-names.ts'
@@ -38,6 +37,8 @@ export interface NameKeeperOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
   readonly onDamage: DamageListener
+  /** The texts that saved things of a project consist of; names among them are the last to give way. Default: none. */
+  readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
   readonly clock?: Clock | undefined
 }
 
@@ -114,15 +115,15 @@ export class NameKeeper {
     const startedAtMs = this.#clock.monotonic()
     try {
       gatherNames(names, segments, projectId, through, () => {
-        if (names.bytes <= KEPT_NAMES_BYTES_MAX && isOver()) throw new NoTimeError()
+        if (isOver()) throw new NoTimeError()
       })
+      environment.rearrange(() => storeKeptNames(kept_names, projectId, names, erased))
     } catch (error) {
       if (error instanceof NoTimeError) return false
       throw error
     } finally {
       if (isTail) this.#tailMs += this.#clock.monotonic() - startedAtMs
     }
-    environment.rearrange(() => storeKeptNames(kept_names, projectId, names, erased))
     this.#begun = null
     return true
   }
@@ -130,16 +131,17 @@ export class NameKeeper {
   /** Where to begin and to end; null when it is not worth it. */
   #begin(project: NamedProject, erased: number): Begun | null {
     const { projectId } = project
+    const { referredNames = () => new Set<string>() } = this.#options
     const kept = loadKeptNames(this.#options.environment.tables.kept_names, projectId)
     const isCurrent = kept?.erased === erased
     const from = isCurrent ? kept.through : 0
-    if (isCurrent && kept.restore === null) return null
     const { settled, readable } = this.#reachOf(project, from)
     const isTail = settled - from < WORTH_ROWS
     const through = isTail ? this.#tailThrough(readable, from) : settled
     if (through === from || !this.#mayBeginAnew(kept, isCurrent)) return null
-    const names = new ProjectNames(projectId, (id) => project.textOf(id))
-    if (isCurrent) kept.restore?.(names)
+    const textOf = (id: number): string => project.textOf(id)
+    const names = new ProjectNames(projectId, textOf, () => referredNames(projectId))
+    if (isCurrent) kept.restore(names)
     return { project, names, erased, through, isTail }
   }
 

@@ -21,10 +21,19 @@ interface KnownNames {
 export class NameReader {
   readonly #tables: EventTables
   readonly #segments: SegmentTables
+  readonly #referredNames: (projectId: number) => ReadonlySet<string>
+  readonly #bytesMax: number
   readonly #known = new Map<number, KnownNames>()
 
-  constructor(tables: EventTables) {
+  /** `referredNames`: as in `NameKeeperOptions`; `bytesMax`: of the names of all projects that are remembered. */
+  constructor(
+    tables: EventTables,
+    referredNames: (projectId: number) => ReadonlySet<string>,
+    bytesMax: number = NAMES_BYTES_MAX,
+  ) {
     this.#tables = tables
+    this.#referredNames = referredNames
+    this.#bytesMax = bytesMax
     // Views that nobody keeps: each segment is read once.
     this.#segments = new SegmentTables(tables)
   }
@@ -44,6 +53,13 @@ export class NameReader {
     return names
   }
 
+  /** Bytes of all names, about, and how many they may take. */
+  get held(): { readonly bytes: number; readonly bytesMax: number } {
+    let bytes = 0
+    for (const { names } of this.#known.values()) bytes += names.bytes
+    return { bytes, bytesMax: this.#bytesMax }
+  }
+
   #current(projectId: number, generation: number, rows: number): KnownNames {
     let known = this.#known.get(projectId)
     this.#known.delete(projectId)
@@ -53,7 +69,10 @@ export class NameReader {
       const names = isSame && known ? known.names : this.#namesOf(projectId)
       known = { generation, erased, names }
     }
-    if (rows - known.names.through > SEGMENT_ROWS_TARGET) known = this.#orKept(projectId, known)
+    // Names that had to give way here may have stayed there.
+    const { through, isCut } = known.names
+    const isWorth = rows - through > SEGMENT_ROWS_TARGET || isCut
+    if (isWorth) known = this.#orKept(projectId, known)
     this.#known.set(projectId, known)
     return known
   }
@@ -62,7 +81,7 @@ export class NameReader {
   #orKept(projectId: number, known: KnownNames): KnownNames {
     const kept = loadKeptNames(this.#tables.kept_names, projectId)
     const isMore = kept?.erased === known.erased && kept.through > known.names.through
-    if (!isMore || kept.restore === null) return known
+    if (!isMore) return known
     const names = this.#namesOf(projectId)
     kept.restore(names)
     return { ...known, names }
@@ -70,7 +89,7 @@ export class NameReader {
 
   #namesOf(projectId: number): ProjectNames {
     const textOf = (id: number): string => loadDistinctText(this.#tables, projectId, id)
-    return new ProjectNames(projectId, textOf)
+    return new ProjectNames(projectId, textOf, () => this.#referredNames(projectId))
   }
 
   /** Forgets the projects that were asked for longest ago. */
@@ -78,7 +97,7 @@ export class NameReader {
     let bytes = 0
     for (const { names } of this.#known.values()) bytes += names.bytes
     for (const [projectId, { names }] of this.#known) {
-      if (bytes <= NAMES_BYTES_MAX || this.#known.size === 1) break
+      if (bytes <= this.#bytesMax || this.#known.size === 1) break
       bytes -= names.bytes
       this.#known.delete(projectId)
     }

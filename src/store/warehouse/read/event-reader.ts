@@ -6,6 +6,7 @@ import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import type { Page, PageRequest } from '../../../base/pages.ts'
 import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
@@ -35,6 +36,7 @@ import { countDeadLetters, newestDeadLetters, readDeadLetters } from '../../asid
 import { countDropped } from '../../aside/dropped-counts.ts'
 import { findDropped, listDropped } from '../../aside/dropped-events.ts'
 import { listWarningLines } from '../../aside/warning-log.ts'
+import { ReferredTexts } from '../../catalog/referred-texts.ts'
 import type { DamageListener } from '../../faults.ts'
 import { ActorTexts } from '../../identity/actor-views.ts'
 import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -81,6 +83,10 @@ export interface EventReaderOptions {
   readonly onDamage?: DamageListener
   /** Memory for decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCache?: ConstructorParameters<typeof ScanStore>[2]
+  /** Memory for segments that stay open. Default `SEGMENT_VIEWS_BYTES_MAX`. */
+  readonly segmentViewsBytesMax?: number | undefined
+  /** Memory for the names of events and properties. Default `NAMES_BYTES_MAX`. */
+  readonly namesBytesMax?: number | undefined
 }
 
 /** Figures of one project; `bytes`: of the segments, without indexes. */
@@ -123,6 +129,7 @@ export class EventReader implements Warehouse {
   readonly #options: EventReaderOptions
   #erasures: ErasureReader | null = null
   #names: NameReader | null = null
+  readonly #referred: ReferredTexts
   #scans: ScanStore | null = null
   #actors: ActorTexts | null = null
 
@@ -135,7 +142,9 @@ export class EventReader implements Warehouse {
     })
     this.#options = options
     this.#tables = this.#environment.tables
-    this.#segments = new SegmentReader(this.#tables)
+    const isReadOnly = options.isReadOnly === true
+    this.#referred = new ReferredTexts(options.dataDir, this.#tables, isReadOnly)
+    this.#segments = new SegmentReader(this.#tables, options.segmentViewsBytesMax)
     this.#uuids = new UuidLookup(this.#tables, this.#segments)
     this.#persons = new PersonReader(this.#tables)
     this.#views = new EventViews(this.#tables, this.#persons, options.expand ?? expandProperties)
@@ -204,7 +213,11 @@ export class EventReader implements Warehouse {
   /** The names of events and their properties; `check` as in `NameReader`, which says what it costs. */
   names(projectId: number, check: () => void): ProjectNames {
     this.#refresh()
-    this.#names ??= new NameReader(this.#tables)
+    this.#names ??= new NameReader(
+      this.#tables,
+      (id) => this.#referred.of(id),
+      this.#options.namesBytesMax,
+    )
     return this.#names.names(projectId, check)
   }
 
@@ -258,6 +271,23 @@ export class EventReader implements Warehouse {
   /** What scans keep between queries; null before the first. */
   get scans(): Pick<ScanStore, 'cachedBytes' | 'cachedSegments' | 'rest'> | null {
     return this.#scans
+  }
+
+  /** What its caches hold. */
+  get caches(): CachesOfThread {
+    return {
+      segments: this.#segments.held,
+      ...(this.#names === null ? {} : { names: this.#names.held }),
+      ...this.#scans?.caches,
+    }
+  }
+
+  /** Gives up what can be read again, but not what scans have decoded. Not while a call uses it. */
+  release(): void {
+    this.#segments.release()
+    this.#names = null
+    this.#actors = null
+    this.#scans?.release()
   }
 
   /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */
@@ -357,8 +387,9 @@ export class EventReader implements Warehouse {
   }
 
   /** Ends the reader. */
-  close(): Promise<void> {
-    return this.#environment.close()
+  async close(): Promise<void> {
+    await this.#referred.close()
+    await this.#environment.close()
   }
 
   /** Events of a page; segment by segment, so that few are decoded at a time. */

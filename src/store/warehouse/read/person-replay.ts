@@ -2,7 +2,6 @@
  * The persons of a few distinct_ids, told again from their events: what a person looked like at each of
  * its events need not be stored with them. Behind the same port as the real ones; without groups.
  */
-import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
 import {
   type GroupState,
   type PersonEvent,
@@ -12,19 +11,22 @@ import {
 } from '../../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
-// All indexes are taken, so that the rules leave groups alone.
-const NO_GROUP_TYPES: readonly string[] = Object.freeze(
-  Array.from({ length: GROUP_TYPES_MAX }, () => ''),
-)
+const NO_GROUP_TYPES: readonly string[] = Object.freeze([])
+
+/** A person and its ids. */
+interface Holder {
+  person: PersonState
+  readonly ids: string[]
+}
 
 /** Persons in memory. */
 export class ReplayedPersons implements PersonWorld {
-  readonly #owners = new Map<string, PersonState>()
-  readonly #ids = new Map<PersonState, string[]>()
+  readonly #owners = new Map<string, Holder>()
+  readonly #holders = new Map<PersonState, Holder>()
   #last = 0
 
   personOf(distinctId: string): PersonState | null {
-    return this.#owners.get(distinctId) ?? null
+    return this.#owners.get(distinctId)?.person ?? null
   }
 
   senderOf({ distinctId }: PersonEvent): PersonState | null {
@@ -41,22 +43,31 @@ export class ReplayedPersons implements PersonWorld {
   }
 
   create(person: PersonState, distinctId: string): void {
-    this.#ids.set(person, [])
+    this.#holders.set(person, { person, ids: [] })
     this.addDistinctId(person, distinctId)
   }
 
   addDistinctId(person: PersonState, distinctId: string): void {
-    this.#owners.set(distinctId, person)
-    this.#ids.get(person)?.push(distinctId)
+    const holder = this.#holders.get(person)
+    if (holder === undefined) throw new TypeError('a person is gone')
+    this.#give(distinctId, holder)
   }
 
   update(): void {
     // Persons are changed in place.
   }
 
+  /** The smaller set of ids moves, as in the store; the order of the ids does not matter here. */
   merge(into: PersonState, from: PersonState): void {
-    for (const id of this.#ids.get(from) ?? []) this.addDistinctId(into, id)
-    this.#ids.delete(from)
+    const target = this.#holders.get(into)
+    const source = this.#holders.get(from)
+    if (target === undefined || source === undefined) throw new TypeError('a person is gone')
+    const isTargetLarger = target.ids.length >= source.ids.length
+    const [larger, smaller] = isTargetLarger ? [target, source] : [source, target]
+    for (const id of smaller.ids) this.#give(id, larger)
+    larger.person = into
+    this.#holders.delete(from)
+    this.#holders.set(into, larger)
   }
 
   wasUsedPersonless(): boolean {
@@ -69,6 +80,11 @@ export class ReplayedPersons implements PersonWorld {
 
   groupTypes(): readonly string[] {
     return NO_GROUP_TYPES
+  }
+
+  /** There is no room, so that the rules leave groups alone. */
+  freeGroupType(): number {
+    return -1
   }
 
   addGroupType(): void {
@@ -85,6 +101,11 @@ export class ReplayedPersons implements PersonWorld {
 
   updateGroup(): void {
     throw new TypeError('there are no groups')
+  }
+
+  #give(distinctId: string, holder: Holder): void {
+    this.#owners.set(distinctId, holder)
+    holder.ids.push(distinctId)
   }
 
   /** Repeats a deletion: the ids belong to nobody. */
@@ -104,9 +125,12 @@ export class ReplayedPersons implements PersonWorld {
       const number = this.nextPersonNumber()
       this.create(personState(number, '', atMs, new PropertyTable(), false, 0), id)
     }
-    const person = this.#owners.get(kept)
-    if (person === undefined) return
-    this.#ids.set(person, [kept])
+    const holder = this.#owners.get(kept)
+    if (holder === undefined) return
+    const { person } = holder
+    const left = { person, ids: [kept] }
+    this.#holders.set(person, left)
+    this.#owners.set(kept, left)
     if (keepsProperties) return
     for (const [name] of [...person.properties.entries()]) person.properties.remove(name)
   }

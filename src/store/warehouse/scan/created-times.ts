@@ -6,7 +6,7 @@
 import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import type { OwnerTable } from '../../identity/owner-table.ts'
-import { createdAtOf, loadWhole, NUMBER_BYTES } from '../../identity/person-records.ts'
+import { createdAtOf, loadHead, NUMBER_BYTES } from '../../identity/person-records.ts'
 import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 
@@ -58,7 +58,7 @@ export class CreatedTimes {
     } else {
       for (const person of changed) {
         noteRead()
-        const record = loadWhole(tables.persons, projectId, person)
+        const record = loadHead(tables.persons, projectId, person)
         this.#set(person, record === null ? Number.NaN : Math.round(record.createdAtMs))
       }
     }

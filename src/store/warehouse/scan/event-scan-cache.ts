@@ -31,6 +31,17 @@ export class ScanCache {
     return this.#bytes + this.#memory.usedBytes
   }
 
+  /** The same of what is the thread's own: texts, and the columns of small segments. */
+  get ownBytes(): number {
+    return this.#bytes
+  }
+
+  /** What that may take now. */
+  get bytesMax(): number {
+    const { bytesMax, ownBytesMax, shared } = this.#share
+    return Math.max(ownBytesMax, (bytesMax - this.#memory.usedBytes) / shared.threads)
+  }
+
   /** How many segments are kept. */
   get segmentCount(): number {
     return this.#segments.size
@@ -89,10 +100,8 @@ export class ScanCache {
 
   /** Gives up what earlier scans have used, the oldest first, until there is room. False: there is none. */
   #makeRoom(bytes: number): boolean {
-    const { bytesMax: allBytesMax, ownBytesMax, shared } = this.#share
     // What columns leave is for texts.
-    const left = (allBytesMax - this.#memory.usedBytes) / shared.threads
-    const bytesMax = Math.max(ownBytesMax, left)
+    const { bytesMax } = this
     for (const [oldName, old] of this.#segments) {
       if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break
       this.#segments.delete(oldName)

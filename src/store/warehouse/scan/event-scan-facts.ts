@@ -23,6 +23,7 @@ import {
   loadPerson,
   loadPersonCounters,
   NUMBER_BYTES,
+  type PersonCounters,
   parseProperties,
 } from '../../identity/person-records.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
@@ -66,6 +67,7 @@ export class ProjectFacts implements ScanFacts {
   readonly #candidates = new Map<number, PersonCandidate | null>()
   readonly #storedOwners: StoredOwners
   #owners: OwnerTable | null = null
+  #counters: PersonCounters | null = null
   readonly #created: CreatedTimes
   readonly #kept = new Map<string, KeptValue>()
   #limits: LimitCheck = () => undefined
@@ -110,12 +112,24 @@ export class ProjectFacts implements ScanFacts {
   personProperty: ScanFacts['personProperty'] = (person, key) =>
     this.#candidate(person)?.property(key)
 
+  groupTypeSince: ScanFacts['groupTypeSince'] = (typeIndex) => {
+    this.#counters ??= loadPersonCounters(this.#tables.person_projects, this.projectId)
+    const { groupTypes, groupTypeFacts } = this.#counters
+    if (groupTypes[typeIndex] === '') return Number.POSITIVE_INFINITY
+    return groupTypeFacts[typeIndex]?.since ?? 0
+  }
+
   groupProperty: ScanFacts['groupProperty'] = (typeIndex, groupKey, key) => {
     this.#noteRead()
-    const record = loadGroup(this.#tables.groups, this.projectId, typeIndex, groupKey)
+    const record = loadGroup(this.#tables, this.projectId, typeIndex, groupKey)
     if (record === null) return undefined
     const properties = parseProperties(record.json)
     return Object.hasOwn(properties, key) ? properties[key] : undefined
+  }
+
+  /** Changes when a group type is deleted: what events say about groups is another thing then. */
+  get groupTypesVersion(): string {
+    return [0, 1, 2, 3, 4].map((index) => this.groupTypeSince(index)).join(' ')
   }
 
   /** As text; '' for nobody. */
@@ -275,6 +289,21 @@ export class FactCache {
 
   constructor(tables: EventTables) {
     this.#tables = tables
+  }
+
+  /** Forgets the numbers of the sessions of a project, and what was made of events: numbers begin anew. */
+  forgetSessions(projectId: number): void {
+    this.#facts.delete(projectId)
+    const lasting = this.#lasting.get(projectId)
+    if (lasting !== undefined) {
+      this.#lasting.set(projectId, { ...lasting, sessions: new SessionNumbers() })
+    }
+  }
+
+  /** Forgets everything; it is read again. Not while a query uses it. */
+  release(): void {
+    this.#facts.clear()
+    this.#lasting.clear()
   }
 
   /** The facts of a project as of the snapshot that the thread reads. */

@@ -29,6 +29,8 @@ export interface ScanFacts {
   readonly personTest: (tree: FilterGroup) => (person: number) => boolean
   /** A property of P now; undefined when it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
+  /** S of the last event whose group of a type does not count; infinite: there is no such type. */
+  readonly groupTypeSince: (typeIndex: number) => number
   /** A property of a group now; undefined when it, or the group, is missing. */
   readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
   readonly sessions: SessionNumbers
@@ -65,6 +67,13 @@ export interface RowFilter {
 const TESTS_BETWEEN_CHECKS = 64
 /** The verdict on a value that was not tested yet. */
 const UNKNOWN = 0
+/** Columns of group keys, without those of the types that had the same index before. */
+const LATER_COLUMNS = new WeakMap<
+  DenseColumn,
+  { readonly since: number; readonly column: DenseColumn }
+>()
+/** Of a segment in which no event has a value. */
+const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 const REFUSED = 1
 const PASSED = 2
 
@@ -99,7 +108,19 @@ export function groupColumn(
   typeIndex: number,
   facts: ScanFacts,
 ): DenseColumn {
-  return segment.property(`$group_${typeIndex}`, facts.textOf)
+  const column = segment.property(`$group_${typeIndex}`, facts.textOf)
+  const since = facts.groupTypeSince(typeIndex)
+  const { firstSequence, rows } = segment.summary
+  if (since < firstSequence) return column
+  if (since >= firstSequence + rows - 1) return { ...column, ids: NO_IDS.subarray(0, rows) }
+  const known = LATER_COLUMNS.get(column)
+  if (known?.since === since) return known.column
+  // Earlier events name groups of a type that was deleted.
+  const { rows: rowOf } = segment.nameRows
+  const ids = column.ids.map((id, place) => (firstSequence + (rowOf[place] ?? 0) > since ? id : 0))
+  const later = { ...column, ids }
+  LATER_COLUMNS.set(column, { since, column: later })
+  return later
 }
 
 /** The filter of a tree; null when it holds for every event. Filters that cannot be built are left out. */

@@ -86,6 +86,18 @@ export class RowPool {
     this.#keptBytesMax = keptBytesMax
   }
 
+  /** Bytes of the memory that is kept or lent, and how many are kept. */
+  get held(): { readonly bytes: number; readonly bytesMax: number } {
+    const bytes = [...this.#spare, ...this.#lent].reduce((sum, rows) => sum + rows.bytes, 0)
+    return { bytes, bytesMax: this.#keptBytesMax }
+  }
+
+  /** Gives up all memory. Nobody looks at lent rows any more. */
+  release(): void {
+    this.#spare = []
+    this.#lent = []
+  }
+
   /** Empty rows, until `takeBack`. */
   lend(valueCount: number): ScanRows {
     const rows = this.#spare.pop() ?? new ScanRows()

@@ -5,6 +5,7 @@
  * that the reader is at.
  */
 import { ServiceError } from '../../../base/errors.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import { type BlockShare, blockShares } from '../../../base/shared-blocks.ts'
 import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
@@ -42,6 +43,8 @@ import { sessionBounds } from './session-parts.ts'
 const ROWS_SHARE = 16
 /** And as much for what is made of events. */
 const VALUE_SHARE = 4
+/** What a remembered time of a first event takes: an estimate. */
+const FIRST_EVENT_BYTES = 64
 
 /** What the scans of one thread keep between queries. */
 export class ScanStore {
@@ -80,6 +83,18 @@ export class ScanStore {
   /** How many segments these columns are of. */
   get cachedSegments(): number {
     return this.cache.segmentCount
+  }
+
+  /** What the thread keeps; columns that all threads share are told by who made their memory. */
+  get caches(): CachesOfThread {
+    const { ownBytes: bytes, bytesMax } = this.cache
+    return { column_values: { bytes, bytesMax }, row_memory: this.rows.held }
+  }
+
+  /** Gives up what queries needed, but not decoded columns. Not while a query is carried out. */
+  release(): void {
+    this.rows.release()
+    this.facts.release()
   }
 
   /** A scanner for one query. What scanners of earlier queries have found is not valid any more. */
@@ -153,7 +168,8 @@ class SegmentScanner implements EventScanner {
   }
 
   known(projectId: number): KnownEvents {
-    return this.#store.known.of(projectId, this.#factsOf(projectId).owners)
+    const { owners, groupTypesVersion } = this.#factsOf(projectId)
+    return this.#store.known.of(projectId, owners, groupTypesVersion)
   }
 
   movedBehind(projectId: number, moves: number): Uint32Array {
@@ -188,12 +204,44 @@ class SegmentScanner implements EventScanner {
     this.#store.rows.takeBack()
   }
 
-  firstEventMs(projectId: number): number | null {
+  startOver(projectId: number): void {
+    this.#store.rows.release()
+    this.#store.facts.forgetSessions(projectId)
+    this.#known = null
+  }
+
+  firstEventMs(projectId: number, sinceMs = Number.NEGATIVE_INFINITY): number | null {
+    const { segments } = this.#store
+    const mixed: SegmentSummary[] = []
     let first = Number.POSITIVE_INFINITY
-    for (const { firstTimestampMs } of this.#store.segments.allSummaries(projectId)) {
-      if (firstTimestampMs < first) first = firstTimestampMs
+    for (const summary of segments.allSummaries(projectId)) {
+      const { firstTimestampMs, lastTimestampMs } = summary
+      if (lastTimestampMs < sinceMs) continue
+      if (firstTimestampMs >= sinceMs) first = Math.min(first, firstTimestampMs)
+      else mixed.push(summary)
+    }
+    if (mixed.length > 0) {
+      // Segments with events on both sides: their times are read once for each state of the project.
+      const { value } = this.remembered(projectId, `first event since ${sinceMs}`, () => {
+        return { bytes: FIRST_EVENT_BYTES, value: this.#firstSince(projectId, mixed, sinceMs) }
+      })
+      first = Math.min(first, value)
     }
     return Number.isFinite(first) ? first : null
+  }
+
+  /** The least timestamp of these segments at or after `sinceMs`; infinity when there is none. */
+  #firstSince(projectId: number, summaries: readonly SegmentSummary[], sinceMs: number): number {
+    let first = Number.POSITIVE_INFINITY
+    for (const { firstSequence, rows } of summaries) {
+      this.checkLimits()
+      const { timestamps } = this.#store.segments.segmentAt(projectId, firstSequence)
+      for (let row = 0; row < rows; row++) {
+        const timeMs = timestamps[row] ?? 0
+        if (timeMs >= sinceMs && timeMs < first) first = timeMs
+      }
+    }
+    return first
   }
 
   personUuid(projectId: number, person: number): string {
@@ -265,9 +313,11 @@ class SegmentScanner implements EventScanner {
   }
 
   checkLimits(): void {
-    const { deadlineMs, isCancelled } = this.#limits
+    const { deadlineMs, isCancelled, checkMemory } = this.#limits
     if (isCancelled()) throw new ServiceError('query_timeout', 'nobody waits for the answer')
-    if (performance.now() > deadlineMs) {
+    const nowMs = performance.now()
+    checkMemory?.(nowMs)
+    if (nowMs > deadlineMs) {
       const detail =
         'the query takes too long: ask for a shorter range of time or fewer events, or allow more time by the setting query_timeout_ms'
       throw new ServiceError('query_timeout', detail)

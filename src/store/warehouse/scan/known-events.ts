@@ -18,6 +18,8 @@ interface KnownProject {
   readonly owners: OwnerTable
   /** Events that erasures had removed. */
   readonly erased: number
+  /** That of `ProjectFacts`. */
+  readonly groupTypesVersion: string
   /** Never given twice, also to a project that was forgotten in between. */
   readonly version: number
   /** All changes of owners since the version began, `MOVE_NUMBERS` each. */
@@ -35,14 +37,15 @@ export class KnownProjects {
   }
 
   /** As of the snapshot of `owners`. Cost: one comparison of the owners after each commit. */
-  of(projectId: number, owners: OwnerTable): KnownEvents {
+  of(projectId: number, owners: OwnerTable, groupTypesVersion = ''): KnownEvents {
     const last = this.#segments.allSummaries(projectId).at(-1)
     const erased = this.#segments.erasedOf(projectId)
     const before = this.#known.get(projectId)
-    const moves = before?.erased === erased ? movesUntil(before, owners) : null
+    const isSame = before?.erased === erased && before.groupTypesVersion === groupTypesVersion
+    const moves = isSame ? movesUntil(before, owners) : null
     const known: KnownProject =
       before === undefined || moves === null
-        ? { owners, erased, version: ++this.#lastVersion, moves: [] }
+        ? { owners, erased, groupTypesVersion, version: ++this.#lastVersion, moves: [] }
         : { ...before, owners, moves }
     keepNewest(this.#known, projectId, known, SCAN_PROJECTS_MAX)
     const through = last === undefined ? 0 : last.firstSequence + last.rows - 1

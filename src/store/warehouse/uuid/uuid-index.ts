@@ -88,6 +88,13 @@ export class UuidIndex {
     return this.#table.count
   }
 
+  /** Bytes of the table and of all filters; what is allowed is about the table, filters grow with the events. */
+  get memory(): { readonly bytes: number; readonly bytesMax: number } {
+    const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
+    const tableMax = UuidTable.bytesOf(this.#tableEntriesMax)
+    return { bytes: filters + this.#table.bytes, bytesMax: filters + tableMax }
+  }
+
   get runCount(): number {
     return this.#runs.length
   }

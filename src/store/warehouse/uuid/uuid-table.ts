@@ -19,6 +19,15 @@ export class UuidTable {
   #words = new Uint32Array(SLOTS_FIRST * ENTRY_WORDS)
   #mask = SLOTS_FIRST - 1
 
+  /** Bytes of a table with so many entries. */
+  static bytesOf(entries: number): number {
+    return 2 ** Math.ceil(Math.log2(2 * Math.max(entries, SLOTS_FIRST / 2))) * ENTRY_WORDS * 4
+  }
+
+  get bytes(): number {
+    return this.#words.byteLength
+  }
+
   add(high: number, low: number, sequence: number): void {
     if (this.count * 2 > this.#mask) this.#grow()
     this.count++

@@ -7,8 +7,10 @@
  * After any method has thrown, the caller must close this object and open a new one, which continues behind the last
  * commit. The `StepGuard` keeps a failed maintenance step from running again at once.
  */
+import type { DiskRoom } from '../../../base/disk-room.ts'
 import { formatUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import type { LogOrigin } from '../../../ports/log.ts'
 import type { OutboxWriter } from '../../../ports/outbox.ts'
 import type {
@@ -24,6 +26,7 @@ import type { PersonEvent } from '../../../rules/persons/person-world.ts'
 import { DeadLetters } from '../../aside/dead-letters.ts'
 import { DroppedWriter } from '../../aside/dropped-events.ts'
 import { WarningLog } from '../../aside/warning-log.ts'
+import { ReferredTexts } from '../../catalog/referred-texts.ts'
 import { NO_GUARD, type StepGuard } from '../../faults.ts'
 import { DistinctIds } from '../../identity/distinct-ids.ts'
 import { PersonStore } from '../../identity/person-store.ts'
@@ -61,12 +64,15 @@ export interface EventStoreOptions
   readonly dataDir: string
   readonly isFlushDeferred?: boolean
   readonly distinctIdCacheBytesMax?: number
-  readonly personCacheMax?: number
+  /** Bytes of memory for persons and groups that are only cached. */
+  readonly personCacheBytesMax?: number
   readonly warningLinesMax?: number
   /** Where events rest; default segments in the same environment. */
   readonly warehouse?: WarehouseWriter
   /** Told of what commits have stored. */
   readonly outbox?: OutboxWriter | undefined
+  /** As `EnvironmentOptions`. */
+  readonly diskRoom?: DiskRoom | undefined
 }
 
 /** How many events of a block are stored, and how many of them were dropped. */
@@ -89,6 +95,7 @@ export class EventStoreWriter {
   readonly #persons: PersonStore
   readonly #properties: PropertyKeeper
   readonly #warnings: WarningLog
+  readonly #referred: ReferredTexts
   readonly deadLetters: DeadLetters
   /** Events that are accepted and not stored; what is added waits for the next commit. */
   readonly dropped: DroppedWriter
@@ -116,16 +123,18 @@ export class EventStoreWriter {
       name: EVENTS_ENVIRONMENT,
       tables: EVENTS_TABLES,
       isFlushDeferred: options.isFlushDeferred === true,
+      diskRoom: options.diskRoom,
     })
     const { tables } = this.#environment
     this.#tables = tables
+    this.#referred = new ReferredTexts(options.dataDir, tables, false)
     this.#distinctIds = new DistinctIds(tables, options.distinctIdCacheBytesMax)
     this.#persons = new PersonStore(
       tables,
       this.#distinctIds,
       (projectId) => this.#countersOf(projectId).distinctIds,
       options.onDamage ?? (() => undefined),
-      options.personCacheMax,
+      options.personCacheBytesMax,
     )
     this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
     this.deadLetters = new DeadLetters(tables.dead_letters, tables.state)
@@ -146,6 +155,7 @@ export class EventStoreWriter {
         distinctIds: this.#distinctIds,
         countersOf: (projectId) => this.#countersOf(projectId),
         projectIds: [...this.#counters.keys()],
+        referredNames: (projectId) => this.#referred.of(projectId),
       })
   }
 
@@ -157,11 +167,6 @@ export class EventStoreWriter {
   /** The stored part of the block behind that position. */
   get part(): BlockPart {
     return this.#standing
-  }
-
-  /** The estimated memory of everything gathered since the last commit, in bytes. */
-  get gatheredBytes(): number {
-    return this.deadLetters.gatheredBytes + this.warehouse.gatheredBytes
   }
 
   /**
@@ -243,7 +248,7 @@ export class EventStoreWriter {
   persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
     const persons = this.#persons.project(projectId)
-    persons.ids.setCurrent(event ?? null, admission?.distinctId ?? 0)
+    persons.beginEvent(event ?? null, admission?.distinctId ?? 0)
     return persons
   }
 
@@ -272,6 +277,26 @@ export class EventStoreWriter {
     const persons = this.persons(projectId)
     this.dropped.erase(projectId, persons)
     for (const job of persons.newJobs) this.warehouse.order(job)
+  }
+
+  /**
+   * Bytes of memory, estimated, of everything gathered since the last commit: a commit between any two events gives
+   * them back. Cost: some additions.
+   */
+  get gatheredBytes(): number {
+    return (
+      this.#persons.gatheredBytes +
+      this.#distinctIds.gatheredBytes +
+      this.#warnings.gatheredBytes +
+      this.deadLetters.gatheredBytes +
+      this.dropped.gatheredBytes +
+      (this.warehouse.gatheredBytes ?? 0)
+    )
+  }
+
+  /** Bytes of memory, estimated, of persons and groups that are only cached. Cost: the persons that are cached. */
+  get cachedBytes(): number {
+    return this.#persons.cachedBytes
   }
 
   /**
@@ -356,15 +381,34 @@ export class EventStoreWriter {
     return this.#properties.step((store) => this.#environment.write(store)) ? 1 : 0
   }
 
+  /** What its caches hold. */
+  get caches(): CachesOfThread {
+    return { distinct_ids: this.#distinctIds.cached, ...this.warehouse.caches }
+  }
+
+  /** Forgets what can be read again; between `add` and `commit` nothing, because it is not stored yet. */
+  release(): void {
+    if (this.#touched.size > 0) return
+    this.#distinctIds.release()
+    this.#persons.release()
+    this.warehouse.release?.()
+  }
+
   /** As `Environment.freeBytes`. */
   freeBytes(): number {
     return this.#environment.freeBytes()
   }
 
+  /** As `Environment.room`. */
+  room(): ReturnType<Environment['room']> {
+    return this.#environment.room()
+  }
+
   /** Closes the environment; what was not committed is forgotten. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#outbox?.discard()
-    return this.#environment.close()
+    await this.#referred.close()
+    await this.#environment.close()
   }
 
   #countersOf(projectId: number): ProjectCounters {

@@ -5,6 +5,7 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
 import type {
   Admission,
   CommitStats,
@@ -25,7 +26,7 @@ import { type ProjectCounters, storeCounters } from '../format/event-projects.ts
 import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentEncoder } from '../format/segment-encoder.ts'
 import { SegmentTables } from '../format/segment-tables.ts'
-import { BUILDERS_MAX } from '../limits.ts'
+import { BUILDERS_MAX, UUID_TABLE_ENTRIES_MAX } from '../limits.ts'
 import { NameKeeper } from '../names/name-keeper.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
@@ -41,6 +42,8 @@ const URGENT_BUDGET_MS = 20
 /** The memory of a row beside its properties, and of a property value for each byte of its JSON, until it is encoded. */
 const ROW_MEMORY_BYTES = 64
 const VALUE_MEMORY_FACTOR = 3
+/** The largest number of bytes on disk of an entry of the uuid index, with its share of the filter. */
+const INDEX_ENTRY_BYTES = 32
 /** How long one `maintain` erases events: what arrives meanwhile waits. */
 const ERASURE_BUDGET_MS = 100
 
@@ -61,6 +64,8 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly onDamage?: DamageListener
   /** Pauses maintenance steps that failed. Default: no step is paused. */
   readonly guard?: StepGuard
+  /** As in `NameKeeperOptions`. */
+  readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
 }
 
 interface RowAdmission extends Admission {
@@ -121,6 +126,7 @@ export class SegmentWriter implements WarehouseWriter {
       environment,
       segments: this.#segments,
       onDamage,
+      referredNames: options.referredNames,
       clock: this.#clock,
     })
     this.#erasure = new EventErasure({
@@ -202,18 +208,15 @@ export class SegmentWriter implements WarehouseWriter {
     if (isFull) this.#encode(project)
   }
 
+  /** A run takes much room at once. Without it the table in memory grows for a while. */
+  #mayFlushIndex(): boolean {
+    const { tableEntries } = this.#index
+    if (tableEntries >= UUID_TABLE_ENTRIES_MAX * 2) return true
+    return this.#environment.hasSpare(tableEntries * INDEX_ENTRY_BYTES)
+  }
+
   lastSequence(projectId: number): number {
     return this.#openProject(projectId).rows
-  }
-
-  get gatheredBytes(): number {
-    return this.#builderBytes + this.#encodedBytes
-  }
-
-  #encode(project: OpenProject): void {
-    const { rows, bytes } = project.builder
-    this.#builderBytes -= rows * ROW_MEMORY_BYTES + bytes * VALUE_MEMORY_FACTOR
-    this.#encodedBytes += project.encode(this.#encoder) + rows * ROW_MEMORY_BYTES
   }
 
   /** Cost: the projects. */
@@ -230,6 +233,16 @@ export class SegmentWriter implements WarehouseWriter {
     }
   }
 
+  get gatheredBytes(): number {
+    return this.#builderBytes + this.#encodedBytes
+  }
+
+  #encode(project: OpenProject): void {
+    const { rows, bytes } = project.builder
+    this.#builderBytes -= rows * ROW_MEMORY_BYTES + bytes * VALUE_MEMORY_FACTOR
+    this.#encodedBytes += project.encode(this.#encoder) + rows * ROW_MEMORY_BYTES
+  }
+
   store(): CommitStats {
     const stats = { rows: 0, segments: 0, bytes: 0 }
     for (const project of this.#touched) {
@@ -243,7 +256,7 @@ export class SegmentWriter implements WarehouseWriter {
       this.#names.note(project)
       this.#unindexed.add(project)
     }
-    if (this.#index.isFull) {
+    if (this.#index.isFull && this.#mayFlushIndex()) {
       this.#index.flush()
       for (const { projectId, counters } of this.#unindexed) {
         counters.indexedRows = counters.rows
@@ -291,7 +304,7 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   /** One step takes up to 50 ms and does not disturb readers. A paused step is skipped. */
-  maintain(budgetMs: number): boolean {
+  maintain(budgetMs: number, isErasingOnly = false): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
     const guard = this.#guard
     const deadline = this.#clock.monotonic() + budgetMs
@@ -301,6 +314,7 @@ export class SegmentWriter implements WarehouseWriter {
       this.#duplicates.forget()
       for (const project of this.#projects.values()) this.#names.note(project)
     }
+    if (isErasingOnly) return this.#mayErase
     while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
       if (this.#compactor.step()) this.#duplicates.forget()
     }
@@ -320,6 +334,16 @@ export class SegmentWriter implements WarehouseWriter {
 
   get #mayIndex(): boolean {
     return this.#index.hasWork && !this.#guard.isPaused('index')
+  }
+
+  get caches(): CachesOfThread {
+    return { uuid_index: this.#index.memory }
+  }
+
+  release(): void {
+    this.#duplicates.forget()
+    for (const project of this.#projects.values()) project.releaseBuilder()
+    this.#encoder.release()
   }
 
   #maintainIndex(budgetMs: number): void {

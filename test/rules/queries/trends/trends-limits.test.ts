@@ -31,16 +31,25 @@ const minutes = (days: number) => ({
   dateRange: { date_from: '2023-01-01', date_to: new Date(Date.UTC(2023, 0, days)).toISOString() },
 })
 
-t.test('lines of more numbers than an answer can hold are not made', async (t) => {
-  t.throws(() => pageOf({ series: series(26), ...minutes(120) }), { code: 'query_too_large' })
+t.test('charts of more points than people can tell apart are not made', async (t) => {
+  const tooLarge = { code: 'query_too_large', attr: 'interval', message: /longer interval/ }
   const formulas = Array.from({ length: 26 }, () => 'A')
-  t.throws(() => pageOf({ series: series(1), ...minutes(120), trendsFilter: { formulas } }), {
-    code: 'query_too_large',
-  })
+  t.throws(() => pageOf({ series: series(1), ...minutes(20) }), tooLarge, 'of one series')
+  t.throws(() => pageOf({ series: series(26), ...minutes(10) }), tooLarge, 'of all series')
+  t.throws(
+    () => pageOf({ series: series(1), ...minutes(10), trendsFilter: { formulas } }),
+    tooLarge,
+    'of all formulas',
+  )
   t.match(pageOf({ series: series(26), ...minutes(2) }).results, { length: 26 })
-  t.match(pageOf({ series: series(1), ...minutes(120), trendsFilter: { formula: 'A' } }).results, {
+  t.match(pageOf({ series: series(1), ...minutes(18), trendsFilter: { formula: 'A' } }).results, {
     length: 1,
   })
+  const days = (years: number) => ({
+    dateRange: { date_from: `${2038 - years}-01-01`, date_to: '2037-12-31' },
+  })
+  t.match(pageOf({ series: series(1), ...days(68) }).results, { length: 1 }, 'days since 1970')
+  t.throws(() => pageOf({ series: series(1), ...days(69) }), tooLarge)
 })
 
 t.test('lists of texts that are looked for end somewhere', async (t) => {

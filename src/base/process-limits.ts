@@ -1,0 +1,78 @@
+/**
+ * The limits that the system sets for this process, and whether they are high enough. They are checked before anything
+ * is loaded or written, because a limit that is too low shows later as an unrelated error or as the end of the process.
+ *
+ * This file imports no other source: with few file descriptors, the rest of the program cannot be read either.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** Files that a command has open at the same time, most of them its own code. */
+const COMMAND_FILES = 56
+/** Files that a daemon with one reading thread has open, and what each further thread adds. */
+const DAEMON_FILES = 60
+const THREAD_FILES = 4
+/** With this limit or a higher one, the open files are not counted. */
+const PLENTY_FILES = 4096
+/** Addresses for any command: each memory of WebAssembly reserves about 10 GiB. */
+const COMMAND_ADDRESSES_GIB = 64
+/** Two data files are mapped with 256 GiB of addresses each. The rest is for Node. */
+const STORE_ADDRESSES_GIB = 640
+const GIB = 1024 ** 3
+
+/** Returns the soft limit of open files of this process, or Infinity if the system does not report it. */
+export function openFilesMax(): number {
+  return limitOf('Max open files')
+}
+
+/** Returns how many files and connections this process can still open, or Infinity if the system does not report it. */
+export function openFilesLeft(): number {
+  const filesMax = openFilesMax()
+  if (filesMax >= PLENTY_FILES) return filesMax
+  try {
+    return filesMax - readdirSync('/proc/self/fd').length
+  } catch {
+    // The folder itself could not be opened.
+    return 0
+  }
+}
+
+/** Returns how many files a daemon with this number of reading threads has open, without those of connections. */
+export function filesOfDaemon(readingThreads: number): number {
+  return DAEMON_FILES + THREAD_FILES * (readingThreads - 1)
+}
+
+/** Returns a sentence that says why no command can run in this process, or null. */
+export function commandObstacle(): string | null {
+  return filesMissing() ?? addressesMissing(COMMAND_ADDRESSES_GIB)
+}
+
+/** Returns a sentence that says why this process can open too few files, or null. */
+export function filesMissing(filesNeeded = COMMAND_FILES): string | null {
+  const files = openFilesMax()
+  if (files >= filesNeeded) return null
+  return (
+    `the limit of open files is ${files}, but at least ${filesNeeded} are needed: raise it with \`ulimit -n 65536\`, ` +
+    'or with LimitNOFILE=65536 in the service file; nothing was changed'
+  )
+}
+
+/** Returns a sentence that says why this process cannot reserve enough addresses to open a store, or null. */
+export function addressesMissing(neededGib = STORE_ADDRESSES_GIB): string | null {
+  const bytes = limitOf('Max address space')
+  if (bytes >= neededGib * GIB) return null
+  return (
+    `the limit of address space is ${Math.floor(bytes / GIB)} GiB, but at least ${neededGib} GiB are needed: ` +
+    'remove it with `ulimit -v unlimited`, or with LimitAS=infinity in the service file; data files reserve ' +
+    'addresses to grow, which takes no memory; to limit memory, set MemoryMax= in the service file; nothing was changed'
+  )
+}
+
+function limitOf(name: string): number {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8')
+    const soft = new RegExp(`^${name}\\s+(\\d+)`, 'm').exec(limits)?.[1]
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}

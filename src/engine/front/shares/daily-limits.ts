@@ -1,0 +1,160 @@
+/**
+ * How many events, and bytes of events, each project has had accepted since midnight UTC, and whether that is as
+ * much as its daily limits allow. A request that comes before a limit is reached is accepted as a whole.
+ *
+ * Counts are kept in memory and written to a file every ten seconds and at the end, so that a restart goes on with
+ * them. A process that is killed forgets ten seconds, a power cut perhaps more: then more is accepted, never less.
+ */
+import { readFileSync } from 'node:fs'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '../../../base/clock.ts'
+import { isObject } from '../../../base/json.ts'
+import { getOrAdd } from '../../../base/maps.ts'
+import type { DailyMaxima } from '../../../rules/access/organization.ts'
+
+const FILE = 'daily-usage.json'
+const KEEP_MS = 10_000
+const DAY_MS = 86_400_000
+
+/** What a project has had accepted today. */
+export interface DailyUsage {
+  readonly events: number
+  /** As they lie in the log. */
+  readonly bytes: number
+  /** Further events of today are not stored. */
+  readonly isLimited: boolean
+}
+
+/** What daily limits work with. */
+export interface DailyLimitsOptions {
+  readonly dataDir: string
+  readonly clock: Pick<Clock, 'now'>
+  readonly projects: { projectById(id: number): DailyMaxima | null }
+  /** A project meets a limit, for the first time on a day. */
+  readonly onReached: (projectId: number, limit: 'events' | 'bytes') => void
+  readonly log: { warn(fields: object, message: string): void }
+}
+
+interface Count {
+  events: number
+  bytes: number
+  isTold: boolean
+}
+
+/** Counts of all projects. For the main thread. */
+export class DailyLimits {
+  readonly #options: DailyLimitsOptions
+  readonly #path: string
+  #counts = new Map<number, Count>()
+  #dayMs = 0
+  #isChanged = false
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: DailyLimitsOptions) {
+    this.#options = options
+    this.#path = join(options.dataDir, FILE)
+  }
+
+  /** Goes on with what was counted before the start, and keeps it from now on until `stop`. */
+  start(): void {
+    this.#restore()
+    this.#timer = setInterval(() => void this.#keep(), KEEP_MS)
+  }
+
+  /** Writes what was counted. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#keep()
+  }
+
+  /** Whether a project may have no more events today. */
+  isReached(projectId: number): boolean {
+    const project = this.#options.projects.projectById(projectId)
+    if (project === null || !hasLimit(project)) return false
+    const count = this.#countOf(projectId)
+    const limit = limitReached(project, count)
+    if (limit === null) return false
+    if (!count.isTold) {
+      count.isTold = true
+      this.#options.onReached(projectId, limit)
+    }
+    return true
+  }
+
+  /** Counts events that were accepted for a project. */
+  accepted(projectId: number, events: number, bytes: number): void {
+    const count = this.#countOf(projectId)
+    count.events += events
+    count.bytes += bytes
+    this.#isChanged = true
+  }
+
+  /** What a project has had today. */
+  usageOf(projectId: number): DailyUsage {
+    const { events, bytes } = this.#countOf(projectId)
+    const project = this.#options.projects.projectById(projectId)
+    const isLimited = project !== null && limitReached(project, { events, bytes }) !== null
+    return { events, bytes, isLimited }
+  }
+
+  #countOf(projectId: number): Count {
+    const nowMs = this.#options.clock.now()
+    // A clock that is put back belongs to another day, too.
+    if (nowMs < this.#dayMs || nowMs >= this.#dayMs + DAY_MS) {
+      this.#dayMs = nowMs - (nowMs % DAY_MS)
+      this.#counts = new Map()
+    }
+    return getOrAdd(this.#counts, projectId, () => ({ events: 0, bytes: 0, isTold: false }))
+  }
+
+  /** A file that is missing, damaged or of another day counts nothing. */
+  #restore(): void {
+    let kept: unknown
+    try {
+      kept = JSON.parse(readFileSync(this.#path, 'utf8'))
+    } catch {
+      return
+    }
+    if (!isObject(kept) || typeof kept['dayMs'] !== 'number') return
+    const nowMs = this.#options.clock.now()
+    if (kept['dayMs'] !== nowMs - (nowMs % DAY_MS)) return
+    this.#dayMs = kept['dayMs']
+    for (const entry of Array.isArray(kept['projects']) ? kept['projects'] : []) {
+      const [projectId, events, bytes] = Array.isArray(entry) ? entry.map(Number) : []
+      if (!isCount(projectId) || !isCount(events) || !isCount(bytes)) continue
+      this.#counts.set(projectId, { events, bytes, isTold: false })
+    }
+  }
+
+  async #keep(): Promise<void> {
+    if (!this.#isChanged) return
+    this.#isChanged = false
+    const projects = [...this.#counts].map(([id, { events, bytes }]) => [id, events, bytes])
+    const draft = `${this.#path}.new`
+    try {
+      await writeFile(draft, JSON.stringify({ dayMs: this.#dayMs, projects }), { mode: 0o600 })
+      await rename(draft, this.#path)
+    } catch (err) {
+      this.#isChanged = true
+      this.#options.log.warn({ err }, 'the events of today could not be counted for a restart')
+    }
+  }
+}
+
+function hasLimit({ dailyEventsMax, dailyBytesMax }: DailyMaxima): boolean {
+  return dailyEventsMax != null || dailyBytesMax != null
+}
+
+/** The limit that a count has reached, or null. */
+function limitReached(
+  { dailyEventsMax, dailyBytesMax }: DailyMaxima,
+  { events, bytes }: Pick<Count, 'events' | 'bytes'>,
+): 'events' | 'bytes' | null {
+  if (dailyEventsMax != null && events >= dailyEventsMax) return 'events'
+  return dailyBytesMax != null && bytes >= dailyBytesMax ? 'bytes' : null
+}
+
+function isCount(value: number | undefined): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}

@@ -1,0 +1,98 @@
+/**
+ * Texts of insights and dashboards (rules/saved/shown-text.ts) with the results of their questions in the gaps. Both
+ * are bytes from other threads, which are neither read nor copied here: an answer is the list of its parts.
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { timeText } from '../../../base/time.ts'
+import { sentenceHtml } from '../../../rules/saved/result-html.ts'
+import type { ShownText } from '../../../rules/saved/shown-text.ts'
+import { WrittenJson } from '../../server/router.ts'
+import { DASHBOARD_RESULTS_BYTES_MAX, DASHBOARD_RESULTS_MS_MAX } from '../limits.ts'
+import type { ComputeInsight, SavedServices } from './saved-services.ts'
+
+/** What results are made with. */
+export interface Filling {
+  /** Null: results are not asked for. */
+  readonly compute: ComputeInsight | null
+  readonly clock: Pick<SavedServices['clock'], 'now' | 'monotonic'>
+}
+
+/** What comes into a gap: a result, or why there is none; both null where there is no question. */
+interface Found {
+  readonly result: Uint8Array | null
+  readonly error: ServiceError | null
+}
+
+const NOTHING: Found = { result: null, error: null }
+const NO_NUMBERS = Buffer.from(sentenceHtml('There are no numbers.'))
+const NO_RESULT = Buffer.from('"result":null,"columns":null,"hasMore":null')
+const LATE = new ServiceError(
+  'query_timeout',
+  'The insights of the dashboard before this one took too long. Open this insight alone.',
+)
+const FULL = new ServiceError(
+  'query_too_large',
+  'The insights of the dashboard before this one have too large results. Open this insight alone.',
+)
+
+/**
+ * The parts of a text with its results. They are computed one after the other, as far as there is time and room;
+ * a question that is refused has the refusal in its place. Rejects with what is no `ServiceError`.
+ */
+export async function filledParts(
+  shown: ShownText,
+  { compute, clock }: Filling,
+): Promise<readonly Uint8Array[]> {
+  const { text, gaps, projectId, format } = shown
+  const untilMs = clock.monotonic() + DASHBOARD_RESULTS_MS_MAX
+  const parts: Uint8Array[] = []
+  let begin = 0
+  let resultBytes = 0
+  const find = async (question: string): Promise<Found> => {
+    if (compute === null || question === '') return NOTHING
+    if (clock.monotonic() > untilMs) return { result: null, error: LATE }
+    if (resultBytes > DASHBOARD_RESULTS_BYTES_MAX) return { result: null, error: FULL }
+    try {
+      const result = await compute(projectId, question, format === 'json' ? 'insight' : 'html')
+      return { result, error: null }
+    } catch (error) {
+      if (error instanceof ServiceError) return { result: null, error }
+      throw error
+    }
+  }
+  for (const [index, gap] of gaps.entries()) {
+    const found = await find(questionOfGap(shown, index))
+    resultBytes += found.result?.length ?? 0
+    parts.push(text.subarray(begin, gap))
+    parts.push(...(format === 'json' ? jsonOf(shown, found, clock.now()) : htmlOf(found)))
+    begin = gap
+  }
+  parts.push(text.subarray(begin))
+  return parts
+}
+
+/** The same as a whole JSON value. */
+export async function filledJson(shown: ShownText, filling: Filling): Promise<WrittenJson> {
+  return new WrittenJson(await filledParts(shown, filling))
+}
+
+function questionOfGap({ questions, questionEnds }: ShownText, index: number): string {
+  const bytes = questions.subarray(questionEnds[index - 1] ?? 0, questionEnds[index])
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
+}
+
+/** The members of an insight that depend on its result, and behind it those of its tile. */
+function jsonOf({ within }: ShownText, found: Found, nowMs: number): readonly Uint8Array[] {
+  const { result, error } = found
+  const members = JSON.stringify({
+    last_refresh: result === null ? null : timeText(nowMs),
+    error: error && { type: error.code, message: error.message },
+  }).slice(1, -1)
+  const behind = within === 'tile' ? `},${members}` : ''
+  return [Buffer.from(`${members},`), result ?? NO_RESULT, Buffer.from(behind)]
+}
+
+function htmlOf({ result, error }: Found): readonly Uint8Array[] {
+  if (error !== null) return [Buffer.from(sentenceHtml(error.message))]
+  return [result ?? NO_NUMBERS]
+}

@@ -1,0 +1,24 @@
+/** The result of a query as it stands on a shared page. */
+import { escaped } from '../../base/html/html.ts'
+import { type Answered, type ResultTable, resultTable } from './result-table.ts'
+
+/** A table of the result, or a sentence where there is nothing to show. Linear in what is shown. */
+export function resultHtml(answered: Answered): string {
+  const table = resultTable(answered)
+  return table === null ? sentenceHtml('There are no numbers.') : tableOf(table)
+}
+
+/** A sentence in the place of a result. */
+export function sentenceHtml(sentence: string): string {
+  return `<p><small>${escaped(sentence)}</small></p>`
+}
+
+function tableOf({ head, rows, moreRows }: ResultTable): string {
+  const caption = moreRows === 0 ? '' : `<caption>and ${moreRows} more</caption>`
+  const body = rows.map((row) => `<tr>${row.map((cell) => element('td', cell)).join('')}</tr>`)
+  return `<table>${caption}<tr>${head.map((cell) => element('th', cell)).join('')}</tr>${body.join('')}</table>`
+}
+
+function element(name: 'td' | 'th', text: string): string {
+  return `<${name}>${escaped(text)}</${name}>`
+}

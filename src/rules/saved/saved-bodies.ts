@@ -1,0 +1,127 @@
+/** Insights, dashboards and their tiles as clients see them. Source: docs/compatibility/saved.md, "Insights". */
+import { timeText } from '../../base/time.ts'
+import { type UserFacts, type UserSummary, userSummary } from '../access/user.ts'
+import type { Dashboard, InsightView, Tile, TileView } from './saved.ts'
+
+/** Every user of the project may change a dashboard, in the numbers of the protocol. */
+const EVERYBODY_LEVEL = 21
+const EDIT_LEVEL = 37
+/** What users may do with what is saved: every user of a project may change it. */
+const ACCESS_LEVEL = 'editor'
+
+/** What bodies tell besides the saved thing itself. */
+export interface Showing {
+  /** Null: the user is not named. */
+  readonly userById: (id: number) => UserFacts | null
+  readonly timezoneOf: (projectId: number) => string
+}
+
+/** The summary of a user by number. */
+export function authorOf(
+  { userById }: Pick<Showing, 'userById'>,
+  userId: number | null,
+): UserSummary | null {
+  const user = userId === null ? null : userById(userId)
+  return user === null ? null : userSummary(user)
+}
+
+/** An insight as lists show it. */
+export function insightItem(showing: Showing, { insight, tiles }: InsightView) {
+  const { id, fields, createdById, createdAtMs, updatedAtMs } = insight
+  const updatedAt = timeText(updatedAtMs)
+  return {
+    id,
+    ...fields,
+    filters: {},
+    dashboards: tiles.map(({ dashboardId }) => dashboardId),
+    dashboard_tiles: tiles.map((tile) => ({
+      id: tile.id,
+      dashboard_id: tile.dashboardId,
+      deleted: false,
+    })),
+    last_refresh: null,
+    refreshing: false,
+    created_by: authorOf(showing, createdById),
+    created_at: timeText(createdAtMs),
+    updated_at: updatedAt,
+    last_modified_at: updatedAt,
+    user_access_level: ACCESS_LEVEL,
+    result: null,
+  }
+}
+
+/** The members of a whole insight that do not depend on its result. */
+export function insightMembers(showing: Showing, view: InsightView) {
+  const { last_refresh: _, result: __, ...item } = insightItem(showing, view)
+  const { isDeleted, projectId } = view.insight
+  return {
+    ...item,
+    deleted: isDeleted,
+    order: null,
+    is_cached: false,
+    timezone: showing.timezoneOf(projectId),
+  }
+}
+
+/** A dashboard as lists show it. */
+export function dashboardItem(showing: Showing, dashboard: Dashboard) {
+  const { id, fields, isDeleted, projectId, sharing, createdById, createdAtMs } = dashboard
+  return {
+    id,
+    name: fields.name,
+    description: fields.description,
+    pinned: fields.pinned,
+    created_at: timeText(createdAtMs),
+    created_by: authorOf(showing, createdById),
+    last_accessed_at: null,
+    is_shared: sharing?.isEnabled === true,
+    deleted: isDeleted,
+    creation_mode: 'default',
+    tags: fields.tags,
+    restriction_level: EVERYBODY_LEVEL,
+    effective_restriction_level: EVERYBODY_LEVEL,
+    effective_privilege_level: EDIT_LEVEL,
+    user_access_level: ACCESS_LEVEL,
+    access_control_version: 'v2',
+    last_refresh: null,
+    team_id: projectId,
+  }
+}
+
+/** The members of a whole dashboard besides its tiles. */
+export function dashboardMembers(showing: Showing, dashboard: Dashboard) {
+  const { filters, variables } = dashboard.fields
+  return {
+    ...dashboardItem(showing, dashboard),
+    filters,
+    variables,
+    breakdown_colors: [],
+    data_color_theme_id: null,
+    persisted_filters: unlessEmpty(filters),
+    persisted_variables: unlessEmpty(variables),
+  }
+}
+
+/** The members of a tile besides its insight, and those that depend on the result of that. */
+export function tileMembers(showing: Showing, { id, layouts, color, text }: TileView) {
+  return {
+    ...{ id, layouts, color },
+    text: text && textBody(showing, id, text),
+    order: null,
+    is_cached: false,
+  }
+}
+
+function textBody(showing: Showing, id: number, text: NonNullable<Tile['text']>) {
+  return {
+    id,
+    body: text.body,
+    created_by: authorOf(showing, text.createdById),
+    last_modified_at: timeText(text.lastModifiedAtMs),
+    last_modified_by: authorOf(showing, text.lastModifiedById),
+  }
+}
+
+function unlessEmpty(members: object): object | null {
+  return Object.keys(members).length === 0 ? null : members
+}

@@ -1,0 +1,133 @@
+/**
+ * Insights and dashboards as finished text with gaps, into which the results of their questions go. A thread
+ * writes the text; the main thread puts the bytes of each result into its gap and looks at none of them.
+ *
+ * ```
+ * {"id":7,"name":"Board", ... "tiles":[{"id":1,"insight":{"id":3, ... |}},{"id":2,"insight":{ ... |}}]}
+ *                                                         gaps[0] ----^             gaps[1] ----^
+ * ```
+ */
+import type { JsonObject } from '../../base/json.ts'
+import { bytesOf } from '../../base/rows-writer.ts'
+import { questionOf } from './insight-question.ts'
+import type { DashboardView, InsightView, SharedView, TileView } from './saved.ts'
+import { dashboardMembers, insightMembers, type Showing, tileMembers } from './saved-bodies.ts'
+import { type ShownPart, sharedPageParts } from './shared-page.ts'
+
+/** How a text is written; in which form results go into its gaps follows from that. */
+export type ShownFormat = 'json' | 'html'
+
+/** A text with gaps. All of its memory may change hands. */
+export interface ShownText {
+  readonly projectId: number
+  readonly format: ShownFormat
+  /** UTF-8. */
+  readonly text: Uint8Array<ArrayBuffer>
+  /** Offsets in the text at which results go, ascending. */
+  readonly gaps: readonly number[]
+  /** For each gap what comes behind the members of its insight. */
+  readonly within: 'insight' | 'tile'
+  /** The questions as JSON, one behind the other; where each ends. An empty one stands for no question. */
+  readonly questions: Uint8Array<ArrayBuffer>
+  readonly questionEnds: readonly number[]
+}
+
+/** A whole insight as JSON. */
+export function shownInsight(showing: Showing, view: InsightView): ShownText {
+  return joined(view.insight.projectId, 'json', 'insight', insightParts(showing, view))
+}
+
+/** A whole dashboard as JSON. */
+export function shownDashboard(showing: Showing, view: DashboardView): ShownText {
+  return joined(view.dashboard.projectId, 'json', 'tile', dashboardParts(showing, view))
+}
+
+/** What a token opens: as JSON, whose `type` is that of the address, or as a page. */
+export function shownShared(
+  showing: Showing,
+  view: SharedView,
+  { format, type }: { readonly format: ShownFormat; readonly type: 'scene' | 'embed' },
+): ShownText {
+  const { sharing } = view
+  const within = 'insight' in view ? 'insight' : 'tile'
+  const { projectId } = 'insight' in view ? view.insight : view.dashboard
+  if (format === 'html') return joined(projectId, format, within, sharedPageParts(view))
+  const settings = Object.entries(sharing.settings).filter(([, isSet]) => isSet)
+  const body = {
+    type,
+    accessToken: sharing.token,
+    themes: [],
+    ...Object.fromEntries(settings),
+  }
+  const [name, parts] =
+    'insight' in view
+      ? ['insight', insightParts(showing, view)]
+      : ['dashboard', dashboardParts(showing, view)]
+  return joined(projectId, format, within, [`${opened(body)}"${name}":`, ...parts, '}'])
+}
+
+function insightParts(showing: Showing, view: InsightView): readonly ShownPart[] {
+  return [
+    opened(insightMembers(showing, view)),
+    { question: questionOf(view.insight.fields.query) },
+    '}',
+  ]
+}
+
+function dashboardParts(
+  showing: Showing,
+  { dashboard, tiles }: DashboardView,
+): readonly ShownPart[] {
+  const { filters } = dashboard.fields
+  const shown = tiles.flatMap((tile, index) => [
+    index === 0 ? '' : ',',
+    ...tileParts(showing, tile, filters),
+  ])
+  return [`${opened(dashboardMembers(showing, dashboard))}"tiles":[`, ...shown, ']}']
+}
+
+/** The gap of an insight also takes the members of its tile that depend on the result, see `ShownText.within`. */
+function tileParts(showing: Showing, tile: TileView, filters: JsonObject): readonly ShownPart[] {
+  const members = tileMembers(showing, tile)
+  if (tile.insight === null) {
+    return [JSON.stringify({ ...members, insight: null, last_refresh: null, error: null })]
+  }
+  const { query } = tile.insight.insight.fields
+  const insight = opened(insightMembers(showing, tile.insight))
+  return [`${opened(members)}"insight":${insight}`, { question: questionOf(query, filters) }, '}']
+}
+
+/** The JSON of an object with members, ready for more of them. */
+function opened(members: object): string {
+  return `${JSON.stringify(members).slice(0, -1)},`
+}
+
+function joined(
+  projectId: number,
+  format: ShownFormat,
+  within: ShownText['within'],
+  parts: readonly ShownPart[],
+): ShownText {
+  const texts: string[] = []
+  const gaps: number[] = []
+  const questions: string[] = []
+  const questionEnds: number[] = []
+  let [textBytes, questionBytes] = [0, 0]
+  for (const part of parts) {
+    if (typeof part === 'string') {
+      texts.push(part)
+      textBytes += Buffer.byteLength(part)
+      continue
+    }
+    const question = part.question === null ? '' : JSON.stringify(part.question)
+    gaps.push(textBytes)
+    questions.push(question)
+    questionBytes += Buffer.byteLength(question)
+    questionEnds.push(questionBytes)
+  }
+  return {
+    ...{ projectId, format, within, gaps, questionEnds },
+    text: bytesOf(texts),
+    questions: bytesOf(questions),
+  }
+}

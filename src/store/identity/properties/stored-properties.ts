@@ -1,0 +1,129 @@
+/**
+ * Properties of one person or group as decisions look them up, by name. Small ones are parsed when the first is
+ * asked for. Of those in pages the page of a name is read, and nothing else, so that a look-up costs the same
+ * however many others there are.
+ */
+import type { JsonObject } from '../../../base/json.ts'
+import { UNREAD_VALUE } from '../../../rules/flags/property-lookup.ts'
+import type { PropertyLookup } from '../../../rules/flags/types.ts'
+import {
+  type ParsedDelta,
+  parseDelta,
+  propertyAfter,
+} from '../../../rules/persons/property-deltas.ts'
+import { COMPARED_BYTES_MAX, DECISION_VALUES_UNITS_MAX } from '../limits.ts'
+import { findInPage, isAlone, pageOfName } from './property-pages.ts'
+
+/** Properties that are looked up. */
+export interface StoredProperties extends PropertyLookup {
+  /** All of them, for tools: the cost is that of all. Throws `DamagedRecordError`. */
+  all(): JsonObject
+  /** A decision is over: what takes much memory is given back. */
+  settle(): void
+}
+
+/** Properties that are parsed as a whole. */
+export class WholeProperties implements StoredProperties {
+  #parse: (() => JsonObject) | null
+  #members: JsonObject = NOTHING
+
+  /** `parse` is called once at most. */
+  constructor(parse: () => JsonObject) {
+    this.#parse = parse
+  }
+
+  get(name: string): unknown {
+    const members = this.all()
+    return Object.hasOwn(members, name) ? members[name] : undefined
+  }
+
+  all(): JsonObject {
+    if (this.#parse !== null) {
+      this.#members = this.#parse()
+      this.#parse = null
+    }
+    return this.#members
+  }
+
+  settle(): void {}
+}
+
+/** Where paged properties are read. */
+export interface PagedSource {
+  readonly directory: Buffer
+  /** What was written since the pages were; null: nothing. */
+  readonly changesJson: string | null
+  /** What events said since then; '': nothing. */
+  readonly deltas: string
+  /** A page, valid until the next read. Throws `DamagedRecordError`. */
+  readonly readPage: (page: number) => Buffer
+  /** Everything, read anew. */
+  readonly readAll: () => JsonObject
+}
+
+/** Properties in pages, with what was written since. */
+export class PagedProperties implements StoredProperties {
+  readonly #source: PagedSource
+  /** What was looked up. */
+  readonly #values = new Map<string, unknown>()
+  #units = 0
+  #changes: JsonObject | null = null
+  #deltas: readonly ParsedDelta[] | null = null
+
+  constructor(source: PagedSource) {
+    this.#source = source
+  }
+
+  /** Throws `DamagedRecordError`. */
+  get(name: string): unknown {
+    const known = this.#values.get(name)
+    if (known !== undefined || this.#values.has(name)) return known
+    const value = this.#read(name)
+    this.#values.set(name, value)
+    return value
+  }
+
+  all(): JsonObject {
+    return this.#source.readAll()
+  }
+
+  settle(): void {
+    if (this.#units <= DECISION_VALUES_UNITS_MAX) return
+    this.#values.clear()
+    this.#units = 0
+  }
+
+  #read(name: string): unknown {
+    const { changesJson, deltas } = this.#source
+    this.#changes ??= changesJson === null ? NOTHING : parseObject(changesJson)
+    this.#deltas ??= deltas === '' ? [] : deltas.split('\n').map(parseDelta)
+    const isChanged = Object.hasOwn(this.#changes, name)
+    let value = isChanged ? this.#changes[name] : this.#paged(name)
+    for (const delta of this.#deltas) value = propertyAfter(delta, name, value)
+    this.#units += name.length
+    return value
+  }
+
+  #paged(name: string): unknown {
+    const { directory, readPage } = this.#source
+    const page = pageOfName(directory, name)
+    if (page < 0) return undefined
+    const bytes = readPage(page)
+    const found = findInPage(bytes, name, isAlone(directory, page))
+    if (found === null) return undefined
+    const { start, end } = found
+    const isContainer = bytes[start] === OPEN_BRACE || bytes[start] === OPEN_BRACKET
+    if (isContainer && end - start > COMPARED_BYTES_MAX) return UNREAD_VALUE
+    this.#units += end - start
+    return JSON.parse(bytes.toString('utf8', start, end)) as unknown
+  }
+}
+
+/** Text that the store wrote, and whose checksum fits. */
+function parseObject(json: string): JsonObject {
+  return JSON.parse(json) as JsonObject
+}
+
+const NOTHING: JsonObject = Object.freeze({})
+const OPEN_BRACE = 0x7b
+const OPEN_BRACKET = 0x5b

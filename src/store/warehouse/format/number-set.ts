@@ -1,0 +1,74 @@
+/** Sets of small numbers: which events have a property. Few numbers are a list, more are bits. */
+
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
+
+/** Numbers that are kept as a list. */
+const FEW = 16
+/** Bytes of a set without its numbers, and of a number in a list: estimates. */
+const SET_BYTES = 80
+const LISTED_BYTES = 8
+
+/** A set as it is stored: its numbers, or a bit for each number, low bit first. */
+export type PackedNumbers = readonly number[] | Uint8Array
+
+/** A set of numbers from 0. */
+export class NumberSet {
+  readonly #few: number[] = []
+  #bits: Uint32Array | null = null
+
+  static of(numbers: PackedNumbers): NumberSet {
+    const set = new NumberSet()
+    visitNumbers(numbers, (number) => set.add(number))
+    return set
+  }
+
+  add(number: number): void {
+    if (this.#bits === null) {
+      if (this.#few.includes(number)) return
+      if (this.#few.length < FEW) {
+        this.#few.push(number)
+        return
+      }
+      this.#bits = new Uint32Array(1)
+      for (const known of this.#few.splice(0)) this.#setBit(known)
+    }
+    this.#setBit(number)
+  }
+
+  has(number: number): boolean {
+    if (this.#bits === null) return this.#few.includes(number)
+    return ((this.#bits[number >>> 5] ?? 0) & (1 << (number & 31))) !== 0
+  }
+
+  /** Memory: an estimate. */
+  get bytes(): number {
+    return SET_BYTES + (this.#bits?.byteLength ?? this.#few.length * LISTED_BYTES)
+  }
+
+  /** What `of` takes. */
+  pack(): PackedNumbers {
+    if (this.#bits === null) return [...this.#few]
+    let words = this.#bits.length
+    while (words > 0 && this.#bits[words - 1] === 0) words--
+    return new Uint8Array(this.#bits.slice(0, words).buffer)
+  }
+
+  #setBit(number: number): void {
+    const bits = withRoom(this.#bits ?? new Uint32Array(1), number >>> 5)
+    bits[number >>> 5] = (bits[number >>> 5] ?? 0) | (1 << (number & 31))
+    this.#bits = bits
+  }
+}
+
+/** Calls `visit` with each number of a set. */
+export function visitNumbers(numbers: PackedNumbers, visit: (number: number) => void): void {
+  if (!(numbers instanceof Uint8Array)) {
+    for (const number of numbers) visit(number)
+    return
+  }
+  for (const [byte, bits] of numbers.entries()) {
+    for (let left = bits; left !== 0; left &= left - 1) {
+      visit(byte * 8 + 31 - Math.clz32(left & -left))
+    }
+  }
+}

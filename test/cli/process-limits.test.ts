@@ -1,0 +1,54 @@
+/**
+ * A process that may open too few files, or has too few addresses, says so in one sentence and changes nothing.
+ *
+ * @lane quick
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { filesOfDaemon } from '../../src/base/process-limits.ts'
+
+/** Runs the built program in a shell that sets a limit first. */
+function runWith(limit: string, ...args: readonly string[]) {
+  const script = `ulimit ${limit}; exec "$0" "$@"`
+  const { status, stdout, stderr } = spawnSync(
+    'sh',
+    ['-c', script, process.execPath, 'dist/main.js', ...args],
+    { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '' } },
+  )
+  return { status, stdout, stderr }
+}
+
+t.test('a command needs some open files', async (t) => {
+  t.match(runWith('-n 40', 'version'), {
+    status: 78,
+    stdout: '',
+    stderr:
+      /^tenrec: the limit of open files is 40, but at least 56 are needed: raise it with .*\n$/,
+  })
+  t.match(runWith('-n 64', 'version'), { status: 0, stderr: '' })
+})
+
+t.test('a daemon needs more of them, depending on its threads', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const limit = filesOfDaemon(8) - 1
+  t.match(runWith(`-n ${limit}`, 'serve', '--data-dir', dataDir, '--port', '0', '--workers', '8'), {
+    status: 78,
+    stdout: '',
+    stderr: new RegExp(`at least ${limit + 1} are needed`),
+  })
+  t.notOk(existsSync(dataDir))
+})
+
+t.test('a daemon needs addresses for its data files', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const kibibytes = 95 * 1024 * 1024
+  t.match(runWith(`-v ${kibibytes}`, 'serve', '--data-dir', dataDir, '--port', '0'), {
+    status: 78,
+    stdout: '',
+    stderr:
+      /the limit of address space is 95 GiB, but at least 640 GiB are needed: remove it with /,
+  })
+  t.notOk(existsSync(dataDir))
+})

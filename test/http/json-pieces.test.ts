@@ -1,0 +1,66 @@
+/**
+ * JSON that the main thread makes: what is long comes in pieces, and others have their turn in between.
+ *
+ * @lane quick
+ */
+import t from 'tap'
+import type { TextPieces } from '../../src/base/pages.ts'
+import { jsonBody, textPieces } from '../../src/http/server/json-pieces.ts'
+import { ANSWER_TEXT_UNITS_MAX } from '../../src/http/server/limits.ts'
+
+const ITEM = { text: 'x'.repeat(1000), nothing: null, missing: undefined }
+const MANY = Array.from({ length: 1000 }, (_, id) => ({ id, ...ITEM }))
+
+async function piecesOf(pieces: TextPieces): Promise<readonly Uint8Array[]> {
+  const all: Uint8Array[] = []
+  for (let one = await pieces.next(); one !== null; one = await pieces.next()) all.push(one)
+  return all
+}
+
+t.test('what is short is one text, and the text of JSON.stringify', async (t) => {
+  const values = [
+    ...[null, 1, 'text', [], {}, [undefined, () => 0], { a: undefined }, [[]]],
+    Array.from({ length: 100 }, (_, index) => (index % 3 === 0 ? undefined : { index })),
+    Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`"${index}`, [index]])),
+    { a: undefined, b: Array.from({ length: 60 }, () => undefined), c: undefined, d: [] },
+    { list: MANY.slice(0, 100), at: new Date(0) },
+  ]
+  for (const value of values) t.equal(jsonBody(value), JSON.stringify(value))
+})
+
+t.test('what is long comes in pieces, and others have their turn before each', async (t) => {
+  for (const value of [MANY, { count: 1, results: MANY, next: null }]) {
+    const body = jsonBody(value)
+    if (typeof body === 'string') throw new Error('one text')
+    let turns = 0
+    let isOver = false
+    const count = (): void => {
+      turns++
+      if (!isOver) setImmediate(count)
+    }
+    setImmediate(count)
+    const pieces = await piecesOf(body)
+    isOver = true
+    t.equal(Buffer.concat(pieces).toString(), JSON.stringify(value))
+    t.ok(pieces.length >= 4)
+    t.ok(turns >= pieces.length - 1)
+    const largest = Math.max(...pieces.map(({ length }) => length))
+    t.ok(largest <= ANSWER_TEXT_UNITS_MAX + 2000, `${largest} bytes`)
+  }
+})
+
+t.test('when nobody reads any more, no more is made', async (t) => {
+  const body = jsonBody(MANY)
+  if (typeof body === 'string') throw new Error('one text')
+  t.ok(await body.next())
+  body.cancel()
+  t.equal(await body.next(), null)
+})
+
+t.test('texts are bytes of bounded size, all of them', async (t) => {
+  const texts = MANY.map(({ text }) => text)
+  const pieces: Buffer[] = []
+  for await (const piece of textPieces(texts)) pieces.push(piece)
+  t.equal(Buffer.concat(pieces).toString(), texts.join(''))
+  t.ok(pieces.every(({ length }) => length <= ANSWER_TEXT_UNITS_MAX + 1000))
+})

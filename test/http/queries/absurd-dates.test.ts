@@ -1,0 +1,76 @@
+/**
+ * Questions over `all` in a project that has a few events of absurd dates, compared with a project that has none:
+ * every kind of question is answered, and ordinary events count the same.
+ *
+ * @lane quick
+ */
+import t from 'tap'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
+import type { Json } from '../../fixtures/queries/query-cases.ts'
+
+const DAY_MS = 86_400_000
+const PLAIN = 1
+const SPOILED = 2
+const VIEW = { kind: 'EventsNode', event: 'view' }
+const BUY = { kind: 'EventsNode', event: 'buy' }
+const ALL = { dateRange: { date_from: 'all' } }
+const ABSURD = [
+  '0001-01-01T00:00:00Z',
+  '0001-06-01T00:00:00Z',
+  '0999-12-31T23:59:59Z',
+  '1970-01-01T00:00:00Z',
+  '1999-12-31T23:59:59Z',
+]
+
+const QUESTIONS: Readonly<Record<string, Json>> = {
+  trends: { kind: 'TrendsQuery', series: [VIEW, BUY] },
+  'trends by week': { kind: 'TrendsQuery', series: [VIEW], interval: 'week' },
+  'trends by month': { kind: 'TrendsQuery', series: [VIEW], interval: 'month' },
+  'trends by hour': { kind: 'TrendsQuery', series: [VIEW], interval: 'hour' },
+  'weekly active': { kind: 'TrendsQuery', series: [{ ...VIEW, math: 'weekly_active' }] },
+  'trends compared': { kind: 'TrendsQuery', series: [VIEW], compareFilter: { compare: true } },
+  stickiness: { kind: 'StickinessQuery', series: [VIEW] },
+  lifecycle: { kind: 'LifecycleQuery', series: [VIEW] },
+  funnel: { kind: 'FunnelsQuery', series: [VIEW, BUY] },
+  'funnel over time': {
+    kind: 'FunnelsQuery',
+    series: [VIEW, BUY],
+    funnelsFilter: { funnelVizType: 'trends' },
+  },
+  paths: { kind: 'PathsQuery', pathsFilter: { includeEventTypes: ['custom_event'] } },
+  retention: {
+    kind: 'RetentionQuery',
+    retentionFilter: { targetEntity: { id: 'view', type: 'events' }, totalIntervals: 5 },
+  },
+  'web overview': { kind: 'WebOverviewQuery', properties: [] },
+  'web pages': { kind: 'WebStatsTableQuery', breakdownBy: 'Page', properties: [] },
+}
+
+t.test('a few events of absurd dates do not spoil answers over all', async (t) => {
+  const daemon = await shareDecisions(2)
+  const nowMs = Date.now()
+  const at = (daysAgo: number) => new Date(nowMs - daysAgo * DAY_MS).toISOString()
+  const ordinary = ['ann', 'bob'].flatMap((distinct_id) =>
+    [9, 5, 1].flatMap((daysAgo) => [
+      { event: 'view', distinct_id, timestamp: at(daysAgo), properties: {} },
+      { event: 'buy', distinct_id, timestamp: at(daysAgo - 0.01), properties: {} },
+      { event: '$pageview', distinct_id, timestamp: at(daysAgo), properties: { $pathname: '/a' } },
+    ]),
+  )
+  await daemon.capture(ordinary, PLAIN)
+  const absurd = ABSURD.flatMap((timestamp) =>
+    ['view', 'buy', '$pageview'].map((event) => {
+      const properties = { $ignore_sent_at: true }
+      return { event, distinct_id: 'clock', timestamp, properties }
+    }),
+  )
+  await daemon.capture([...absurd, ...ordinary], SPOILED)
+  const ask = (query: Json, project: number) =>
+    daemon.api('POST', 'query/', project, { query: { ...query, ...ALL } })
+  for (const [name, query] of Object.entries(QUESTIONS)) {
+    const expected = await ask(query, PLAIN)
+    const { status, body } = await ask(query, SPOILED)
+    t.equal(status, 200, name)
+    t.strictSame(body['results'], expected.body['results'], `${name}: the same numbers`)
+  }
+})

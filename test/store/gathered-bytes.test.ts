@@ -1,0 +1,209 @@
+/**
+ * What processing holds in memory of persons, groups and distinct ids is counted in bytes: what waits for a commit
+ * is told, and what is only cached is evicted between any two events.
+ *
+ * @lane quick
+ */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { parseUuid, uuidV7 } from '../../src/base/ids.ts'
+import type { JsonObject } from '../../src/base/json.ts'
+import { applyEvent } from '../../src/rules/persons/apply-event.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
+import { refuseDamage } from '../../src/store/faults.ts'
+import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+
+const PROJECT = 1
+const NOW_MS = Date.UTC(2024, 0, 15, 12)
+const MIB = 1024 * 1024
+const TEXT_BYTES = 500_000
+const CONTEXT = {
+  projectId: PROJECT,
+  arrivedAtMs: NOW_MS,
+  propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+}
+
+t.setTimeout(120_000)
+
+/** The writing end of a store, which processes events as the processing thread does. */
+class Processing {
+  readonly store: EventStoreWriter
+  #events = 0
+  #commits = 0
+
+  constructor(t: Test, dataDir: string, personCacheBytesMax: number) {
+    this.store = new EventStoreWriter({ dataDir, onDamage: refuseDamage, personCacheBytesMax })
+    t.teardown(() => this.store.close())
+  }
+
+  apply(distinctId: string, name: string, properties: JsonObject): void {
+    const event = {
+      name,
+      distinctId,
+      timestampMs: NOW_MS,
+      properties,
+      elementsChain: '',
+      isPersonless: false,
+    }
+    const uuidBytes = parseUuid(uuidV7(NOW_MS + this.#events++)) ?? new Uint8Array(16)
+    const identity = { projectId: PROJECT, event, uuidBytes, uuidOffset: 0, hasClientUuid: false }
+    const admission = this.store.admit(identity)
+    if (admission === null) throw new Error('the event is a duplicate')
+    const bytes = Buffer.byteLength(JSON.stringify(properties))
+    applyEvent(event, bytes, this.store.persons(PROJECT, event, admission), CONTEXT)
+    // What the event itself takes is not what these tests are about.
+    const stored = { ...identity, event: { ...event, properties: {} } }
+    this.store.append(stored, admission, NOW_MS, 'full', false, 0)
+  }
+
+  commit(): void {
+    this.store.commit(++this.#commits)
+  }
+}
+
+const large = (index: number): string => String(index).padEnd(TEXT_BYTES, 'x')
+
+t.test('the persons that wait for a commit are told in bytes, and given back with it', (t) => {
+  const processing = new Processing(t, t.testdir(), 4 * MIB)
+  const { store } = processing
+  for (let person = 1; person <= 8; person++) {
+    processing.apply(`p${person}`, 'seen', { $set: { text: large(person) } })
+    t.ok(store.gatheredBytes >= person * TEXT_BYTES, `${person} persons`)
+  }
+  processing.commit()
+  t.equal(store.gatheredBytes, 0)
+  t.ok(store.cachedBytes <= 4 * MIB, `${store.cachedBytes} bytes are cached`)
+  for (let person = 1; person <= 8; person++) {
+    const before = store.gatheredBytes
+    processing.apply(`p${person}`, 'seen', { $set: { small: person } })
+    t.ok(store.gatheredBytes - before >= TEXT_BYTES, 'a person that is changed is held as a whole')
+    if (store.gatheredBytes > 2 * MIB) processing.commit()
+  }
+  t.end()
+})
+
+t.test('persons that are only read are evicted between two events', (t) => {
+  const processing = new Processing(t, t.testdir(), 4 * MIB)
+  const { store } = processing
+  for (let person = 0; person < 24; person++) {
+    processing.apply(`p${person}`, 'seen', { $set: { text: large(person), n: person } })
+    if (person % 4 === 3) processing.commit()
+  }
+  let cachedMax = 0
+  for (let person = 0; person < 24; person++) {
+    processing.apply(`p${person}`, 'seen', { $set: { n: person } })
+    cachedMax = Math.max(cachedMax, store.cachedBytes)
+  }
+  t.ok(cachedMax <= 6 * MIB, `at most ${cachedMax} bytes are cached`)
+  t.ok(store.gatheredBytes < MIB, 'nothing was changed')
+  processing.commit()
+  t.end()
+})
+
+t.test('groups are told and evicted in the same way', (t) => {
+  const processing = new Processing(t, t.testdir(), 4 * MIB)
+  const { store } = processing
+  const identify = (group: number, set: JsonObject): void =>
+    processing.apply('p', '$groupidentify', {
+      $group_type: 'company',
+      $group_key: `g${group}`,
+      $group_set: set,
+    })
+  for (let group = 1; group <= 24; group++) {
+    identify(group, { text: large(group), n: group })
+    const waiting = ((group - 1) % 4) + 1
+    t.ok(store.gatheredBytes >= waiting * TEXT_BYTES, `${waiting} groups wait`)
+    if (group % 4 === 0) processing.commit()
+  }
+  let cachedMax = 0
+  for (let group = 1; group <= 24; group++) {
+    identify(group, { n: group })
+    cachedMax = Math.max(cachedMax, store.cachedBytes)
+  }
+  t.ok(cachedMax <= 6 * MIB, `at most ${cachedMax} bytes are cached`)
+  t.ok(store.gatheredBytes < MIB, 'nothing was changed')
+  processing.commit()
+  t.end()
+})
+
+t.test('many projects share what may be cached', (t) => {
+  const dataDir = t.testdir()
+  const store = new EventStoreWriter({
+    dataDir,
+    onDamage: refuseDamage,
+    personCacheBytesMax: 8 * MIB,
+  })
+  t.teardown(() => store.close())
+  for (let projectId = 1; projectId <= 16; projectId++) {
+    for (let person = 0; person < 4; person++) {
+      const event = {
+        name: 'seen',
+        distinctId: `p${person}`,
+        timestampMs: NOW_MS,
+        properties: { $set: { text: large(person).slice(0, 100_000) } },
+        elementsChain: '',
+        isPersonless: false,
+      }
+      const uuidBytes = parseUuid(uuidV7(NOW_MS + person)) ?? new Uint8Array(16)
+      const identity = { projectId, event, uuidBytes, uuidOffset: 0, hasClientUuid: false }
+      const admission = store.admit(identity)
+      if (admission === null) throw new Error('the event is a duplicate')
+      applyEvent(event, 100_000, store.persons(projectId, event, admission), CONTEXT)
+      store.append(identity, admission, NOW_MS, 'full', false, 0)
+    }
+    store.commit(projectId)
+  }
+  t.ok(store.cachedBytes <= 8 * MIB, `${store.cachedBytes} bytes are cached`)
+  t.end()
+})
+
+t.test('a person that many events change counts what it takes, not what the events took', (t) => {
+  const processing = new Processing(t, t.testdir(), 4 * MIB)
+  for (let event = 0; event < 5000; event++) {
+    processing.apply('busy', 'seen', { $set: { last: `event ${event} ${'x'.repeat(500)}` } })
+  }
+  t.ok(processing.store.gatheredBytes < MIB, `${processing.store.gatheredBytes} bytes`)
+  processing.commit()
+  t.end()
+})
+
+t.test('new distinct ids and merged ids are told', (t) => {
+  const processing = new Processing(t, t.testdir(), 4 * MIB)
+  for (let id = 0; id < 2000; id++) {
+    processing.apply('user', '$identify', { $anon_distinct_id: `anonymous-${id}` })
+  }
+  t.ok(processing.store.gatheredBytes >= 2000 * 300, `${processing.store.gatheredBytes} bytes`)
+  processing.commit()
+  t.equal(processing.store.gatheredBytes, 0)
+  t.end()
+})
+
+t.test(
+  'a long text that repeats itself takes few bytes of the disk, and is read as it was',
+  async (t) => {
+    const dataDir = t.testdir()
+    const processing = new Processing(t, dataDir, 4 * MIB)
+    processing.apply('first', 'seen', {})
+    processing.commit()
+    const bytesOf = (): number => statSync(join(dataDir, 'events', 'data.mdb')).size
+    const before = bytesOf()
+    for (let person = 0; person < 40; person++) {
+      processing.apply(`p${person}`, 'seen', { $set: { text: large(person) } })
+      processing.apply('first', '$groupidentify', {
+        $group_type: 'company',
+        $group_key: `g${person}`,
+        $group_set: { text: large(person) },
+      })
+      if (person % 4 === 3) processing.commit()
+    }
+    const grownBytes = bytesOf() - before
+    t.ok(grownBytes < 80 * TEXT_BYTES * 0.1, `80 texts take ${grownBytes} bytes`)
+    const reader = new EventReader({ dataDir })
+    t.teardown(() => reader.close())
+    const query = { projectId: PROJECT, limit: 1, offset: 0, nowMs: NOW_MS, distinctId: 'p7' }
+    t.equal(reader.persons().list(query).results[0]?.properties['text'], large(7))
+    t.equal(reader.persons().group(PROJECT, 0, 'g39')?.group_properties['text'], large(39))
+  },
+)
