@@ -73,9 +73,12 @@ export function csvLine(cells: readonly string[]): string {
  * properties and their names come from anybody on the internet; numbers stay as they are.
  */
 export function csvCell(text: string): string {
-  const isFormula = FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
-  const guarded = isFormula ? `'${text}` : text
+  const guarded = isFormula(text) ? `'${text}` : text
   return NEEDS_QUOTES.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded
+}
+
+function isFormula(text: string): boolean {
+  return FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
 }
 
 /** Adds what `value` holds under the names that lead to it. At most as deep as JSON may be. */
@@ -100,48 +103,60 @@ function tooManyCells(): ServiceError {
 }
 
 /**
- * The first cell of each line of a table, without empty ones. Throws 400 `invalid_input` with `attr` for
- * a quoted cell without an end.
+ * The records of a table, each as its cells; blanks around cells without quotes are left out. Throws 400
+ * `invalid_input` with `attr` for a quoted cell without an end. Linear.
  */
-export function firstCsvCells(text: string, attr: string): readonly string[] {
-  const cells: string[] = []
+export function* csvRecords(
+  text: string,
+  separator: string,
+  attr: string,
+): Generator<readonly string[]> {
   let position = text.startsWith('\ufeff') ? 1 : 0
+  let cells: string[] = []
   while (position < text.length) {
-    const { cell, end } = readCell(text, position, attr)
-    if (cell !== '') cells.push(cell)
-    position = lineEnd(text, end, attr)
+    const { cell, end } = readCell(text, position, separator, attr)
+    cells.push(cell)
+    position = end + 1
+    if (text[end] === separator) continue
+    if (text[end] === '\r' && text[position] === '\n') position++
+    yield cells
+    cells = []
   }
-  return cells
+  if (cells.length > 0) yield cells
 }
 
-function readCell(text: string, start: number, attr: string): { cell: string; end: number } {
-  if (text[start] !== '"') {
-    let end = start
-    while (end < text.length && !/[,\r\n]/.test(text[end] ?? '')) end++
-    return { cell: text.slice(start, end).trim(), end }
+/** A cell, and the place of the separator or line break behind it. */
+function readCell(
+  text: string,
+  start: number,
+  separator: string,
+  attr: string,
+): { cell: string; end: number } {
+  const isEnd = (sign: string | undefined): boolean =>
+    sign === undefined || sign === separator || sign === '\n' || sign === '\r'
+  const isQuoted = text[start] === '"'
+  let quote = start
+  if (isQuoted) {
+    do {
+      quote = text.indexOf('"', quote + 1)
+      if (quote < 0) throw new ServiceError('invalid_input', 'a quoted cell has no end', { attr })
+      if (text[quote + 1] === '"') quote++
+      else break
+    } while (quote < text.length)
   }
-  let end = start + 1
-  for (;;) {
-    end = text.indexOf('"', end)
-    if (end < 0) {
-      throw new ServiceError('invalid_input', 'a quoted cell has no end', { attr })
-    }
-    if (text[end + 1] !== '"') break
-    end += 2
-  }
-  return { cell: text.slice(start + 1, end).replaceAll('""', '"'), end: end + 1 }
+  let end = isQuoted ? quote + 1 : start
+  while (!isEnd(text[end])) end++
+  const cell = isQuoted
+    ? text.slice(start + 1, quote).replaceAll('""', '"')
+    : text.slice(start, end).trim()
+  return { cell, end }
 }
 
-/** Where the next line begins: behind the line break that is in no quoted cell. */
-function lineEnd(text: string, start: number, attr: string): number {
-  let position = start
-  while (position < text.length) {
-    const character = text[position]
-    if (character === '\n') return position + 1
-    if (character === '\r') return text[position + 1] === '\n' ? position + 2 : position + 1
-    position = character === '"' ? readCell(text, position, attr).end : position + 1
-  }
-  return position
+/** What stood in a cell before `csvCell` put an apostrophe in front of it; null: it put none. */
+export function unguardedCell(cell: string): string | null {
+  if (!cell.startsWith("'")) return null
+  const text = cell.slice(1)
+  return isFormula(text) ? text : null
 }
 
 /** Takes a table apart that comes in pieces; a record may end in a later piece than it began. */

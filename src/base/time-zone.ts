@@ -80,6 +80,16 @@ export function wallOf(timeMs: number, timezone: string): Wall {
   return offsetMs === null ? wallBy(formatter, timeMs) : wallOfUtc(timeMs + offsetMs)
 }
 
+/**
+ * What clocks in the zone show, but midnight for the first moment of a day whose clocks left midnight out. Starts of
+ * days are counted back by it: a day that begins at one o'clock is as long as any other.
+ */
+export function startWallOf(timeMs: number, timezone: string): Wall {
+  const wall = wallOf(timeMs, timezone)
+  const midnight = startOfDay(wall)
+  return momentOf(midnight, timezone) === timeMs ? midnight : wall
+}
+
 /** No zone moves its clocks twice within a day, so that equal ends tell of all between. */
 function dayOffset(
   timeMs: number,

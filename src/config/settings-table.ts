@@ -280,7 +280,8 @@ const TABLE = {
     }),
     default: () => null,
     defaultText: 'from the Host header',
-    sentence: 'Address under which clients reach the daemon, for links in answers.',
+    sentence:
+      'Address under which clients reach the daemon, for links in answers. It may have a path only when the console is off.',
   }),
   trustedProxies: setting({
     fileKey: 'trusted_proxies',

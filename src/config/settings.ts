@@ -193,6 +193,7 @@ function refuseContradictions(settings: Settings): void {
         'only events of partition 0 are copied',
     )
   }
+  refusePublicPath(settings)
   const lastPort = settings.port + Math.max(0, partitions.length - 1)
   if (lastPort > LAST_PORT) {
     throw new UsageError(
@@ -205,5 +206,15 @@ function refuseContradictions(settings: Settings): void {
     `setting inflight_limit: ${formatBytes(settings.inFlightBytesMax)} from ` +
       `${settings.origins.inFlightBytesMax.text} is not allowed; allowed: at least body_limit, ` +
       `which is ${formatBytes(settings.bodyBytesMax)} from ${settings.origins.bodyBytesMax.text}`,
+  )
+}
+
+/** The console asks for its files and for the API at the root of its address; it cannot be served below a path. */
+function refusePublicPath({ publicUrl, isConsoleOn, origins }: Settings): void {
+  if (publicUrl === null || !isConsoleOn || new URL(publicUrl).pathname === '/') return
+  throw new UsageError(
+    `setting public_url: ${JSON.stringify(publicUrl)} from ${origins.publicUrl.text} is not allowed with the console, ` +
+      'which cannot be served below a path; allowed: an address of its own such as https://events.example.com, ' +
+      'or any path with console = false',
   )
 }

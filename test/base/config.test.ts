@@ -165,6 +165,17 @@ t.test('a value that is not allowed is named with its origin and what is allowed
     [{ flags: { 'get-capture': 'perhaps' } }, /true or false/],
     [{ flags: { 'trusted-proxies': '10.0.0.0/8,proxy' } }, /IP addresses or ranges/],
     [{ flags: { 'public-url': 'events.example.com' } }, /an address such as https/],
+    [
+      { flags: { 'public-url': 'https://example.com/analytics/' } },
+      /^setting public_url: "https:\/\/example.com\/analytics" from --public-url .* with the console, .* console = false$/,
+    ],
+    [
+      {
+        environment: { TENREC_PUBLIC_URL: 'http://127.0.0.1/a' },
+        flags: { 'console-path': '/a/' },
+      },
+      /^setting public_url: .* from TENREC_PUBLIC_URL is not allowed/,
+    ],
     [{ flags: { 'data-dir': '' } }, /a path/],
     ...['console', '//', '/a//b', '/../', '/a b', '/api', '/api/x', ''].map((path) => {
       return [{ flags: { 'console-path': path } }, /a path such as \/ or \/console\/, but/] as const
@@ -180,6 +191,13 @@ t.test('a value that is not allowed is named with its origin and what is allowed
     differences.match(refusalOf(sources), message, JSON.stringify(sources))
   }
   t.strictSame(differences.list(), [], 'every message names the origin and what is allowed')
+})
+
+t.test('a public address may have a path when the console is off', async (t) => {
+  const settings = load({
+    flags: { 'public-url': 'https://example.com/analytics/', console: 'false' },
+  })
+  t.equal(settings.publicUrl, 'https://example.com/analytics')
 })
 
 t.test('the path of the console ends with one slash, however it is given', async (t) => {

@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { csvCell, firstCsvCells, toCsv } from '../../src/base/csv.ts'
+import { csvCell, csvRecords, toCsv, unguardedCell } from '../../src/base/csv.ts'
 import { parseCsv } from '../fixtures/persons/persons-port.ts'
 import { runsOf } from '../fixtures/random-depth.ts'
 
@@ -134,8 +134,25 @@ t.test('the first cells of a table are read', async (t) => {
     ['"a,""b\r\nc",1\nd', ['a,"b\r\nc', 'd']],
     [' a \n', ['a']],
   ]
-  for (const [text, expected] of cases) t.strictSame(firstCsvCells(text, 'csv'), expected, text)
+  const firstCsvCells = (text: string): readonly string[] =>
+    Array.from(csvRecords(text, ',', 'csv'), ([cell = '']) => cell).filter(Boolean)
+  for (const [text, expected] of cases) t.strictSame(firstCsvCells(text), expected, text)
   for (const text of ['"a', 'a\n"', 'a,"b\nc']) {
-    t.throws(() => firstCsvCells(text, 'csv'), { code: 'invalid_input', attr: 'csv' })
+    t.throws(() => firstCsvCells(text), { code: 'invalid_input', attr: 'csv' })
   }
+})
+
+t.test('a table is read with any separator, and guards are taken away', async (t) => {
+  t.strictSame(
+    [...csvRecords('a;"b;""c";\r\n;x\n', ';', 'csv')],
+    [
+      ['a', 'b;"c', ''],
+      ['', 'x'],
+    ],
+  )
+  t.strictSame([...csvRecords('a\tb', '\t', 'csv')], [['a', 'b']])
+  for (const text of ['=y', '-x', '+49 170 1', '@z', '\tx']) {
+    t.equal(unguardedCell(csvCell(text)), text)
+  }
+  for (const cell of ["'a", "it's", "'-5", '=y', '']) t.equal(unguardedCell(cell), null, cell)
 })

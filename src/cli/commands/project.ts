@@ -4,6 +4,7 @@ import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { PARTITION_MAX } from '../../base/limits.ts'
 import { bytes, integer, type ValueKind } from '../../config/value-kinds.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
+import { channelRuleFault } from '../../rules/web/channel-type.ts'
 import {
   type CommandInput,
   type Commands,
@@ -29,6 +30,10 @@ const CHANGE_OPTIONS: OptionTexts = {
   '--daily-bytes-limit BYTES': 'The same for bytes of events, such as 500MiB or 2GB.',
   '--timezone ZONE': 'Such as Europe/Berlin; the default is UTC.',
   '--test-account-filters JSON': "List of property filters that leave out the team's own events.",
+  '--path-cleaning-filters JSON':
+    'Rules that make paths alike, such as [{"regex": "/users/[0-9]+", "alias": "/users/:id"}].',
+  '--custom-channel-type-rules JSON':
+    'Rules that name channels of sessions, such as [{"channel_type": "Ads", "combiner": "AND", "items": [{"key": "utm_source", "op": "exact", "value": "ads"}]}].',
   ...JSON_OPTION,
 }
 
@@ -99,7 +104,9 @@ function readChanges(input: CommandInput): ProjectChanges {
     dailyEventsMax: readMaximum(input, 'daily-events-limit', integer(0, DAILY_EVENTS_LIMIT_MAX)),
     dailyBytesMax: readMaximum(input, 'daily-bytes-limit', bytes(0, DAILY_BYTES_LIMIT_MAX)),
     timezone: input.text('timezone'),
-    testAccountFilters: readFilters(input),
+    testAccountFilters: readObjects(input, 'test-account-filters'),
+    pathCleaningFilters: readPathRules(input),
+    customChannelTypeRules: readChannelRules(input),
   })
 }
 
@@ -140,10 +147,27 @@ async function readPartition(input: CommandInput): Promise<{ readonly partition?
   throw new OperatorError(`no machine tells that it stores partition ${partition}: ${how}`)
 }
 
-function readFilters(input: CommandInput): readonly JsonObject[] | undefined {
-  const value = input.json('test-account-filters')
+function readObjects(input: CommandInput, option: string): readonly JsonObject[] | undefined {
+  const value = input.json(option)
   if (value === undefined || (Array.isArray(value) && value.every(isObject))) return value
-  throw new UsageError('--test-account-filters must be a JSON list of objects')
+  throw new UsageError(`--${option} must be a JSON list of objects`)
+}
+
+function readPathRules(input: CommandInput): readonly JsonObject[] | undefined {
+  const rules = readObjects(input, 'path-cleaning-filters')
+  for (const { regex, alias } of rules ?? []) {
+    if (typeof regex !== 'string' || typeof alias !== 'string') {
+      throw new UsageError('--path-cleaning-filters: each rule must have the texts regex and alias')
+    }
+  }
+  return rules
+}
+
+function readChannelRules(input: CommandInput): readonly JsonObject[] | undefined {
+  const rules = readObjects(input, 'custom-channel-type-rules')
+  const fault = rules?.map(channelRuleFault).find((found) => found !== null)
+  if (fault == null) return rules
+  throw new UsageError(`--custom-channel-type-rules: ${fault}`)
 }
 
 function describeProject(project: Project) {
@@ -161,6 +185,8 @@ function describeProject(project: Project) {
     timezone: project.timezone,
     partition: project.partition ?? 0,
     test_account_filters: project.testAccountFilters,
+    path_cleaning_filters: project.pathCleaningFilters,
+    custom_channel_type_rules: project.customChannelTypeRules,
     created_at: isoTime(project.createdAtMs),
   }
 }

@@ -49,6 +49,7 @@ interface Step {
 
 type Of<Kind extends PersonCommand['kind']> = Extract<PersonCommand, { readonly kind: Kind }>
 
+const NO_MEMBERS = { kind: 'no_members' } as const
 const NOT_FOUND: CommandResult = { kind: 'not_found' }
 
 /** Carries out commands. For the processing thread. */
@@ -84,7 +85,7 @@ export class CommandRunner {
       case 'delete_group_type':
         return this.#deleteGroupType(step, command)
       case 'create_cohort':
-        return createCohort(step, command.cohort)
+        return createCohort(step, command)
       case 'update_cohort':
         return updateCohort(step, command)
       case 'create_action':
@@ -350,8 +351,13 @@ function setFlagOverrides({ persons }: Step, command: Of<'set_flag_overrides'>):
   return { kind: 'done' }
 }
 
-function createCohort(step: Step, draft: CohortDraft): CommandResult {
+function createCohort(
+  step: Step,
+  { cohort: draft, needsMembers = false }: Of<'create_cohort'>,
+): CommandResult {
   const { persons, actor, atMs } = step
+  const members = namedPersons(step, draft)
+  if (needsMembers && members.size === 0) return NO_MEMBERS
   const cohort: CohortRecord = {
     id: persons.nextCohort(draft.isStatic),
     name: draft.name,
@@ -365,13 +371,18 @@ function createCohort(step: Step, draft: CohortDraft): CommandResult {
     count: 0,
   }
   persons.cohorts.put(cohort)
-  return changedCohort(step, cohort.id, draft)
+  return changedCohort(step, cohort.id, draft, members)
 }
 
-function updateCohort(step: Step, { id, changes }: Of<'update_cohort'>): CommandResult {
+function updateCohort(
+  step: Step,
+  { id, changes, needsMembers = false }: Of<'update_cohort'>,
+): CommandResult {
   const { cohorts } = step.persons
   const cohort = cohorts.cohort(id)
   if (cohort === null || cohort.isDeleted) return NOT_FOUND
+  const members = namedPersons(step, changes)
+  if (needsMembers && members.size === 0) return NO_MEMBERS
   cohorts.put({
     ...cohort,
     name: changes.name ?? cohort.name,
@@ -379,26 +390,34 @@ function updateCohort(step: Step, { id, changes }: Of<'update_cohort'>): Command
     filters: cohort.isStatic ? null : (changes.filters ?? cohort.filters),
     isDeleted: changes.deleted ?? false,
   })
-  return changedCohort(step, id, changes)
+  return changedCohort(step, id, changes, members)
 }
 
-/** Adds members to a fixed list; persons that do not exist are left out. */
-function changedCohort(step: Step, id: number, changes: Partial<CohortDraft>): CommandResult {
+/** Numbers of the persons that a change names; persons that do not exist are left out. */
+function namedPersons(
+  { persons }: Step,
+  { personUuids = [], distinctIds = [] }: Partial<CohortDraft>,
+): ReadonlySet<number> {
+  const numbers = new Set(personUuids.map((uuid) => persons.personByUuid(uuid)?.number ?? 0))
+  for (const distinctId of distinctIds) numbers.add(persons.ownerNumber(distinctId))
+  numbers.delete(0)
+  return numbers
+}
+
+/** Adds members to a fixed list. */
+function changedCohort(
+  step: Step,
+  id: number,
+  { personUuids = [], distinctIds = [] }: Partial<CohortDraft>,
+  members: ReadonlySet<number>,
+): CommandResult {
   const { persons, atMs } = step
   const { cohorts } = persons
   const cohort = cohorts.cohort(id)
   if (cohort === null) return NOT_FOUND
-  const { personUuids = [], distinctIds = [] } = changes
   if (cohort.isStatic && personUuids.length + distinctIds.length > 0) {
     cohorts.put({ ...cohort, changedAt: timeText(atMs) })
-    for (const uuid of personUuids) {
-      const person = persons.personByUuid(uuid)
-      if (person !== null) cohorts.setMember(id, person.number, true)
-    }
-    for (const distinctId of distinctIds) {
-      const number = persons.ownerNumber(distinctId)
-      if (number !== 0) cohorts.setMember(id, number, true)
-    }
+    for (const number of members) cohorts.setMember(id, number, true)
   }
   return { kind: 'done', cohort: cohortView(cohorts.cohort(id) ?? cohort, null) }
 }

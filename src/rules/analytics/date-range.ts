@@ -12,6 +12,7 @@ import {
   lastDayOf,
   momentOf,
   startOfDay,
+  startWallOf,
   utcOf,
   type Wall,
   wallOf,
@@ -85,7 +86,7 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
     fromMs = Math.max(fromMs, earliestStart(toMs, { interval, timezone, weekStart: 'sunday' }))
   }
   if (rules.daysBefore !== undefined) {
-    const earlier = addDays(wallOf(fromMs, timezone), -rules.daysBefore)
+    const earlier = addDays(startWallOf(fromMs, timezone), -rules.daysBefore)
     return { fromMs: momentOf(earlier, timezone), toMs }
   }
   const isRounded = rules.isRounded && !isExplicit

@@ -48,11 +48,17 @@ export type PersonCommand =
   | { readonly kind: 'describe_group_types'; readonly types: readonly GroupTypeChange[] }
   /** With all its groups. The index is free for a new type. */
   | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
-  | { readonly kind: 'create_cohort'; readonly cohort: CohortDraft }
+  /** `needsMembers`: nothing is changed when none of the persons that it names exists. */
+  | {
+      readonly kind: 'create_cohort'
+      readonly cohort: CohortDraft
+      readonly needsMembers?: boolean
+    }
   | {
       readonly kind: 'update_cohort'
       readonly id: number
       readonly changes: Partial<CohortDraft> & { readonly deleted?: boolean }
+      readonly needsMembers?: boolean
     }
   | { readonly kind: 'create_action'; readonly action: ActionDraft }
   | {
@@ -83,6 +89,8 @@ export type CommandResult =
   | { readonly kind: 'not_found' }
   /** `main_distinct_id` is none of the person's. */
   | { readonly kind: 'unknown_distinct_id' }
+  /** None of the persons that a change of a cohort names exists, and it needs some. */
+  | { readonly kind: 'no_members' }
   /** The properties would be too large; `bytesMax` is the limit. */
   | { readonly kind: 'too_large'; readonly bytesMax: number }
 

@@ -6,8 +6,10 @@ import { toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
+import { wallOf } from '../../base/time-zone.ts'
 import { resultHtml } from '../saved/result-html.ts'
 import { CHART_POINTS_MAX, INSIGHT_RESULT_BYTES_MAX, QUERY_ANSWER_BYTES_MAX } from './limits.ts'
+import { bucketDay } from './query-buckets.ts'
 import type { QueryContext, QueryPage, QueryShard } from './query-kind.ts'
 
 /**
@@ -35,9 +37,11 @@ function textOf(page: QueryPage, { context }: QueryShard, format: AnswerFormat):
   const { results, members } = page
   switch (format) {
     case 'csv':
-      return toCsv(tableRows(page))
-    case 'html':
-      return resultHtml({ results, columns: members['columns'] })
+      return toCsv(tableRows({ members, results: withDays(results, context.timezone) }))
+    case 'html': {
+      const shown = withDays(results, context.timezone)
+      return resultHtml({ results: shown, columns: members['columns'] })
+    }
     case 'insight': {
       const { columns = null, hasMore = null } = members
       return JSON.stringify({ result: results ?? null, columns, hasMore }).slice(1, -1)
@@ -59,6 +63,8 @@ export function checkPoints(count: number): void {
   const detail = `The chart would have ${count} points in all its series; ${CHART_POINTS_MAX} are allowed. Choose a longer interval, a shorter range, or fewer series or values of the breakdown.`
   throw new ServiceError('query_too_large', detail, { attr: 'interval' })
 }
+
+const A_CODE = 65
 
 /** What a number of a table takes in an answer at least, with its date and label. */
 const DATED_NUMBER_BYTES = 26
@@ -114,6 +120,21 @@ function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
 }
 
 /**
+ * Tables of retention with the days of the project in place of instants, which a reader in another time zone takes for
+ * the day before. Anything else stays as it is.
+ */
+function withDays(results: unknown, timezone: string): unknown {
+  if (!Array.isArray(results)) return results
+  return results.map((item: unknown) => {
+    if (!isObject(item)) return item
+    const { date, label, values } = item
+    if (typeof date !== 'string' || !Array.isArray(values)) return item
+    const interval = String(label).startsWith('Hour ') ? 'hour' : 'day'
+    return { ...item, date: bucketDay(wallOf(Date.parse(date), timezone), interval) }
+  })
+}
+
+/**
  * Results as rows of a table: of what is counted over time a row for each bucket, of rows with columns one
  * each, of anything else one for each item.
  */
@@ -125,20 +146,40 @@ function tableRows({ results, members }: QueryPage): readonly JsonObject[] {
       Object.fromEntries(columns.map((column, index) => [String(column), row[index]])),
     )
   }
-  return items.flatMap((item: unknown) => (isObject(item) ? rowsOf(item) : [{ value: item }]))
+  const orders = objectsOf(items).map((item) => actionOf(item)['order'])
+  const hasSeveral = new Set(orders).size > 1
+  return items.flatMap((item: unknown) =>
+    isObject(item) ? rowsOf(item, seriesCells(item, hasSeveral)) : [{ value: item }],
+  )
 }
 
-function rowsOf(item: JsonObject): readonly JsonObject[] {
+/** What tells a series from others: its letter, as in formulas, its math, and the name that somebody gave it. */
+function seriesCells(item: JsonObject, hasSeveral: boolean): JsonObject {
+  const { order, math, custom_name } = actionOf(item)
+  return {
+    ...(hasSeveral && typeof order === 'number'
+      ? { series: String.fromCharCode(A_CODE + order), math: math ?? 'total' }
+      : {}),
+    ...(typeof custom_name === 'string' && custom_name !== '' ? { custom_name } : {}),
+  }
+}
+
+function actionOf({ action }: JsonObject): JsonObject {
+  return isObject(action) ? action : {}
+}
+
+function rowsOf(item: JsonObject, series: JsonObject): readonly JsonObject[] {
   const { data, days, label, breakdown_value, compare_label, status } = item
   if (Array.isArray(item['values'])) return [retentionRow(item, objectsOf(item['values']))]
   if (!Array.isArray(data) || !Array.isArray(days) || days.length === 0) {
     const { action: _, filter: __, persons_urls: ___, persons_url: ____, ...plain } = item
-    return [plain]
+    return [{ ...plain, ...series }]
   }
   const values: readonly unknown[] = data
   return days.map((day: unknown, index) => ({
     day,
     label,
+    ...series,
     ...(breakdown_value === undefined ? {} : { breakdown_value }),
     ...(compare_label === undefined ? {} : { compare_label }),
     ...(status === undefined ? {} : { status }),

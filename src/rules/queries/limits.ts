@@ -49,6 +49,8 @@ export const EVENT_ROWS_COMPARED_MAX = 50_000
 export const RETENTION_COLUMNS = 8
 /** Columns of retention that may be asked for. More: 400 `invalid_query`. */
 export const RETENTION_COLUMNS_MAX = 100
+/** Rows of a table of retention, such as the hours of 22 years. More: 400 `invalid_query`. */
+export const RETENTION_ROWS_MAX = 200_000
 /** Numbers of a table of retention: all values of a breakdown together. More: 400. */
 export const QUERY_CELLS_MAX = 4_000_000
 /** Actors that are read and sorted for one answer. More: by an index where there is one, else 400 `query_too_large`. */

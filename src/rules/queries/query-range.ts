@@ -12,6 +12,7 @@ import {
   isDayOfCalendar,
   momentOf,
   startOfDay,
+  startWallOf,
   utcOf,
   type Wall,
   wallOf,
@@ -106,16 +107,30 @@ export function readRange(
   }
 }
 
+/**
+ * The range of a query that is not drawn over time: a day without a time of day ends it with the whole day, whatever
+ * interval another form of the query has left behind. Throws as `readRange`.
+ */
+export function readWholeRange(query: QueryFields, context: QueryContext): QueryRange {
+  const { timezone, nowMs } = context
+  const range = readRange(query, readInterval(query), context)
+  const toText = query.within('dateRange').text('date_to') || null
+  const to = toText === null ? null : readDate(toText, timezone, nowMs)
+  const isDay = to?.kind === 'absolute' && !to.hasTime && !range.isExplicit
+  return isDay ? { ...range, toMs: endMomentOf(endOfDay(to.wall), timezone) } : range
+}
+
 /** What a text names; null for a text that is no date. */
 export function readDate(text: string, timezone: string, nowMs: number): ReadDate | null {
   const absolute = MOMENT.exec(text)
   if (absolute !== null) return readMoment(absolute, timezone)
   const relative = RELATIVE.exec(text)
-  if (relative !== null) return movedBack(Number(relative[1]), relative[2] ?? 'd', timezone, nowMs)
+  const now = wallOf(nowMs, timezone)
+  if (relative !== null) return movedBack(Number(relative[1]), relative[2] ?? 'd', timezone, now)
   const edge = EDGE.exec(text)
   if (edge === null) return null
   const unit = edge[2] ?? 'd'
-  const moved = movedBack(Number(edge[1] ?? 0), unit, timezone, nowMs)
+  const moved = movedBack(Number(edge[1] ?? 0), unit, timezone, now)
   if (moved === null) return null
   return inDays(startOfDay(atEdge(moved.wall, unit, edge[3])), timezone)
 }
@@ -155,15 +170,20 @@ export function comparedRange(query: QueryFields, range: QueryRange): QueryRange
   const fields = query.within('compareFilter')
   const text = fields.text('compare_to') || null
   if (text === null) return rangeBefore(range)
-  const from = RELATIVE.test(text) ? readDate(text, range.timezone, range.fromMs) : null
+  const relative = RELATIVE.exec(text)
+  const start = startWallOf(range.fromMs, range.timezone)
+  const from =
+    relative === null
+      ? null
+      : movedBack(Number(relative[1]), relative[2] ?? 'd', range.timezone, start)
   if (from === null) throw fields.fault('compare_to', 'must be a text such as -1w or -30d')
-  return movedTo(range, wallOf(from.exactMs, range.timezone), false)
+  return movedTo(range, startWallOf(from.exactMs, range.timezone), false)
 }
 
 /** The range of the same length before this one. */
 function rangeBefore(range: QueryRange): QueryRange {
   const { fromMs, timezone, interval, isWeekAligned } = range
-  const from = wallOf(fromMs, timezone)
+  const from = startWallOf(fromMs, timezone)
   const earlier = wallOfUtc(utcOf(from) - wallLengthMs(range))
   if (interval === 'minute') {
     return { ...range, fromMs: momentOf(earlier, timezone), toMs: fromMs }
@@ -175,7 +195,7 @@ function rangeBefore(range: QueryRange): QueryRange {
 function movedTo(range: QueryRange, from: Wall, isClockKept: boolean): QueryRange {
   const { timezone, toMs } = range
   const end = wallOfUtc(utcOf(from) + wallLengthMs(range))
-  const to = isClockKept ? withClockOf(end, wallOf(toMs, timezone)) : end
+  const to = isClockKept ? withClockOf(end, startWallOf(toMs, timezone)) : end
   return {
     ...range,
     fromMs: momentOf(from, timezone),
@@ -185,7 +205,7 @@ function movedTo(range: QueryRange, from: Wall, isClockKept: boolean): QueryRang
 
 /** By the wall: a day of 23 hours counts as one of 24. */
 function wallLengthMs({ fromMs, toMs, timezone }: QueryRange): number {
-  return utcOf(wallOf(toMs, timezone)) - utcOf(wallOf(fromMs, timezone))
+  return utcOf(startWallOf(toMs, timezone)) - utcOf(startWallOf(fromMs, timezone))
 }
 
 function withClockOf([year, month, day]: Wall, clock: Wall): Wall {
@@ -215,9 +235,8 @@ function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
   return { wall: shown, momentMs, exactMs: momentMs, kind: 'absolute', hasTime }
 }
 
-/** Null when a calendar does not go back so far. */
-function movedBack(count: number, unit: string, timezone: string, nowMs: number): ReadDate | null {
-  const now = wallOf(nowMs, timezone)
+/** Null when a calendar does not go back so far. `now`: what clocks show at the moment to go back from. */
+function movedBack(count: number, unit: string, timezone: string, now: Wall): ReadDate | null {
   if (unit === 'h' || unit === 'M') {
     // By the wall: 24 hours back, clocks show the same as now.
     const earlier = wallOfUtc(utcOf(now) - count * (unit === 'h' ? HOUR_MS : MINUTE_MS))

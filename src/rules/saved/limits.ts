@@ -34,7 +34,7 @@ export const ANNOTATION_CHARACTERS_MAX = 8192
 export const PAGE_SAVED_UNITS_MAX = 256 * 1024
 /** Rows of a table on a shared page. Further ones: left out, and the page says so. */
 export const SHARED_ROWS_MAX = 200
-/** Columns of such a table. Further ones: left out. */
-export const SHARED_COLUMNS_MAX = 20
+/** Columns of such a table, such as the days and 25 values of a breakdown, twice. Further ones: left out, and the page says so. */
+export const SHARED_COLUMNS_MAX = 60
 /** Characters of one of its cells. Longer: cut. */
 export const SHARED_CELL_CHARACTERS_MAX = 200

@@ -13,8 +13,12 @@ export function sentenceHtml(sentence: string): string {
   return `<p><small>${escaped(sentence)}</small></p>`
 }
 
-function tableOf({ head, rows, moreRows }: ResultTable): string {
-  const caption = moreRows === 0 ? '' : `<caption>and ${moreRows} more</caption>`
+function tableOf({ head, rows, moreRows, moreColumns }: ResultTable): string {
+  const more = [
+    moreRows === 0 ? [] : [`${moreRows} more rows`],
+    moreColumns === 0 ? [] : [`${moreColumns} more columns`],
+  ].flat()
+  const caption = more.length === 0 ? '' : `<caption>and ${more.join(' and ')}</caption>`
   const body = rows.map((row) => `<tr>${row.map((cell) => element('td', cell)).join('')}</tr>`)
   return `<table>${caption}<tr>${head.map((cell) => element('th', cell)).join('')}</tr>${body.join('')}</table>`
 }

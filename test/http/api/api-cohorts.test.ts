@@ -67,11 +67,30 @@ t.test('a static cohort is made from uuids, distinct ids or a table', async (t) 
     ['', { name: 'a', is_static: true, distinct_ids: ['x'] }, '', { distinctIds: ['x'] }],
     ['?name=a', 'distinct_id\r\nx\r\n"y,""z"\r\n', 'text/csv', { distinctIds: ['x', 'y,"z'] }],
     ['?name=a', 'x,1\ny,2', 'text/csv; charset=utf-8', { distinctIds: ['x', 'y'] }],
+    ['?name=a', 'name;distinct_id\nAnn;x\nBob;"y"', 'text/csv', { distinctIds: ['x', 'y'] }],
+    ['?name=a', 'name\tDistinct_ID\nAnn\tx', 'text/csv', { distinctIds: ['x'] }],
+    ['?name=a', `id\n${uuidOf(1)}\nnobody`, 'text/csv', { personUuids: [uuidOf(1)] }],
+    ['?name=a', 'id\nx\ny', 'text/csv', { distinctIds: ['x', 'y'] }],
+    [
+      '?name=a',
+      `distinct_ids.0,distinct_ids.1,uuid\nx,y,${uuidOf(1)}\n,z,${uuidOf(2)}\n,,${uuidOf(3)}`,
+      'text/csv',
+      { distinctIds: ['x', 'z'], personUuids: [uuidOf(3)] },
+    ],
+    [
+      '?name=a',
+      `uuid,person_id\n${uuidOf(8)},${uuidOf(1)}`,
+      'text/csv',
+      { personUuids: [uuidOf(1)] },
+    ],
+    ['?name=a', "distinct_id\n'=y\n'z", 'text/csv', { distinctIds: ['=y', "'=y", "'z"] }],
   ]
   for (const [query, body, type, expected] of cases) {
     t.equal((await post(query, body, type)).status, 201, JSON.stringify(body))
     const command = store.commands.pop()?.[2]
-    t.strictSame(command, { kind: 'create_cohort', cohort: { name: 'a', ...base, ...expected } })
+    const wish = type.startsWith('text/csv') ? { needsMembers: true } : {}
+    const made = { kind: 'create_cohort', cohort: { name: 'a', ...base, ...expected }, ...wish }
+    t.strictSame(command, made)
   }
 })
 
@@ -127,6 +146,9 @@ t.test('what makes no cohort', async (t) => {
     t.match(answer, { status: 400, body: { code, attr } })
   }
   t.strictSame(store.commands, [])
+  store.result = { kind: 'no_members' }
+  const nobody = await ask('1/cohorts?name=a', { method: 'POST', body: 'x', headers })
+  t.match(nobody, { status: 400, body: { code: 'invalid_input', attr: 'csv' } })
 })
 
 t.test('PATCH changes what it names', async (t) => {

@@ -164,6 +164,21 @@ t.test('what is refused of dashboards and tiles', async (t) => {
     [{ filters: [] }, 'invalid_input', 'filters'],
     [{ filters: 'x' }, 'invalid_input', 'filters'],
     [{ filters: { x: 'x'.repeat(16_384) } }, 'invalid_input', 'filters'],
+    [{ filters: { date_from: 'nonsense' } }, 'invalid_input', 'filters.date_from'],
+    [{ filters: { date_from: '2024-02-30' } }, 'invalid_input', 'filters.date_from'],
+    [{ filters: { date_from: 7 } }, 'invalid_input', 'filters.date_from'],
+    [{ filters: { date_from: '-7d', date_to: 'all' } }, 'invalid_input', 'filters.date_to'],
+    [{ filters: { properties: 'x' } }, 'invalid_input', 'filters.properties'],
+    [
+      { filters: { properties: [{ key: 'a', operator: 'odd' }] } },
+      'invalid_input',
+      'filters.properties.0.operator',
+    ],
+    [
+      { filters: { properties: [{ key: 'a', type: 'hogql' }] } },
+      'invalid_input',
+      'filters.properties.0.type',
+    ],
     [{ variables: { x: 'x'.repeat(16_384) } }, 'invalid_input', 'variables'],
     [{ use_template: 'DEFAULT_APP' }, 'invalid_input', 'use_template'],
     [{ use_dashboard: 1 }, 'invalid_input', 'use_dashboard'],
@@ -193,6 +208,22 @@ t.test('what is refused of dashboards and tiles', async (t) => {
   const full = await daemon.ask('PATCH', board, { name: 'full', tiles: [{ text: { body: 'x' } }] })
   t.match(full, error(400, 'invalid_input'))
   t.match(await daemon.ask('GET', board), { body: { name: null } }, 'nothing of it was done')
+})
+
+t.test('filters that queries can be asked with are taken', async (t) => {
+  for (const filters of [
+    { date_from: '-7d', date_to: null },
+    { date_from: 'all', properties: [] },
+    { date_from: 'mStart', date_to: '-1d', properties: null },
+    { date_from: '2024-01-01', date_to: '2024-01-31T12:00:00+02:00', explicitDate: true },
+    { properties: [{ key: 'plan', type: 'person', operator: 'exact', value: ['pro'] }] },
+    { properties: [{ key: '$channel_type', type: 'session', operator: 'exact', value: 'Direct' }] },
+  ]) {
+    const answer = await daemon.ask('POST', DASHBOARDS, { filters })
+    t.match(answer, { status: 201, body: { filters } }, JSON.stringify(filters))
+  }
+  const refused = await daemon.ask('POST', DASHBOARDS, { filters: { date_to: 'soon' } })
+  t.match(refused, error(400, 'invalid_input', 'filters.date_to'))
 })
 
 t.test('the dashboard of a flag is one of them', async (t) => {

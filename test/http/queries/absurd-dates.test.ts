@@ -5,6 +5,7 @@
  * @lane quick
  */
 import t from 'tap'
+import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
@@ -15,6 +16,7 @@ const VIEW = { kind: 'EventsNode', event: 'view' }
 const BUY = { kind: 'EventsNode', event: 'buy' }
 const ALL = { dateRange: { date_from: 'all' } }
 const ABSURD = [
+  '0000-01-01T00:00:00Z',
   '0001-01-01T00:00:00Z',
   '0001-06-01T00:00:00Z',
   '0999-12-31T23:59:59Z',
@@ -27,6 +29,17 @@ const QUESTIONS: Readonly<Record<string, Json>> = {
   'trends by week': { kind: 'TrendsQuery', series: [VIEW], interval: 'week' },
   'trends by month': { kind: 'TrendsQuery', series: [VIEW], interval: 'month' },
   'trends by hour': { kind: 'TrendsQuery', series: [VIEW], interval: 'hour' },
+  'one number': {
+    kind: 'TrendsQuery',
+    series: [VIEW],
+    trendsFilter: { display: 'BoldNumber' },
+    interval: 'hour',
+  },
+  'a table of numbers': {
+    kind: 'TrendsQuery',
+    series: [VIEW, BUY],
+    trendsFilter: { display: 'ActionsTable' },
+  },
   'weekly active': { kind: 'TrendsQuery', series: [{ ...VIEW, math: 'weekly_active' }] },
   'trends compared': { kind: 'TrendsQuery', series: [VIEW], compareFilter: { compare: true } },
   stickiness: { kind: 'StickinessQuery', series: [VIEW] },
@@ -41,6 +54,10 @@ const QUESTIONS: Readonly<Record<string, Json>> = {
   retention: {
     kind: 'RetentionQuery',
     retentionFilter: { targetEntity: { id: 'view', type: 'events' }, totalIntervals: 5 },
+  },
+  'retention by hour': {
+    kind: 'RetentionQuery',
+    retentionFilter: { targetEntity: { id: 'view', type: 'events' }, period: 'Hour' },
   },
   'web overview': { kind: 'WebOverviewQuery', properties: [] },
   'web pages': { kind: 'WebStatsTableQuery', breakdownBy: 'Page', properties: [] },
@@ -72,5 +89,43 @@ t.test('a few events of absurd dates do not spoil answers over all', async (t) =
     const { status, body } = await ask(query, SPOILED)
     t.equal(status, 200, name)
     t.strictSame(body['results'], expected.body['results'], `${name}: the same numbers`)
+  }
+
+  const since = { date_from: '0001-01-01', date_to: '2030-01-01' }
+  const askSince = (query: Json) =>
+    daemon.api('POST', 'query/', SPOILED, { query: { ...query, dateRange: since } })
+  const series = [VIEW]
+  const bold = { kind: 'TrendsQuery', series, trendsFilter: { display: 'BoldNumber' } }
+  const { status, body } = await askSince(bold)
+  t.equal(status, 200, 'one number has no periods, however long its range is')
+  const [item] = body['results'] as readonly Json[]
+  t.equal(item?.['aggregated_value'], 6 + ABSURD.length - 1, 'all but the event of the year 0')
+  const chart = await askSince({ kind: 'TrendsQuery', series })
+  t.match(chart, { status: 400, body: { code: 'query_too_large', attr: 'interval' } })
+  const retention = await askSince({ kind: 'RetentionQuery' })
+  t.match(retention, { status: 400, body: { code: 'invalid_query', attr: 'dateRange' } })
+})
+
+t.test('all begins with the first event of use in every time zone', async (t) => {
+  const daemon = await shareDecisions(1)
+  const zone = { timezone: 'Asia/Kolkata' }
+  const changed = await daemon.ask(`/api/projects/${daemon.idOf()}/`, {
+    method: 'PATCH',
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+    json: zone,
+  })
+  t.equal(changed.status, 200)
+  const properties = { $ignore_sent_at: true }
+  const events = [...ABSURD, '2024-05-05T19:00:00Z', '2024-05-06T19:00:00Z'].map((timestamp) => ({
+    ...{ event: 'view', distinct_id: 'clock', timestamp, properties },
+  }))
+  await daemon.capture(events)
+  for (const interval of ['day', 'week', 'month']) {
+    const { body } = await daemon.api('POST', 'query/', 1, {
+      query: { kind: 'TrendsQuery', series: [VIEW], interval, ...ALL },
+    })
+    const [item] = body['results'] as readonly { count: number; days: readonly string[] }[]
+    t.equal(item?.count, 2, interval)
+    t.match(item?.days[0], /^2024-05-0/, `${interval}: the first bucket`)
   }
 })

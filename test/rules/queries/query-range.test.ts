@@ -67,6 +67,7 @@ function shown(range: QueryRange): string {
 const dates = (date_from?: string | null, date_to?: string | null, more: Json = {}): Json => ({
   dateRange: { date_from, date_to, ...more },
 })
+const BEIRUT = { timezone: 'Asia/Beirut' }
 const BERLIN = { timezone: 'Europe/Berlin' }
 const END = '2023-06-15T23:59:59.999Z'
 
@@ -281,6 +282,39 @@ const PREVIOUS: readonly Row[] = [
     'a year back',
     { ...dates('2020-02-29', '2020-03-01'), compareFilter: { compare: true, compare_to: '-1y' } },
     '2019-02-28T00:00:00Z 2019-03-01T23:59:59.999Z',
+  ],
+  [
+    'a day without a midnight',
+    dates('2024-03-31', '2024-03-31'),
+    '2024-03-29T22:00:00Z 2024-03-30T21:59:59.999Z',
+    BEIRUT,
+  ],
+  [
+    'days of which the first has no midnight',
+    dates('2024-09-08', '2024-09-10'),
+    '2024-09-05T04:00:00Z 2024-09-08T03:59:59.999Z',
+    { timezone: 'America/Santiago' },
+  ],
+  [
+    'a week back from a day without a midnight, to the same weekdays',
+    dates('-7d'),
+    '2024-03-23T22:00:00Z 2024-03-31T20:59:59.999Z',
+    { ...BEIRUT, now: '2024-04-07T09:00:00Z' },
+  ],
+  [
+    'a week back from a day without a midnight, named',
+    {
+      ...dates('2024-03-31', '2024-03-31'),
+      compareFilter: { compare: true, compare_to: '-1w' },
+    },
+    '2024-03-23T22:00:00Z 2024-03-24T21:59:59.999Z',
+    BEIRUT,
+  ],
+  [
+    'back to a day without a midnight',
+    dates('2024-04-01', '2024-04-01'),
+    '2024-03-30T22:00:00Z 2024-03-31T20:59:59.999Z',
+    BEIRUT,
   ],
   [
     'a week back, named',

@@ -80,7 +80,11 @@ const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
 
 for (const [name, results, columns, expected] of CASES) {
   t.test(name, async (t) => {
-    t.same(resultTable({ results, columns }), { ...(expected as object), moreRows: 0 })
+    t.same(resultTable({ results, columns }), {
+      ...(expected as object),
+      moreRows: 0,
+      moreColumns: 0,
+    })
   })
 }
 
@@ -98,6 +102,7 @@ t.test('more than a page shows', async (t) => {
   t.equal(table?.rows[0]?.length, SHARED_COLUMNS_MAX)
   t.equal(table?.rows[0]?.[0], `${'x'.repeat(200)}…`)
   t.equal(table?.moreRows, 3)
+  t.equal(table?.moreColumns, 1)
 })
 
 t.test('numbers that are too large to be rounded are shown as they are', async (t) => {

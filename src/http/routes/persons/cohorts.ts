@@ -1,5 +1,4 @@
 /** The routes of cohorts. Source: docs/compatibility/persons.md, "Cohorts". */
-import { firstCsvCells } from '../../../base/csv.ts'
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { cleanText } from '../../../rules/capture/json-text.ts'
@@ -26,6 +25,7 @@ import type { ApiRequest } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { answerOne, formatOf } from '../formats.ts'
 import { MEMBERS_MAX } from '../limits.ts'
+import { readMemberTable } from './member-table.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
@@ -40,8 +40,6 @@ import {
 } from './saved-things.ts'
 
 const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
-/** First lines of tables that name the column instead of a person. */
-const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
 
 const COHORT = is.namedObject('Cohort', {
   id: is.WHOLE,
@@ -108,7 +106,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
 }
 
 async function createCohort(call: PersonCall): Promise<Answer> {
-  const { fields, format } = readRequest(call.request)
+  const { fields, format, isTable } = readRequest(call.request)
   const { name = '', description = '', is_static: isStatic = false } = fields
   const { person_uuids: personUuids = [], distinct_ids: distinctIds = [] } = fields
   if (name === '') throw required('name')
@@ -117,7 +115,8 @@ async function createCohort(call: PersonCall): Promise<Answer> {
   const filters = isStatic ? null : await readTree(fields, null)
   if (filters !== null) await checkReferences(call, filters, null)
   const cohort = { name, description, isStatic, filters, personUuids, distinctIds }
-  const made = await changed(call, { kind: 'create_cohort', cohort }, 'cohort')
+  const wish = isTable ? { needsMembers: true } : {}
+  const made = await changed(call, { kind: 'create_cohort', cohort, ...wish }, 'cohort')
   return answerOne(format, withWireTimes(made), 201)
 }
 
@@ -125,10 +124,11 @@ async function patchCohort(call: PersonCall): Promise<Answer> {
   const id = idInPath(call, 'cohort')
   const before = (await knownCohorts(call)).get(id)
   if (before === undefined) throw unknown('cohort')
-  const { fields, format } = readRequest(call.request, before.is_static)
+  const { fields, format, isTable } = readRequest(call.request, before.is_static)
   const changes = await readChanges(fields, before)
   if (changes.filters) await checkReferences(call, changes.filters, id)
-  const made = await changed(call, { kind: 'update_cohort', id, changes }, 'cohort')
+  const wish = isTable ? { needsMembers: true } : {}
+  const made = await changed(call, { kind: 'update_cohort', id, changes, ...wish }, 'cohort')
   return answerOne(format, withWireTimes(made))
 }
 
@@ -156,15 +156,15 @@ async function readChanges(fields: CohortFields, before: CohortView) {
   }
 }
 
-/** JSON, or a table of distinct ids for a static cohort whose other fields stand in the query. */
+/** JSON, or a table of persons for a static cohort whose other fields stand in the query. */
 function readRequest(request: ApiRequest, isStatic = true) {
   const isTable = request.mediaType === 'text/csv' && request.body.length > 0
-  const table = isTable ? { distinct_ids: readTable(request.body) } : null
+  const table = isTable ? readTable(request.body) : null
   const parameters = isTable ? RequestParameters.ofQuery(request) : new RequestParameters(request)
   const format = formatOf(request, parameters)
   const sent = readFields(parameters, FIELDS)
   const fields: CohortFields = table === null ? sent : { is_static: isStatic, ...sent, ...table }
-  return { fields, format }
+  return { fields, format, isTable }
 }
 
 /** `{"properties": tree}`, as cohorts are shown, or the bare tree. */
@@ -196,18 +196,17 @@ function readMembers(parameters: RequestParameters, attr: string): readonly unkn
   return listMember(parameters.value(attr), attr, MEMBERS_MAX, MEMBERS_ENTRIES) ?? []
 }
 
-function readTable(body: Uint8Array): readonly string[] {
+function readTable(body: Uint8Array): Pick<CohortFields, 'distinct_ids' | 'person_uuids'> {
   let text: string
   try {
     text = cleanText(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch (cause) {
     throw new ServiceError('parse_error', 'the table is not UTF-8', { cause })
   }
-  const cells = firstCsvCells(text, 'csv')
-  const hasHeader = COLUMN_NAMES.includes(cells[0]?.toLowerCase())
-  const distinctIds = hasHeader ? cells.slice(1) : cells
+  const { distinctIds, personUuids } = readMemberTable(text)
   listMember(distinctIds, 'csv', MEMBERS_MAX, MEMBERS_ENTRIES)
-  return distinctIds
+  listMember(personUuids, 'csv', MEMBERS_MAX, MEMBERS_ENTRIES)
+  return { distinct_ids: distinctIds, person_uuids: personUuids }
 }
 
 /** What can never match is refused, unless the cohort `before` has the very same filter. */

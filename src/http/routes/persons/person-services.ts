@@ -78,6 +78,11 @@ export async function change(
       throw unknown(CHANGED_THINGS[command.kind] ?? 'person')
     case 'unknown_distinct_id':
       throw invalidInput('main_distinct_id', 'must be one of the distinct_ids of the person')
+    case 'no_members': {
+      const what =
+        'names nobody whom the project knows: its first column, or one that is called distinct_id or person_id, must hold ids of persons'
+      throw invalidInput('csv', what, 'the table')
+    }
     case 'too_large': {
       const what = `would have more than ${result.bytesMax} bytes of JSON: delete some first`
       throw invalidInput('properties', what)

@@ -1,6 +1,6 @@
 /** The routes of dashboards. Source: docs/compatibility/saved.md, "Dashboards". */
 import { invalidInput } from '../../../base/errors.ts'
-import { given, isObject } from '../../../base/json.ts'
+import { given, isObject, isSameJson, type JsonObject } from '../../../base/json.ts'
 import {
   DASHBOARD_FILTERS_UNITS_MAX,
   TILE_COLOR_CHARACTERS_MAX,
@@ -21,6 +21,7 @@ import {
 import type { WrittenJson } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { ask, change } from '../organization/organization-services.ts'
+import { checkDashboardFilters } from './dashboard-filters.ts'
 import { filledJson } from './filled-text.ts'
 import {
   AUTHOR,
@@ -162,6 +163,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       answers: { 201: done(DASHBOARD) },
       async handle(call) {
         requireAsking(call, call.body().filters, {})
+        requireReadable(call, {})
         const request = requestOf(call)
         const { id } = await change(call, 'createDashboard', request)
         return changedDashboard(call, id)
@@ -182,6 +184,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       async handle(call) {
         const { id, fields } = await dashboardInPath(call)
         requireAsking(call, call.body().filters, fields.filters)
+        requireReadable(call, fields.filters)
         await change(call, 'changeDashboard', { ...requestOf(call), id })
         return changedDashboard(call, id)
       },
@@ -204,6 +207,13 @@ async function changedDashboard(call: SavedCall, id: number): Promise<WrittenJso
 /** The dashboard in the path without its tiles, deleted or not. Throws 404 `not_found`. */
 async function dashboardInPath(call: SavedCall): Promise<Dashboard> {
   return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
+}
+
+/** Filters that stay as they were are not checked. Throws 400 `invalid_input`. */
+function requireReadable(call: Writing, before: JsonObject): void {
+  const { filters } = call.body()
+  if (filters === undefined || isSameJson(filters, before)) return
+  checkDashboardFilters(filters, call.services.clock.now())
 }
 
 function requestOf(call: Writing) {

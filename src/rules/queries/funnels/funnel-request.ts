@@ -10,7 +10,7 @@ import { bucketsOf } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
 import { readGlobalFilter } from '../query-filters.ts'
 import type { QueryContext } from '../query-kind.ts'
-import { type QueryRange, readInterval, readRange } from '../query-range.ts'
+import { type QueryRange, readInterval, readRange, readWholeRange } from '../query-range.ts'
 import { eventSeries, type QuerySeries, readSeriesList, readSeriesNode } from '../query-series.ts'
 
 const SECOND_MS = 1000
@@ -88,7 +88,10 @@ export function planFunnels(query: QueryFields, context: QueryContext): FunnelsP
   }
   const steps = readSteps(query, context)
   const { series, exclusions } = readExclusions(filter, steps, order, context)
-  const range = readRange(query, readInterval(query), context)
+  const range =
+    visual === 'trends'
+      ? readRange(query, readInterval(query), context)
+      : readWholeRange(query, context)
   if (visual === 'trends') bucketsOf(range)
   const unit = filter.choice('funnelWindowIntervalUnit', WINDOW_UNITS)
   const binCount = filter.number('binCount')

@@ -102,29 +102,29 @@ export class StepChains {
   }
 
   /**
-   * Goes on with the events of one moment, in their order of arrival. `mayStart`: whether they may begin a
-   * chain.
+   * Goes on with the events of one moment, one after the other in their order of arrival. `mayStart`: whether they may
+   * begin a chain.
    */
   visit(start: number, end: number, mayStart: boolean): void {
     this.#startsMs[0] = mayStart ? (this.#events.timesMs[start] ?? 0) : Number.NaN
-    if (end - start > 1 && !this.#isAlike(start, end)) {
-      this.#visitDifferent(start, end)
-      return
-    }
+    const maySpoil = end - start === 1 || this.#isAlike(start, end)
     for (let place = start; place < end; place++) {
       const steps = this.#masks.stepsAt(place)
-      this.#spoil(place)
+      if (maySpoil) this.#spoil(place)
       // From the highest step down, so that an event never counts twice in a chain.
       for (let left = steps; left !== 0; ) {
         const step = 31 - Math.clz32(left)
         left ^= 1 << step
-        this.#take(step, place, false)
+        this.#take(step, place)
       }
       if (this.#rules.order === 'strict') this.#keepOnly(steps)
     }
   }
 
-  /** Whether the events of a moment are the same steps, or none of them is a step at all. */
+  /**
+   * Whether the events of a moment are the same steps, or none of them is a step at all. Otherwise excluded events
+   * among them spoil nothing: nobody can say whether they came before the step or behind it.
+   */
   #isAlike(start: number, end: number): boolean {
     const steps = this.#masks.stepsAt(start)
     const spoilt = this.#masks.spoiltAt(start)
@@ -138,24 +138,14 @@ export class StepChains {
     return isSame || all === 0
   }
 
-  /** Step by step, so that events of one moment can follow each other; they neither spoil nor break. */
-  #visitDifferent(start: number, end: number): void {
-    for (let step = 0; step < this.#rules.stepCount; step++) {
-      for (let place = start; place < end; place++) {
-        if ((this.#masks.stepsAt(place) & (1 << step)) !== 0) this.#take(step, place, true)
-      }
-    }
-  }
-
   /** An event as a step from 0: it goes on with the chain that has all steps before. */
-  #take(step: number, place: number, mayBeUsed: boolean): void {
+  #take(step: number, place: number): void {
     const startMs = this.#startsMs[step] ?? 0
     if (!this.#isOpen(step, place)) return
     const label = step === this.#labelStep ? this.#label : null
     if (label !== null && this.#events.labels?.[place] !== label) return
     const { stepCount } = this.#rules
     const from = step * stepCount
-    if (mayBeUsed && this.#places.subarray(from, from + step).includes(place)) return
     const isSpoilt = this.#isSpoilt[step] === 1
     const isAsFar = step + 1 === this.#furthest && this.#isFurthestSpoilt
     if (step >= this.#furthest || isAsFar) {

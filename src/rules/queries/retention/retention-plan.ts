@@ -8,7 +8,12 @@ import {
   shiftedPeriodStart,
 } from '../../analytics/periods.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
-import { QUERY_CELLS_MAX, RETENTION_COLUMNS, RETENTION_COLUMNS_MAX } from '../limits.ts'
+import {
+  QUERY_CELLS_MAX,
+  RETENTION_COLUMNS,
+  RETENTION_COLUMNS_MAX,
+  RETENTION_ROWS_MAX,
+} from '../limits.ts'
 import type { CountTest } from '../period-bits.ts'
 import { type BreakdownProperty, readQueryBreakdown } from '../query-breakdown.ts'
 import { bucketRules } from '../query-buckets.ts'
@@ -107,11 +112,13 @@ function reachOf(
     ? periodStart(range.fromMs, rules)
     : shiftedPeriodStart(endMs, -columns, rules)
   const toMs = endMs - 1
-  const rows = fromMs > toMs ? 0 : Periods.covering(fromMs, toMs, rules).count
-  if (rows * columns > QUERY_CELLS_MAX) {
-    const what = `has too many periods: ${QUERY_CELLS_MAX} numbers may be asked for at most`
-    throw query.fault('dateRange', what)
+  const countMax = Math.min(RETENTION_ROWS_MAX, Math.floor(QUERY_CELLS_MAX / columns))
+  const refusal = () => {
+    const what = `has too many periods: ${countMax} rows of ${columns} numbers may be asked for at most`
+    return query.fault('dateRange', what)
   }
+  const rows =
+    fromMs > toMs ? 0 : Periods.covering(fromMs, toMs, rules, { countMax, refusal }).count
   return { rules, fromMs, toMs, rows }
 }
 

@@ -8,6 +8,7 @@ import { optionalTimeText } from '../../../base/time.ts'
 import type { FoundPerson } from '../actor-source.ts'
 import { invalidQuery } from '../query-fields.ts'
 import type { QueryActors } from '../query-kind.ts'
+import { propertyName, withoutLabel } from './column-texts.ts'
 
 /** A person or group of an answer. */
 export interface FoundActor {
@@ -72,7 +73,7 @@ const ORDERED: Readonly<Record<string, ActorColumn>> = {
 
 /** A column of `select`; what stands behind `--` is a comment. Throws 400 `invalid_query` with `attr`. */
 export function selectedColumn(text: string, attr: string): ActorColumn {
-  return columnIn(SELECTED, text.split(/\s--\s/)[0] ?? '', attr)
+  return columnIn(SELECTED, withoutLabel(text), attr)
 }
 
 /** A column of `orderBy`. Throws 400 `invalid_query` with `attr`. */
@@ -86,11 +87,15 @@ function columnIn(
   attr: string,
 ): ActorColumn {
   const name = text.trim()
-  const key = /^properties\.(.+)$/s.exec(name)?.[1]
-  if (key !== undefined) return { ...property, key }
+  const rest = /^properties([.[].*)$/s.exec(name)?.[1]
+  const key = rest === undefined ? null : propertyName(rest)
+  if (key !== null) return { ...property, key }
   const column = Object.hasOwn(columns, name) ? columns[name] : undefined
   if (column !== undefined) return column
-  throw invalidQuery(attr, `must be one of ${Object.keys(columns).join(', ')}, properties.name`)
+  throw invalidQuery(
+    attr,
+    `must be one of ${Object.keys(columns).join(', ')}, properties.name, properties."any name"`,
+  )
 }
 
 /** Refuses a column that the source, null for all persons, does not have. Throws 400 `invalid_query`. */

@@ -7,6 +7,7 @@ import type { EventView } from '../../events/event-queries.ts'
 import { type ChainElement, chainElements } from '../../filters/element-filter.ts'
 import { emailOf, personName } from '../../persons/person-name.ts'
 import { QUERY_COLUMN_DEPTH_MAX } from '../limits.ts'
+import { partsOf, propertyName, withoutLabel } from './column-texts.ts'
 
 /** One column. */
 export interface EventColumn {
@@ -40,11 +41,11 @@ const FIELDS: ReadonlyMap<string, (event: EventView) => unknown> = new Map<
 ])
 
 /** What `select` and `orderBy` may name, for refusals. */
-export const COLUMN_TEXTS = `*, ${[...FIELDS.keys()].join(', ')}, person_display_name, properties.X, person.properties.X, coalesce(a, b), count()`
+export const COLUMN_TEXTS = `*, ${[...FIELDS.keys()].join(', ')}, person_display_name, properties.X, properties."any name", person.properties.X, coalesce(a, b), count()`
 
 /** The column that a text names, whatever label stands behind it; null for any other text. */
 export function eventColumn(text: string, depth = 0): EventColumn | null {
-  const name = (text.split(/\s--\s/)[0] ?? '').trim()
+  const name = withoutLabel(text)
   const column = (kind: EventColumn['kind'], rest = '', columns: readonly EventColumn[] = []) => {
     return { kind, name: rest, columns }
   }
@@ -52,9 +53,15 @@ export function eventColumn(text: string, depth = 0): EventColumn | null {
   if (name === 'count()') return column('count')
   if (name === 'person_display_name') return column('display_name')
   if (FIELDS.has(name)) return column('field', name)
-  const [, isPerson, key = ''] = /^(person\.)?properties\.([^\s(),]+)$/.exec(name) ?? []
-  if (key !== '') return column(isPerson === undefined ? 'property' : 'person_property', key)
-  const [, list] = /^coalesce\((.+)\)$/i.exec(name) ?? []
+  const [, isPerson, rest] = /^(person\.)?properties([.[].*)$/s.exec(name) ?? []
+  if (rest !== undefined) {
+    // A name that has none of these needs no quotes.
+    const isPlain = /^\.[^\s(),"'`][^\s(),]*$/.test(rest)
+    const key = isPlain || /^(?:\.["`]|\[)/.test(rest) ? propertyName(rest) : null
+    if (key === null) return null
+    return column(isPerson === undefined ? 'property' : 'person_property', key)
+  }
+  const [, list] = /^coalesce\((.+)\)$/is.exec(name) ?? []
   if (list === undefined || depth >= QUERY_COLUMN_DEPTH_MAX) return null
   const columns = partsOf(list).map((part) => eventColumn(part, depth + 1))
   return columns.every((one) => one !== null) ? column('coalesce', '', columns) : null
@@ -160,21 +167,4 @@ function displayNameOf({ person, person_id, distinct_id }: EventView) {
   const email = person === null ? null : emailOf(person.properties)
   const display_name = personName(email, person?.distinct_ids ?? [distinct_id], 0)
   return { display_name, id: person_id, distinct_id }
-}
-
-/** The texts between the commas that are in no brackets. */
-function partsOf(list: string): readonly string[] {
-  const parts: string[] = []
-  let depth = 0
-  let start = 0
-  for (let at = 0; at < list.length; at++) {
-    const sign = list[at]
-    if (sign === '(') depth++
-    else if (sign === ')') depth--
-    else if (sign === ',' && depth === 0) {
-      parts.push(list.slice(start, at))
-      start = at + 1
-    }
-  }
-  return [...parts, list.slice(start)]
 }

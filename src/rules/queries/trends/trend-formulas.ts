@@ -1,39 +1,184 @@
-/** Lines made of those of all series, bucket by bucket, by a formula. */
+/**
+ * Lines made of those of all series, bucket by bucket, by a formula. Source: docs/compatibility/queries.md,
+ * "TrendsQuery".
+ */
 import { getOrAdd } from '../../../base/maps.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
-import { parseFormula } from './formula.ts'
-import { compareValues, type Line, type LineValue, sumOf } from './trend-lines.ts'
+import type { QueryRange } from '../query-range.ts'
+import { type Formula, parseFormula } from './formula.ts'
+import type { Tally } from './tally.ts'
+import {
+  addUp,
+  CellReader,
+  compareValues,
+  isOrderGiven,
+  type Line,
+  type Lines,
+  type LineValue,
+  otherValue,
+  shownValue,
+  sumOf,
+} from './trend-lines.ts'
+import { spanOf } from './trend-spans.ts'
 import type { TrendFormula, TrendsPlan } from './trends-plan.ts'
 
+/** A range of the query, and the tally of each series in it. */
+export interface RangeTallies {
+  readonly range: QueryRange
+  readonly tallies: readonly Tally[]
+}
+
+/** A value of the breakdown, and where it is in the tallies. */
+interface FoundValue {
+  readonly value: LineValue
+  /** The cell of each series, by range; absent where a series does not have the value. */
+  readonly cells: (number | undefined)[][]
+}
+
+interface RankedValue extends FoundValue {
+  /** The sum of the formula in the range that is asked about, and in the one that it is compared with. */
+  readonly sum: number
+  readonly sumBefore: number
+}
+
 /**
- * The lines of a formula: one for each value that any series has, zeros standing for those that a series
- * does not have; the largest first. Throws as `EventScanner.checkLimits`.
+ * The lines of a formula in each range. All series and ranges share one choice of the values that have a line: those
+ * for which the formula is largest. A series of its own choice would lack values that another one has, and the
+ * formula would count them as zeros. Throws as `EventScanner.checkLimits`.
  */
 export function formulaLines(
-  { series, breakdown }: TrendsPlan,
+  plan: TrendsPlan,
   { text }: TrendFormula,
-  linesOf: readonly (readonly Line[])[],
+  ranges: readonly RangeTallies[],
   limits: QueryLimits,
-): readonly Line[] {
-  const formula = parseFormula(text, series.length)
-  const found = new Map<string, { value: LineValue; bySeries: (readonly number[])[] }>()
-  for (const [index, lines] of linesOf.entries()) {
-    for (const { value, data } of lines) {
-      const one = getOrAdd(found, JSON.stringify(value), () => ({ value, bySeries: [] }))
-      one.bySeries[index] = data
-    }
-  }
+): readonly Lines[] {
+  const { breakdown } = plan
+  const formula = parseFormula(text, plan.series.length) ?? (() => 0)
   const pace = new PacedLimits(limits)
-  const lines = Array.from(found.values(), ({ value, bySeries }) => {
-    const length = Math.max(...series.map((_, index) => bySeries[index]?.length ?? 0))
-    const data = Array.from({ length }, (_, bucket) => {
-      pace.count(series.length)
-      return formula === null
-        ? 0
-        : formula(series.map((_, index) => bySeries[index]?.[bucket] ?? 0))
+  const readers = ranges.map((range) => new FormulaReader(plan, formula, range))
+  const ranked = Array.from(valuesOf(plan, ranges, pace), ({ value, cells }): RankedValue => {
+    const [sum = 0, sumBefore = 0] = readers.map((reader, index) => {
+      pace.count(reader.stepsEach)
+      return sumOf(reader.dataOf(cells[index] ?? []))
     })
-    return { value, data, sum: sumOf(data) }
+    return { value, cells, sum, sumBefore }
   })
   const isByNumber = (breakdown?.cohorts.length ?? 0) > 0
-  return lines.sort((a, b) => compareValues(a, b, isByNumber))
+  ranked.sort((a, b) => {
+    pace.count(1)
+    const isTie = a.value.rank === b.value.rank && a.sum === b.sum
+    return (isTie ? b.sumBefore - a.sumBefore : 0) || compareValues(a, b, isByNumber)
+  })
+  const isLimited = breakdown !== null && !isOrderGiven(plan)
+  const limit = isLimited ? breakdown.limit : ranked.length
+  return readers.map((reader, index) => {
+    const isHere = ({ cells }: RankedValue) => breakdown === null || cells[index] !== undefined
+    const shown = ranked.slice(0, limit).filter(isHere)
+    const lines = shown.map(({ value, cells }) => {
+      pace.count(reader.stepsEach)
+      const data = Array.from(reader.dataOf(cells[index] ?? []))
+      return { value, data, sum: sumOf(data) }
+    })
+    lines.sort((a, b) => compareValues(a, b, isByNumber))
+    const others = ranked.slice(limit).filter(isHere)
+    const hasOther = others.length > 0
+    if (!hasOther || breakdown === null || breakdown.isOtherHidden) return linesOf(lines, hasOther)
+    const data = reader.dataOfOthers(
+      others.map(({ cells }) => cells[index] ?? []),
+      pace,
+    )
+    const other = { value: otherValue(breakdown), data: Array.from(data) }
+    return linesOf([...lines, other], hasOther)
+  })
+}
+
+function linesOf(lines: readonly Line[], hasOther: boolean): Lines {
+  // Only persons routes of series ask for the text `null`.
+  return { lines, hasOther, hasNullText: false }
+}
+
+/** Every value that any series has in any range. */
+function valuesOf(
+  { breakdown }: TrendsPlan,
+  ranges: readonly RangeTallies[],
+  pace: PacedLimits,
+): Iterable<FoundValue> {
+  if (breakdown === null) {
+    const cells = ranges.map(({ tallies }) => tallies.map(() => 0))
+    return [{ value: { texts: [], rank: 'value' }, cells }]
+  }
+  const found = new Map<string, FoundValue>()
+  for (const [rangeIndex, { tallies }] of ranges.entries()) {
+    for (const [series, tally] of tallies.entries()) {
+      for (const [cell, value] of tally.cells.entries()) {
+        pace.count(1)
+        const { cells } = getOrAdd(found, JSON.stringify(value), () => ({
+          value: shownValue(value),
+          cells: [],
+        }))
+        const own = cells[rangeIndex] ?? []
+        own[series] = cell
+        cells[rangeIndex] = own
+      }
+    }
+  }
+  return found.values()
+}
+
+/** The numbers of a formula for one value after the other, in the same memory. */
+class FormulaReader {
+  /** What reading one value costs, as `PacedLimits` counts. */
+  readonly stepsEach: number
+  readonly #formula: Formula
+  readonly #readers: readonly CellReader[]
+  readonly #zeros: Float64Array
+  readonly #data: Float64Array
+
+  constructor(plan: TrendsPlan, formula: Formula, { range, tallies }: RangeTallies) {
+    const counts = plan.series.map(
+      ({ measure }) => spanOf(measure, range, plan.isTotal).bucketCount,
+    )
+    const bucketCount = Math.max(...counts)
+    this.stepsEach = plan.series.length * (1 + bucketCount * plan.smoothing)
+    this.#formula = formula
+    this.#readers = plan.series.flatMap(({ measure }, series) => {
+      const tally = tallies[series]
+      return tally === undefined ? [] : [new CellReader(plan, measure, tally, counts[series] ?? 0)]
+    })
+    this.#zeros = new Float64Array(bucketCount)
+    this.#data = new Float64Array(bucketCount)
+  }
+
+  /** The formula for one value, by its cell in each series. Valid until the next call. */
+  dataOf(cells: readonly (number | undefined)[]): Float64Array {
+    return this.#combined(
+      this.#readers.map((reader, series) => {
+        const cell = cells[series]
+        return cell === undefined ? this.#zeros : reader.dataOf(cell)
+      }),
+    )
+  }
+
+  /** The formula over the sums of several values. */
+  dataOfOthers(others: readonly (readonly (number | undefined)[])[], pace: PacedLimits) {
+    const sums = this.#readers.map(() => new Float64Array(this.#zeros.length))
+    for (const cells of others) {
+      pace.count(this.stepsEach)
+      for (const [series, reader] of this.#readers.entries()) {
+        const cell = cells[series]
+        const sum = sums[series]
+        if (cell !== undefined && sum !== undefined) addUp(sum, reader.dataOf(cell))
+      }
+    }
+    return this.#combined(sums)
+  }
+
+  #combined(bySeries: readonly Float64Array[]): Float64Array {
+    const values = new Array<number>(bySeries.length)
+    for (const bucket of this.#data.keys()) {
+      for (const [series, data] of bySeries.entries()) values[series] = data[bucket] ?? 0
+      this.#data[bucket] = this.#formula(values)
+    }
+    return this.#data
+  }
 }

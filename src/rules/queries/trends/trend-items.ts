@@ -34,10 +34,11 @@ export class ItemMaker {
     this.#context = context
     this.#range = range
     this.#urls = urls
-    const buckets = bucketsOf(range)
-    this.#days = plan.isTotal ? [] : bucketDays(range, buckets)
-    this.#labels = plan.isTotal ? [] : bucketLabels(range, buckets)
-    this.#starts = plan.isTotal ? [] : bucketStarts(range, buckets)
+    // One number has no buckets, however long its range is.
+    const buckets = plan.isTotal ? null : bucketsOf(range)
+    this.#days = buckets === null ? [] : bucketDays(range, buckets)
+    this.#labels = buckets === null ? [] : bucketLabels(range, buckets)
+    this.#starts = buckets === null ? [] : bucketStarts(range, buckets)
     const filter = { insight: 'TRENDS', interval: range.interval, ...rangeDates(range) }
     const isCurrent = range === plan.ranges[0]
     const compare_label = isCurrent ? 'current' : 'previous'

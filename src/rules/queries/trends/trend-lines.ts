@@ -3,7 +3,7 @@
  * added up. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
-import { NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
+import { NULL_LABEL, OTHER_LABEL, type QueryBreakdown } from '../query-breakdown.ts'
 import type { QueryRange } from '../query-range.ts'
 import { type CellValue, entryReader, forEachEntry, type Tally } from './tally.ts'
 import { type Measure, reducerOf } from './trend-measures.ts'
@@ -74,14 +74,21 @@ export function linesOf(
   const data = new Float64Array(bucketCount)
   for (const { cell } of others) {
     pace.count(stepsEach)
-    for (const [bucket, number] of reader.dataOf(cell).entries()) {
-      data[bucket] = (data[bucket] ?? 0) + number
-    }
+    addUp(data, reader.dataOf(cell))
   }
-  const length = Math.max(1, breakdown.properties.length)
-  const texts = Array.from({ length }, () => OTHER_LABEL)
-  const otherLine = plainLine({ value: { texts, rank: 'other' }, data })
+  const otherLine = plainLine({ value: otherValue(breakdown), data })
   return { lines: [...lines, otherLine], hasOther, hasNullText }
+}
+
+/** The value of the line that adds up the values beyond the limit. */
+export function otherValue({ properties }: QueryBreakdown): LineValue {
+  const length = Math.max(1, properties.length)
+  return { texts: Array.from({ length }, () => OTHER_LABEL), rank: 'other' }
+}
+
+/** Adds numbers to others, bucket by bucket. */
+export function addUp(into: Float64Array, data: Float64Array): void {
+  for (const [bucket, number] of data.entries()) into[bucket] = (into[bucket] ?? 0) + number
 }
 
 /** Cohorts that are shown in the order in which they were sent: a single one, or with everybody. */
@@ -115,7 +122,7 @@ export function sumOf(data: Iterable<number>): number {
 }
 
 /** The numbers of one cell after the other, in the same memory. */
-class CellReader {
+export class CellReader {
   readonly #plan: TrendsPlan
   readonly #tally: Tally
   readonly #numberOf: (entry: number) => number
@@ -155,7 +162,8 @@ function smooth(data: Float64Array, count: number): void {
   }
 }
 
-function shownValue(value: CellValue): LineValue {
+/** The value of a cell as the answer shows it. */
+export function shownValue(value: CellValue): LineValue {
   const rank = value.includes(null) ? 'null' : 'value'
   return { texts: value.map((text) => text ?? NULL_LABEL), rank }
 }

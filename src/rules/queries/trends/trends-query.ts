@@ -15,7 +15,7 @@ import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind, QueryWork } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { isFewPeriods } from './seen-periods.ts'
-import { mergedTally, type Tally, tallyOfCounts } from './tally.ts'
+import { mergedTally, type Tally, TallyBuilder, tallyOfCounts } from './tally.ts'
 import { trendActors } from './trend-actors.ts'
 import { idBitsOf, tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
@@ -23,10 +23,12 @@ import { ItemMaker } from './trend-items.ts'
 import { linesOf, sumOf } from './trend-lines.ts'
 import { actorKindOf, type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import { readTrends, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
+import { readTrends, type TrendFormula, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /** For each range, of each series; persons who came, by bucket, where any rows are computed apart. */
 export type TrendsPart = readonly (readonly (Tally | IdBits)[])[]
+
+const NO_TALLY = new TallyBuilder(0, 'count').finish()
 
 /** The kind. */
 export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
@@ -95,29 +97,30 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
         window === null ? firstCounts(bits) : activeCounts(bits, window, scanner),
       )
     }
-    const found = plan.ranges.map((range, rangeIndex) =>
-      plan.series.map(({ measure }, index) => {
-        const found = whole[rangeIndex]?.[index]
-        if (found === undefined) return { lines: [], hasOther: false, hasNullText: false }
-        const tally = isBits(found) ? tallyOfBits(found, measure, range) : found
-        return linesOf(plan, measure, range, tally, scanner)
+    const ranges = plan.ranges.map((range, rangeIndex) => ({
+      range,
+      tallies: plan.series.map(({ measure }, index) => {
+        const found = whole[rangeIndex]?.[index] ?? NO_TALLY
+        return isBits(found) ? tallyOfBits(found, measure, range) : found
       }),
-    )
-    const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
-    const ranges = plan.ranges.map((range, index) => ({
-      maker: new ItemMaker(plan, range, context, urls),
-      found: found[index] ?? [],
     }))
-    const results =
-      plan.formulas.length === 0
-        ? ranges.flatMap((range) => range.maker.ofSeries(range.found))
-        : plan.formulas.flatMap((formula) =>
-            ranges.flatMap((range) => {
-              const all = range.found.map(({ lines }) => lines)
-              return range.maker.ofFormula(formula, formulaLines(plan, formula, all, scanner))
-            }),
-          )
-    const hasMore = found.flat().some(({ hasOther }) => hasOther)
+    const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
+    const makers = plan.ranges.map((range) => new ItemMaker(plan, range, context, urls))
+    const ofSeries = () =>
+      ranges.map(({ range, tallies }, index) => {
+        const found = plan.series.map(({ measure }, series) =>
+          linesOf(plan, measure, range, tallies[series] ?? NO_TALLY, scanner),
+        )
+        const hasOther = found.some((lines) => lines.hasOther)
+        return { items: makers[index]?.ofSeries(found) ?? [], hasOther }
+      })
+    const ofFormula = (formula: TrendFormula) =>
+      formulaLines(plan, formula, ranges, scanner).map(({ lines, hasOther }, index) => {
+        return { items: makers[index]?.ofFormula(formula, lines) ?? [], hasOther }
+      })
+    const found = plan.formulas.length === 0 ? ofSeries() : plan.formulas.flatMap(ofFormula)
+    const results = found.flatMap(({ items }) => items)
+    const hasMore = found.some(({ hasOther }) => hasOther)
     const [range] = plan.ranges
     const dates = range === undefined ? {} : resolvedRange(range)
     return { results, members: { hasMore, ...dates } }
@@ -127,8 +130,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
 }
 
 /**
- * Refuses lines, also those that only formulas see, before they are made: a line has a number for each
- * bucket, however few events there are. Throws 400 `query_too_large`.
+ * Refuses lines before they are made: a line has a number for each bucket, however few events there are. Throws 400 `query_too_large`.
  */
 function checkNumbers(
   { series, ranges, isTotal, breakdown, formulas }: TrendsPlan,
@@ -137,15 +139,17 @@ function checkNumbers(
   const linesMax = (breakdown?.limit ?? 0) + Math.max(1, breakdown?.cohorts.length ?? 0)
   let numbers = 0
   for (const [rangeIndex, range] of ranges.entries()) {
-    let most = 0
+    let values = 0
+    let longest = 0
     for (const [index, { measure }] of series.entries()) {
       const { bucketCount } = spanOf(measure, range, isTotal)
       const cells = cellsOf(whole[rangeIndex]?.[index])
-      const ofSeries = Math.max(1, Math.min(cells, linesMax)) * bucketCount
-      most = Math.max(most, ofSeries)
-      numbers += ofSeries
+      values += cells
+      longest = Math.max(longest, bucketCount)
+      // Series that only formulas see are never lines of their own.
+      if (formulas.length === 0) numbers += Math.max(1, Math.min(cells, linesMax)) * bucketCount
     }
-    numbers += most * formulas.length
+    numbers += Math.max(1, Math.min(values, linesMax)) * longest * formulas.length
   }
   checkPoints(numbers)
 }

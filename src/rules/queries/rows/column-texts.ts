@@ -1,0 +1,89 @@
+/**
+ * How columns are written in `select` and `orderBy`: names of properties in the quotes that clients of PostHog put
+ * around them, and labels behind `--`. Source: docs/compatibility/queries.md, "EventsQuery".
+ */
+
+/** A text in quotes, from its start on: `"a"`, `` `a` `` or `'a'`; a backslash, or a second quote, makes one part of it. */
+const QUOTED = /(["'`])(?:\\[\s\S]|\1\1|(?!\1|\\)[\s\S])*\1/y
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  a: '\u0007',
+  0: '\0',
+}
+
+/**
+ * The name behind `properties`: `.name`, `."any name"`, `` .`any name` `` or `['any name']`. Null for any other text,
+ * also for a name that begins with `"` or a backtick and does not end with it.
+ */
+export function propertyName(text: string): string | null {
+  if (text.startsWith('[')) {
+    return text.startsWith("['") && text.endsWith(']') ? unquoted(text.slice(1, -1)) : null
+  }
+  if (!text.startsWith('.')) return null
+  const name = text.slice(1)
+  return /^["`]/.test(name) ? unquoted(name) : name || null
+}
+
+/** The text without the label behind it, and without blanks around it. */
+export function withoutLabel(text: string): string {
+  for (const at of placesOutside(text)) {
+    if (
+      text.startsWith('--', at) &&
+      /\s/.test(text[at - 1] ?? '') &&
+      /\s/.test(text[at + 2] ?? '')
+    ) {
+      return text.slice(0, at).trim()
+    }
+  }
+  return text.trim()
+}
+
+/** The texts between the commas that are in no brackets and no quotes. */
+export function partsOf(list: string): readonly string[] {
+  const parts: string[] = []
+  let depth = 0
+  let start = 0
+  for (const at of placesOutside(list)) {
+    const sign = list[at]
+    if (sign === '(' || sign === '[') depth++
+    else if (sign === ')' || sign === ']') depth--
+    else if (sign === ',' && depth === 0) {
+      parts.push(list.slice(start, at))
+      start = at + 1
+    }
+  }
+  return [...parts, list.slice(start)]
+}
+
+/** The places of a text that are in no quotes. Quotes begin behind `.` or `[` only: a name may have one within it. */
+function* placesOutside(text: string): Generator<number> {
+  for (let at = 0; at < text.length; at++) {
+    const isStart = text[at - 1] === '.' || text[at - 1] === '['
+    QUOTED.lastIndex = at
+    if (isStart && QUOTED.test(text)) at = QUOTED.lastIndex - 1
+    else yield at
+  }
+}
+
+/** Null for a text that is not in quotes from its first to its last character, or for an empty one. */
+function unquoted(text: string): string | null {
+  QUOTED.lastIndex = 0
+  if (!QUOTED.test(text) || QUOTED.lastIndex !== text.length) return null
+  const quote = text[0] ?? ''
+  const inner = text
+    .slice(1, -1)
+    .replace(/\\([\s\S])|(["'`])\2/g, (whole, escaped?: string, sign?: string) => {
+      if (escaped !== undefined) return ESCAPES[escaped] ?? (isEscapable(escaped) ? escaped : whole)
+      return sign === quote ? quote : whole
+    })
+  return inner === '' ? null : inner
+}
+
+function isEscapable(sign: string): boolean {
+  return ['\\', '"', "'", '`'].includes(sign)
+}

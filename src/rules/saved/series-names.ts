@@ -1,0 +1,80 @@
+/**
+ * Names for the series and values of a result, so that people can tell them apart in a table: as the person who made
+ * the insight called them, and without the texts that only programs know.
+ */
+import { isObject, type JsonObject } from '../../base/json.ts'
+
+/** What stands for values that have no text of their own. */
+const VALUE_TEXTS: ReadonlyMap<string, string> = new Map([
+  ['$$_posthog_breakdown_null_$$', '(none)'],
+  ['$$_posthog_breakdown_other_$$', '(others)'],
+])
+
+/** The text of a value of a breakdown; several properties are joined by ` / `. */
+export function valueText(value: unknown): string {
+  if (Array.isArray(value)) return value.map(valueText).join(' / ')
+  if (value === null || value === undefined || value === '') return '(none)'
+  return VALUE_TEXTS.get(String(value)) ?? String(value)
+}
+
+/** A different name for each item of a result. */
+export function seriesNames(items: readonly JsonObject[]): readonly string[] {
+  const hasSeveral = new Set(items.map((item) => actionOf(item)['order'])).size > 1
+  const isFormulas = new Set(items.map(({ label }) => label)).size > 1
+  const names = items.map((item) => {
+    const series = seriesName(item)
+    const value = breakdownText(item, series)
+    if (value === null) return series
+    const isSeriesTold = hasSeveral || (isFormulas && item['action'] === null)
+    return isSeriesTold ? `${series} - ${value}` : value
+  })
+  const withMath = toldApart(names, (index) => String(actionOf(items[index])['math'] ?? 'total'))
+  // The letters are those of formulas.
+  const withLetters = toldApart(withMath, (index) => {
+    const { order } = actionOf(items[index])
+    return typeof order === 'number' ? String.fromCharCode(65 + order) : ''
+  })
+  return withLetters.map((name, index) => {
+    return items[index]?.['compare_label'] === 'previous' ? `${name} (before)` : name
+  })
+}
+
+/** What a series is called: by its own name, or else by its event or action. */
+function seriesName(item: JsonObject): string {
+  const { label, status } = item
+  const { custom_name, name } = actionOf(item)
+  if (status !== undefined) return String(status)
+  const found = [custom_name, name, label].find((text) => typeof text === 'string' && text !== '')
+  return found === undefined ? 'value' : String(found)
+}
+
+/** Null: nothing is split. */
+function breakdownText(item: JsonObject, series: string): string | null {
+  const { breakdown_value, label } = item
+  if (breakdown_value === undefined) return null
+  // The value of a cohort is its number; its name stands in the label.
+  const isCohort = typeof breakdown_value === 'number' || breakdown_value === 'all'
+  if (!isCohort || typeof label !== 'string') return valueText(breakdown_value)
+  const { name = series } = actionOf(item)
+  return label.startsWith(`${String(name)} - `) ? label.slice(String(name).length + 3) : label
+}
+
+/** Adds a detail to names of which there are several. */
+function toldApart(names: readonly string[], detailOf: (index: number) => string): string[] {
+  const counts = new Map<string, Set<string>>()
+  for (const [index, name] of names.entries()) {
+    const details = counts.get(name) ?? new Set()
+    details.add(detailOf(index))
+    counts.set(name, details)
+  }
+  return names.map((name, index) => {
+    const detail = detailOf(index)
+    const isAmbiguous = (counts.get(name)?.size ?? 0) > 1
+    return isAmbiguous && detail !== '' ? `${name} (${detail})` : name
+  })
+}
+
+function actionOf(item: JsonObject | undefined): JsonObject {
+  const action = item?.['action']
+  return isObject(action) ? action : {}
+}

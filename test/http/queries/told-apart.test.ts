@@ -1,0 +1,232 @@
+/**
+ * Answers as tables, in CSV and on shared pages: the days are those of the project, series and values can be told
+ * apart, and every number is there.
+ *
+ * @lane quick
+ */
+import t from 'tap'
+import { type DecisionDaemon, PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
+import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
+import { parseCsv } from '../../fixtures/persons/persons-port.ts'
+import type { Json } from '../../fixtures/queries/query-cases.ts'
+
+const E = { kind: 'EventsNode', event: 'e' }
+const DAYS = { date_from: '2024-05-01', date_to: '2024-05-02' }
+const RETENTION = {
+  kind: 'RetentionQuery',
+  dateRange: DAYS,
+  retentionFilter: {
+    targetEntity: { id: 'e', type: 'events' },
+    returningEntity: { id: 'e', type: 'events' },
+    totalIntervals: 2,
+  },
+}
+const SERIES = [
+  { ...E, custom_name: 'First' },
+  { ...E, custom_name: 'Second', math: 'dau' },
+]
+
+async function startIn(timezone: string): Promise<DecisionDaemon> {
+  const daemon = await shareDecisions()
+  const changed = await daemon.ask(`/api/projects/${daemon.idOf()}/`, {
+    method: 'PATCH',
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+    json: { timezone },
+  })
+  if (changed.status !== 200) throw new Error(JSON.stringify(changed.body))
+  // Noon of the days there, and a day before them.
+  const events = [
+    ['a', '2024-04-30', 'pro'],
+    ['a', '2024-05-01', 'pro'],
+    ['b', '2024-05-01', 'free'],
+    ['b', '2024-05-01', 'free'],
+    ['a', '2024-05-02', 'pro'],
+    ['c', '2024-05-02', undefined],
+  ] as const
+  await daemon.capture(
+    events.map(([distinct_id, day, plan]) => ({
+      ...{ event: 'e', distinct_id, properties: { plan } },
+      timestamp: `${day}T07:00:00Z`,
+    })),
+  )
+  return daemon
+}
+
+async function csvOf(daemon: DecisionDaemon, query: Json): Promise<readonly (readonly string[])[]> {
+  const answer = await fetch(`${daemon.url}${daemon.path(1, 'query/?format=csv')}`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ query }),
+  })
+  return parseCsv(await answer.text())
+}
+
+/** The tables of the shared page of an insight with this query: a list of cells for each row. */
+async function sharedOf(daemon: DecisionDaemon, query: Json) {
+  const insight = await daemon.api('POST', 'insights/', 1, { name: 'Shared', query })
+  const path = `insights/${String(insight.body['id'])}/sharing/`
+  const { body } = await daemon.api('PATCH', path, 1, { enabled: true })
+  const page = await fetch(`${daemon.url}/shared/${String(body['access_token'])}`)
+  const html = await page.text()
+  return [...html.matchAll(/<tr>(.*?)<\/tr>/g)].map(([, row = '']) =>
+    [...row.matchAll(/<t[dh]>(.*?)<\/t[dh]>/g)].map(([, cell = '']) => cell),
+  )
+}
+
+t.test('tables of retention have the days of the project', async (t) => {
+  for (const timezone of ['Asia/Kolkata', 'America/Los_Angeles', 'Pacific/Auckland']) {
+    const daemon = await startIn(timezone)
+    // In Los Angeles it is seven hours earlier: still the same day.
+    const [head, ...rows] = await csvOf(daemon, RETENTION)
+    t.strictSame(head, ['Day 0', 'Day 1', 'breakdown_value', 'date'], timezone)
+    const expected = [
+      ['2', '1', '', '2024-05-01'],
+      ['2', '0', '', '2024-05-02'],
+    ]
+    t.strictSame(rows, expected, timezone)
+    const shared = await sharedOf(daemon, RETENTION)
+    t.strictSame(
+      shared,
+      [
+        ['date', 'Day 0', 'Day 1'],
+        ['2024-05-01', '2', '1'],
+        ['2024-05-02', '2', '0'],
+      ],
+      timezone,
+    )
+  }
+})
+
+t.test('hours and weeks of retention are those of the project', async (t) => {
+  const daemon = await startIn('Asia/Kolkata')
+  const { retentionFilter } = RETENTION
+  const dates = async (period: string, dateRange: Json) => {
+    const query = { ...RETENTION, dateRange, retentionFilter: { ...retentionFilter, period } }
+    const [head = [], ...rows] = await csvOf(daemon, query)
+    return rows.map((row) => row[head.indexOf('date')])
+  }
+  const hours = { date_from: '2024-05-01T12:00:00', date_to: '2024-05-01T13:00:00' }
+  t.strictSame(await dates('Hour', hours), ['2024-05-01 12:00:00', '2024-05-01 13:00:00'])
+  t.strictSame(await dates('Week', DAYS), ['2024-04-28'])
+  t.strictSame(await dates('Month', DAYS), ['2024-05-01'])
+})
+
+t.test('lines of CSV say which series they are of', async (t) => {
+  const daemon = await startIn('UTC')
+  const trends = { kind: 'TrendsQuery', dateRange: DAYS }
+  t.strictSame(await csvOf(daemon, { ...trends, series: SERIES }), [
+    ['custom_name', 'day', 'label', 'math', 'series', 'value'],
+    ['First', '2024-05-01', 'e', 'total', 'A', '3'],
+    ['First', '2024-05-02', 'e', 'total', 'A', '2'],
+    ['Second', '2024-05-01', 'e', 'dau', 'B', '2'],
+    ['Second', '2024-05-02', 'e', 'dau', 'B', '2'],
+  ])
+  t.strictSame(await csvOf(daemon, { ...trends, series: [E] }), [
+    ['day', 'label', 'value'],
+    ['2024-05-01', 'e', '3'],
+    ['2024-05-02', 'e', '2'],
+  ])
+  const totals = { ...trends, series: [E, E], trendsFilter: { display: 'BoldNumber' } }
+  const [head = [], ...rows] = await csvOf(daemon, totals)
+  t.strictSame(
+    rows.map((row) => row[head.indexOf('series')]),
+    ['A', 'B'],
+    'one number for each series',
+  )
+  const sticky = { ...trends, kind: 'StickinessQuery', series: [E, E] }
+  const [stickyHead = [], ...stickyRows] = await csvOf(daemon, sticky)
+  t.strictSame(
+    stickyRows.map((row) => row[stickyHead.indexOf('series')]),
+    ['A', 'A', 'B', 'B'],
+    'stickiness',
+  )
+})
+
+t.test('shared pages show every number, and whose it is', async (t) => {
+  const daemon = await startIn('Asia/Kolkata')
+  const trends = { kind: 'TrendsQuery', dateRange: DAYS, series: [E] }
+  const breakdownFilter = { breakdown: 'plan' }
+  const shown = (query: Json) => sharedOf(daemon, query)
+
+  t.strictSame(await shown({ ...trends, series: SERIES }), [
+    ['day', 'First', 'Second'],
+    ['2024-05-01', '3', '2'],
+    ['2024-05-02', '2', '2'],
+  ])
+  t.strictSame(await shown({ ...trends, series: [E, { ...E, math: 'dau' }] }), [
+    ['day', 'e (total)', 'e (dau)'],
+    ['2024-05-01', '3', '2'],
+    ['2024-05-02', '2', '2'],
+  ])
+  t.strictSame(await shown({ ...trends, compareFilter: { compare: true } }), [
+    ['day', 'e', 'day (before)', 'e (before)'],
+    ['2024-05-01', '3', '2024-04-29', '0'],
+    ['2024-05-02', '2', '2024-04-30', '1'],
+  ])
+  t.strictSame(
+    await shown({ ...trends, breakdownFilter: { ...breakdownFilter, breakdown_limit: 1 } }),
+    [
+      ['day', 'free', '(others)'],
+      ['2024-05-01', '2', '1'],
+      ['2024-05-02', '0', '2'],
+    ],
+  )
+  t.strictSame(await shown({ ...trends, breakdownFilter }), [
+    ['day', 'free', 'pro', '(none)'],
+    ['2024-05-01', '2', '1', '0'],
+    ['2024-05-02', '0', '1', '1'],
+  ])
+  t.strictSame(await shown({ ...trends, trendsFilter: { display: 'BoldNumber' } }), [
+    ['series', 'value'],
+    ['e', '5'],
+  ])
+  const table = { ...trends, breakdownFilter, trendsFilter: { display: 'ActionsTable' } }
+  t.strictSame(await shown({ ...table, compareFilter: { compare: true } }), [
+    ['series', 'value'],
+    ['free', '2'],
+    ['pro', '2'],
+    ['(none)', '1'],
+    ['pro (before)', '1'],
+  ])
+  t.strictSame(await shown({ ...trends, series: SERIES, trendsFilter: { formula: 'A/B' } }), [
+    ['day', 'Formula (A/B)'],
+    ['2024-05-01', '1.5'],
+    ['2024-05-02', '1'],
+  ])
+  const funnel = {
+    kind: 'FunnelsQuery',
+    dateRange: DAYS,
+    series: SERIES.map(({ custom_name }) => ({ ...E, custom_name })),
+  }
+  const steps = (await shown({ ...funnel, breakdownFilter })).map((row) => row.slice(0, 3))
+  t.strictSame(steps, [
+    ['breakdown', 'name', 'count'],
+    ['free', 'First', '1'],
+    ['free', 'Second', '1'],
+    ['pro', 'First', '1'],
+    ['pro', 'Second', '1'],
+    ['(none)', 'First', '1'],
+    ['(none)', 'Second', '0'],
+  ])
+  const times = await shown({ ...funnel, funnelsFilter: { funnelVizType: 'time_to_convert' } })
+  t.strictSame(times[0], ['seconds', 'count'])
+  t.strictSame(times.at(-1), ['average: 43200', ''], 'one a day later, one at once')
+  const split = await shown({ ...RETENTION, breakdownFilter })
+  t.strictSame(split, [
+    ['date', 'breakdown', 'Day 0', 'Day 1'],
+    ['2024-05-01', 'pro', '1', '1'],
+    ['2024-05-02', 'pro', '1', '0'],
+    ['2024-05-01', '(none)', '0', '0'],
+    ['2024-05-02', '(none)', '1', '0'],
+    ['2024-05-01', 'free', '1', '0'],
+    ['2024-05-02', 'free', '0', '0'],
+  ])
+  const lifecycle = await shown({ ...trends, kind: 'LifecycleQuery' })
+  t.strictSame(lifecycle[0], ['day', 'new', 'returning', 'resurrecting', 'dormant'])
+  const sticky = await shown({ ...trends, kind: 'StickinessQuery' })
+  t.strictSame(sticky, [
+    ['day', 'e'],
+    ['1 day', '2'],
+    ['2 days', '1'],
+  ])
+})
