@@ -5,13 +5,19 @@
  */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { ServiceError } from '../../src/base/errors.ts'
 import { AuditTrail } from '../../src/engine/front/audit-trail.ts'
 import { buildDocument } from '../../src/http/openapi/document.ts'
+import { audited } from '../../src/http/server/audit.ts'
+import type { Answer } from '../../src/http/server/respond.ts'
+import type { ApiRequest } from '../../src/http/server/router.ts'
+import { TrustedProxies } from '../../src/http/server/url.ts'
 import type { AuditEntry } from '../../src/rules/access/audit-entry.ts'
 import { AuditLog } from '../../src/store/catalog/audit-log.ts'
 import { DirectoryEnvironment } from '../../src/store/catalog/directory-environment.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { Differences } from '../fixtures/differences.ts'
+import { send } from '../fixtures/exact-client.ts'
 import { type JsonAnswer, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization } from '../fixtures/organization-daemon.ts'
 
@@ -163,6 +169,119 @@ t.test('a change leaves one entry, with the status and the object of its answer'
   await change(['POST', 'projects/', { name: 'Made' }])
   const action = idOf(await change(['POST', 'projects/1/actions/', { name: 'noted', steps: [] }]))
   await change(['PATCH', `projects/1/actions/${action}/`, { name: 'again' }], action)
+})
+
+t.test('every change leaves an entry, whatever form its answer has', async (t) => {
+  const { decisions } = daemon
+  const project = 'projects/2/'
+  const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
+  const names = Array.from({ length: 30 }, (_, index) => `person-${index}`)
+  await decisions.capture(
+    names.map((name) => ({ event: 'e', distinct_id: name, properties: { $set: { plan: 'a' } } })),
+    2,
+  )
+  const persons = resultsOf(await daemon.ask('GET', `${project}persons/?limit=100`))
+  let personCount = 0
+  const takePerson = (): string => String(persons[personCount++]?.['uuid'])
+  const things: Record<string, string> = {
+    person: String(persons.at(-1)?.['uuid']),
+    action: '',
+    cohort: '',
+  }
+  /** Routes that answer a table when asked, with what they make or change. */
+  const changes: readonly (readonly [method: string, path: () => string, json: unknown])[] = [
+    ['POST', () => `persons/${takePerson()}/split/`, {}],
+    ['POST', () => `persons/${takePerson()}/delete_property/`, { $unset: 'plan' }],
+    ['POST', () => `persons/${takePerson()}/update_property/`, { key: 'plan', value: 'b' }],
+    ['POST', () => `persons/${things['person']}/merge/`, null],
+    ['PATCH', () => `persons/${takePerson()}/`, { properties: { plan: 'c' } }],
+    ['PUT', () => `persons/${takePerson()}/`, { properties: { plan: 'd' } }],
+    ['DELETE', () => `persons/${takePerson()}/`, undefined],
+    ['POST', () => 'cohorts/', { name: 'c', filters: { properties: [] } }],
+    ['POST', () => 'cohorts/', { name: 'c', is_static: true }],
+    ['POST', () => 'actions/', { name: 'a', steps: [] }],
+    ['PATCH', () => `cohorts/${things['cohort']}/`, { name: 'd' }],
+    ['PATCH', () => `actions/${things['action']}/`, { name: 'b' }],
+    ['POST', () => 'feature_flags/', { key: 'not a key' }],
+    ['DELETE', () => 'feature_flags/1/', undefined],
+  ]
+  const cohort = { name: 'c', is_static: true }
+  things['cohort'] = String((await daemon.ask('POST', `${project}cohorts/`, cohort)).body['id'])
+  const action = { name: 'a', steps: [] }
+  things['action'] = String((await daemon.ask('POST', `${project}actions/`, action)).body['id'])
+  const forms: readonly (readonly [query: string, headers: Readonly<Record<string, string>>])[] = [
+    ['', {}],
+    ['?format=csv', {}],
+    ['?format=json', {}],
+    ['?format=xml', {}],
+    ['', { Accept: 'text/csv' }],
+    ['', { Accept: 'text/csv, application/json;q=0.5' }],
+  ]
+  const differences = new Differences()
+  for (const [method, path, json] of changes) {
+    for (const [query, form] of forms) {
+      const { id: lastId } = await newest()
+      const url = `${decisions.url}/api/${project}${path()}${query}`
+      const sent = json === null ? { ids: [takePerson()] } : json
+      const answer = await send(url, {
+        method,
+        headers: { ...headers, ...form, 'Content-Type': 'application/json' },
+        ...(sent === undefined ? {} : { body: JSON.stringify(sent) }),
+      })
+      const what = `${method} ${url} ${JSON.stringify(form)}: ${answer.body.toString().slice(0, 200)}`
+      differences.ok(answer.status < 500, `${what} is ${answer.status}`)
+      const wanted = { id: Number(lastId) + 1, method, status: answer.status, project_id: 2 }
+      const entry = await newest()
+      differences.match(entry, wanted, what)
+      if (answer.status === 201) differences.match(entry['object_id'], /^[0-9]+$/, what)
+    }
+  }
+  t.strictSame(differences.list(), [], 'every request leaves the entry of its status')
+})
+
+t.test('an answer of any form and status leaves its entry', async (t) => {
+  const entries: AuditEntry[] = []
+  const noted = (answer: () => Answer | Promise<Answer>) =>
+    audited(
+      { method: 'POST', path: '/api/x/', handler: async () => answer() },
+      {
+        record: async (entry) => {
+          entries.push(entry)
+        },
+        clock: SYSTEM_CLOCK,
+        trustedProxies: new TrustedProxies([]),
+      },
+    )
+  const request = {
+    peerAddress: '192.0.2.1',
+    head: { forwardedFor: '' },
+    caller: { source: 'api', userId: 1, keyId: 1 },
+    parameters: [],
+    projectId: null,
+    objectId: null,
+  }
+  const differences = new Differences()
+  const bodies = ['', 'id\r\n1\r\n', '{', 'null', '[]', '{"id":{}}', '{"id":5}', '"x"', '\ufeff{}']
+  for (const status of [200, 201, 202, 204, 301, 400, 409, 500, 503]) {
+    for (const text of bodies) {
+      for (const contentType of ['', 'application/json', 'text/csv; charset=utf-8', 'text/html']) {
+        for (const body of [text, Buffer.from(text), [Buffer.from(text)]]) {
+          const answer = { status, contentType, body }
+          const what = `${status} ${contentType} ${text}`
+          const result = await noted(() => answer)(request as unknown as ApiRequest)
+          differences.equal(result, answer, what)
+          differences.equal(entries.length, 1, what)
+          differences.match(entries.pop(), { status, route: '/api/x/' }, what)
+        }
+      }
+    }
+  }
+  t.strictSame(differences.list(), [], 'one entry with the status of the answer')
+  for (const error of [new TypeError('x'), new ServiceError('not_found', 'x')]) {
+    const failing = noted(() => Promise.reject(error))
+    await t.rejects(async () => failing(request as unknown as ApiRequest), error)
+    t.match(entries.pop(), { status: error instanceof ServiceError ? 404 : 500 })
+  }
 })
 
 t.test('what reads, and what strangers send, leaves none', async (t) => {

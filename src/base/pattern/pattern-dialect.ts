@@ -20,7 +20,6 @@ const OUTSIDE = new Map([
   ['s', `[${SPACE}]`],
   ['S', `[^${SPACE}]`],
 ])
-/** Inside brackets `\W` keeps its ASCII meaning: its opposite has no short form. */
 const INSIDE = new Map([
   ['d', DIGIT],
   ['D', '\\P{Nd}'],
@@ -28,9 +27,90 @@ const INSIDE = new Map([
   ['s', SPACE],
   ['S', NO_SPACE],
 ])
-/** An escape with its operand, what opens a class, a named class, or one character. */
+/** An escape with its operand, a count without its lower end, what opens a class, a named class, or one character. */
 const TOKEN =
-  /\\u\{[0-9a-fA-F]+\}|\\u[0-9a-fA-F]{4}|\\[pPx]\{[^}]*\}|\\[\s\S]|\[:\^?\w+:\]|\[\^?|[\s\S]/gu
+  /\{,\d{1,6}\}|\\u\{[0-9a-fA-F]+\}|\\u[0-9a-fA-F]{4}|\\[pPx]\{[^}]*\}|\\[\s\S]|\[:\^?\w+:\]|\[\^?|[\s\S]/gu
+
+const WORD_CHARACTER = /[\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\u24b6-\u24e9]|\u200c|\u200d/u
+const LAST_CODE_POINT = 0x10ffff
+let noWord: string | undefined
+
+/** All but the characters of words, as ranges. Made at the first use: it looks at every character there is. */
+function noWordRanges(): string {
+  if (noWord !== undefined) return noWord
+  let ranges = ''
+  let start = -1
+  for (let code = 0; code <= LAST_CODE_POINT + 1; code++) {
+    // Halves of a pair are no characters.
+    const isHalf = code >= 0xd800 && code <= 0xdfff
+    const isOutside =
+      code <= LAST_CODE_POINT && !isHalf && !WORD_CHARACTER.test(String.fromCodePoint(code))
+    if (isOutside && start === -1) start = code
+    if (isOutside || start === -1) continue
+    ranges += `\\x{${start.toString(16)}}-\\x{${(code - 1).toString(16)}}`
+    start = -1
+  }
+  noWord = ranges
+  return ranges
+}
+
+const BEYOND_ASCII = /[^\0-\x7f]|\\(?:[pPxuU]|0)/
+
+/** What a pattern needs besides its text for the engine. */
+export interface DialectNeeds {
+  /** Why it cannot mean what it means upstream, to be read behind "has a pattern that"; null: it can. */
+  readonly refusal: string | null
+  /** It asks for edges of words. The engine knows those of ASCII: texts have to be shaped, see `asciiShape`. */
+  readonly hasWordEdges: boolean
+}
+
+/**
+ * What the engine for PostHog's flags reads differently: edges of words beside letters of other scripts, and classes
+ * that are made of classes. Patterns with them are refused, because they would let other people in.
+ */
+export function dialectNeeds(source: string): DialectNeeds {
+  let isInside = false
+  let isOpened = false
+  let hasWordEdges = false
+  let before = ''
+  for (const [token] of source.matchAll(TOKEN)) {
+    if (isInside && !token.startsWith('[:')) {
+      const isPair = token === before && (token === '&' || token === '-' || token === '~')
+      if (isPair || token.startsWith('[')) {
+        const part = isPair ? token + token : '['
+        const refusal = `has ${JSON.stringify(part)} within brackets, which combines classes: write one class, or a backslash before the sign`
+        return { refusal, hasWordEdges }
+      }
+    }
+    if (!isInside && /^\\[bB]$/.test(token)) hasWordEdges = true
+    const isOpening = !isInside && token.startsWith('[')
+    if (isOpening) isInside = true
+    else if (token === ']' && !isOpened) isInside = false
+    isOpened = isOpening
+    before = token
+  }
+  const isRefused = hasWordEdges && BEYOND_ASCII.test(source)
+  const refusal = isRefused
+    ? 'has \\b or \\B beside characters beyond ASCII, where edges of words cannot be found: write (?:^|[^\\p{L}]) and (?:[^\\p{L}]|$) instead'
+    : null
+  return { refusal, hasWordEdges }
+}
+
+/**
+ * A text in which characters beyond ASCII are replaced by ASCII ones of the same kind, so that the engine finds the
+ * edges of words. The pattern has none beyond ASCII, so it cannot tell the difference: letters become a character of
+ * words that the pattern does not name, blanks a space, the others a control character.
+ */
+export function asciiShape(text: string, source: string): string {
+  const word = WORD_STAND_INS.find((sign) => !source.toLowerCase().includes(sign)) ?? '_'
+  return text.replace(/[^\0-\x7f]/gu, (sign) => {
+    if (WORD_CHARACTER.test(sign)) return word
+    return /\s|\u0085/u.test(sign) ? ' ' : '\x01'
+  })
+}
+
+/** The underscore first: classes such as `[a-z]` do not have it. */
+const WORD_STAND_INS = ['_', 'q', 'z', 'x', 'j', 'k']
 
 /** The pattern for the engine; null when it uses an escape that only the engine knows. */
 export function withUnicodeClasses(source: string): string | null {
@@ -40,7 +120,9 @@ export function withUnicodeClasses(source: string): string | null {
   let result = ''
   for (const [token] of source.matchAll(TOKEN)) {
     if (token === '\\Q' || token === '\\C') return null
-    result += token.startsWith('\\') ? escapeFor(token, isInside) : token
+    if (token.startsWith('\\')) result += escapeFor(token, isInside)
+    // Upstream's engine reads a missing lower end as 0, this one as text.
+    else result += token.startsWith('{,') && !isInside ? `{0${token.slice(1)}` : token
     const isOpening = !isInside && token.startsWith('[')
     if (isOpening) isInside = true
     else if (token === ']' && !isOpened) isInside = false
@@ -54,5 +136,6 @@ function escapeFor(token: string, isInside: boolean): string {
   if (letter.startsWith('u') && letter.length > 1) {
     return `\\x{${letter.replace(/[u{}]/g, '')}}`
   }
+  if (isInside && letter === 'W') return noWordRanges()
   return (isInside ? INSIDE : OUTSIDE).get(letter) ?? token
 }

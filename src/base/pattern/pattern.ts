@@ -14,7 +14,7 @@ import {
   PATTERN_TEXT_UNITS_MAX,
   PATTERN_UNITS_MAX,
 } from '../limits.ts'
-import { withUnicodeClasses } from './pattern-dialect.ts'
+import { asciiShape, dialectNeeds, withUnicodeClasses } from './pattern-dialect.ts'
 import { refusalReason } from './pattern-refusals.ts'
 
 /** Units that a search costs besides its text. */
@@ -23,8 +23,7 @@ const SEARCH_UNITS = 20
 const STATE_UNITS = 4
 
 /**
- * What `\d`, `\w` and `\s` mean: ASCII characters as in RE2, or those of all scripts. `\b` is about ASCII
- * words in both.
+ * What `\d`, `\w`, `\s` and `\b` mean: ASCII characters as in RE2, or those of all scripts.
  */
 export type PatternDialect = 'ascii' | 'unicode'
 
@@ -51,9 +50,12 @@ export class PatternBudget {
 /** A compiled pattern. It remembers what it learned about earlier texts, but no text. */
 export class Pattern {
   readonly #engine: RE2Set
+  /** The pattern, where texts beyond ASCII have to be shaped for it; else null. */
+  readonly #shapedFor: string | null
 
-  constructor(engine: RE2Set) {
+  constructor(engine: RE2Set, shapedFor: string | null) {
     this.#engine = engine
+    this.#shapedFor = shapedFor
   }
 
   /**
@@ -61,8 +63,9 @@ export class Pattern {
    * Cost: linear in the text, at most times the size of the program.
    */
   isFoundIn(text: string, budget: PatternBudget): boolean | null {
-    const searched =
+    let searched =
       text.length > PATTERN_TEXT_UNITS_MAX ? text.slice(0, PATTERN_TEXT_UNITS_MAX) : text
+    if (this.#shapedFor !== null) searched = asciiShape(searched, this.#shapedFor)
     const worstUnits = this.#worstUnits(searched.length)
     if (!budget.covers(worstUnits)) return null
     const { dfa } = this.#engine
@@ -115,14 +118,20 @@ function compiledOrReason(source: string, dialect: PatternDialect): Pattern | st
   const key = dialect + source
   const known = cache.get(key)
   if (known !== undefined) return known
-  const pattern = compileAnew(dialect === 'unicode' ? withUnicodeClasses(source) : source)
+  const pattern = compileIn(dialect, source)
   const [oldest] = cache.size < CACHED_PATTERNS_MAX ? [] : cache.keys()
   if (oldest !== undefined) cache.delete(oldest)
   cache.set(key, pattern)
   return pattern
 }
 
-function compileAnew(source: string | null): Pattern | string {
+function compileIn(dialect: PatternDialect, source: string): Pattern | string {
+  if (dialect === 'ascii') return compileAnew(source, null)
+  const { refusal, hasWordEdges } = dialectNeeds(source)
+  return refusal ?? compileAnew(withUnicodeClasses(source), hasWordEdges ? source : null)
+}
+
+function compileAnew(source: string | null, shapedFor: string | null): Pattern | string {
   if (source === null) return 'has \\Q or \\C: write each character with a backslash instead'
   if (repeatsOf(source) > PATTERN_PROGRAM_MAX) return TOO_LARGE
   const engine = new RE2Set(RE2Set.UNANCHORED, 0, PATTERN_ENGINE_BYTES_MAX)
@@ -136,7 +145,7 @@ function compileAnew(source: string | null): Pattern | string {
     if (error instanceof RE2JSException) return TOO_LARGE
     throw error
   }
-  return engine.prog.numInst() > PATTERN_PROGRAM_MAX ? TOO_LARGE : new Pattern(engine)
+  return engine.prog.numInst() > PATTERN_PROGRAM_MAX ? TOO_LARGE : new Pattern(engine, shapedFor)
 }
 
 /**

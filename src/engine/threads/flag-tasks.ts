@@ -144,7 +144,7 @@ function readBody(body: Uint8Array): JsonObject {
   }
   let value: unknown
   try {
-    value = parseJsonText(bytes)
+    value = parseJsonText(bytes, Number.POSITIVE_INFINITY, 'all')
   } catch (cause) {
     const detail = `the JSON is nested more than ${JSON_DEPTH_MAX} deep`
     throw new ServiceError('invalid_input', detail, { cause })

@@ -38,7 +38,9 @@ export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
 /** One small object that is here: as it is, or as a header and one line. */
 export function answerOne(format: RowFormat, value: object, status = 200): Answer {
   if (format === 'json') return json(value, status)
-  return { status, contentType: CSV_TYPE, body: toCsv([value]) }
+  const { id } = value as { readonly id?: unknown }
+  const madeId = typeof id === 'string' || typeof id === 'number' ? { madeId: String(id) } : {}
+  return { status, contentType: CSV_TYPE, body: toCsv([value]), ...madeId }
 }
 
 /** A row that a thread wrote. */

@@ -71,6 +71,9 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   SESSION_RESOURCE,
 ]
 
+const PROJECT_PATH = '/api/projects/:project_id/'
+const ENVIRONMENT_PATH = '/api/environments/:project_id/'
+
 /** The routes under `/api/` for personal keys, and those of what is shared. */
 export function privateRoutes(
   services: Omit<PrivateServices, 'computeInsight' | 'computeShared' | 'showShared'>,
@@ -83,5 +86,18 @@ export function privateRoutes(
   const showShared = sharedRuns((request: SharedRequest) =>
     queries.organization('showShared', request),
   )
-  return bindAll(resources, { ...services, computeInsight, computeShared, showShared })
+  const routes = bindAll(resources, { ...services, computeInsight, computeShared, showShared })
+  return [...routes, ...underEnvironments(routes)]
+}
+
+/**
+ * The routes of a project under the other name that PostHog's pages and clients have for it. A project has one
+ * environment, with the same number. Routes that are described under that name stay as they are.
+ */
+function underEnvironments(routes: readonly Route[]): readonly Route[] {
+  const taken = new Set(routes.map(({ method, path }) => `${method} ${path}`))
+  return routes
+    .filter(({ path }) => path.startsWith(PROJECT_PATH))
+    .map((route) => ({ ...route, path: ENVIRONMENT_PATH + route.path.slice(PROJECT_PATH.length) }))
+    .filter(({ method, path }) => !taken.has(`${method} ${path}`))
 }

@@ -87,11 +87,24 @@ function objectInPath(request: ApiRequest): string | null {
   return found.slice(0, AUDIT_OBJECT_CHARACTERS_MAX)
 }
 
-/** The id of what was made, as the answer tells it. */
-function createdId({ status, body }: Answer): string | null {
+/** The id of what was made, as the answer tells it; null for an answer in any other form. Never throws. */
+function createdId({ status, contentType, body, madeId }: Answer): string | null {
+  if (status !== CREATED) return null
+  if (madeId !== undefined) return madeId
   const isWhole = typeof body === 'string' || body instanceof Uint8Array
-  if (status !== CREATED || !isWhole || body.length > AUDIT_ANSWER_BYTES_MAX) return null
-  const made: unknown = JSON.parse(typeof body === 'string' ? body : Buffer.from(body).toString())
+  const isJson = contentType.startsWith('application/json')
+  if (!isJson || !isWhole || body.length > AUDIT_ANSWER_BYTES_MAX) return null
+  return idInJson(typeof body === 'string' ? body : Buffer.from(body).toString())
+}
+
+/** What was done is noted whatever an answer looks like: a text that is no JSON has no id. */
+function idInJson(text: string): string | null {
+  let made: unknown
+  try {
+    made = JSON.parse(text)
+  } catch {
+    return null
+  }
   if (typeof made !== 'object' || made === null || !Object.hasOwn(made, 'id')) return null
   const { id } = made as { readonly id: unknown }
   return typeof id === 'string' || typeof id === 'number' ? String(id) : null

@@ -62,33 +62,37 @@ export interface RouteDirectory {
   projectBySecretKey(text: string): Project | null
   projectById(id: number): Project | null
   projectByKey(apiKey: string): Project | null
+  projects(): readonly Project[]
   organization(): { readonly id: string } | null
 }
 
 /** What looking for a project takes. */
-type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey'>
+type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey' | 'projects'>
 
 /** The project of the first start. */
 const CURRENT_PROJECT_ID = 1
 
 /**
  * The project that a request is about, if `grant`, which `authenticate` has answered, may do that. `segment`
- * names it as in a path: a number or `@current`; a query parameter `token` with a project's key overrides it.
+ * names it as in a path: a number or `@current`; null for a path that names none. A query parameter `token` with a
+ * project's key overrides it. The header X-PostHog-Project-Api-Key names the project where nothing else does.
  *
- * Throws 401 `authentication_failed` for an unknown `token`, 403 `permission_denied` for a missing scope or a
- * project out of reach, 404 `not_found` for a project that does not exist.
+ * Throws 401 `authentication_failed` for an unknown `token`, 400 `invalid_project` when nothing names the project and
+ * the key reaches several, 403 `permission_denied` for a missing scope or a project out of reach, 404 `not_found` for
+ * a project that does not exist.
  */
 export function authoriseAs(
   grant: KeyGrant,
   request: ApiRequest,
   directory: Projects,
   scope: Scope,
-  segment: string,
+  segment: string | null,
 ): Project {
-  const token = request.query.get('token')
-  const tokenProject = token === null ? null : projectOfToken(token, directory)
+  const tokenProject = projectOfKey(request, directory, segment)
   requireScope(grant, scope)
-  const id = tokenProject?.id ?? projectIdOf(segment, grant)
+  const id =
+    tokenProject?.id ??
+    (segment === null ? onlyProjectId(grant, directory) : projectIdOf(segment, grant))
   if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
     throw denied('the personal API key may not use this project')
   }
@@ -106,7 +110,7 @@ export function authoriseServer(
   request: ApiRequest,
   services: Sessions & { readonly directory: RouteDirectory },
   scope: Scope,
-  segment: string,
+  segment: string | null,
 ): Project {
   const { directory } = services
   const key = possibleKey(findKey(request))
@@ -115,11 +119,9 @@ export function authoriseServer(
     const grant = authenticate(request, directory, services)
     return authoriseAs(grant, request, directory, scope, segment)
   }
-  const token = request.query.get('token')
   const named =
-    token === null
-      ? projectIdOf(segment, { scopes: [], projectIds: [project.id] })
-      : projectOfToken(token, directory).id
+    projectOfKey(request, directory, segment)?.id ??
+    projectIdOf(segment ?? '@current', { scopes: [], projectIds: [project.id] })
   if (named === null) throw unknownProject()
   if (named === project.id) {
     request.useProject(project.id)
@@ -233,13 +235,37 @@ function bodyField(request: ApiRequest): unknown {
   return Object.getOwnPropertyDescriptor(body, 'personal_api_key')?.value
 }
 
-function projectOfToken(token: string, directory: Projects): Project {
-  const key = possibleKey(token)
+/**
+ * The project whose key a request has in the parameter `token`, or else in the header, unless `segment` is the number
+ * of one; null without a key. Throws 401 `authentication_failed` for a key of no project.
+ */
+function projectOfKey(
+  request: ApiRequest,
+  directory: Projects,
+  segment: string | null,
+): Project | null {
+  const token = request.query.get('token')
+  const { projectApiKey } = request.head
+  const isHeaderAsked = token === null && (segment === null || segment === '@current')
+  if (token === null && !(isHeaderAsked && projectApiKey !== '')) return null
+  const key = possibleKey(token ?? projectApiKey)
   const project = key === null ? null : directory.projectByKey(key)
-  if (project === null) {
-    throw new ServiceError('authentication_failed', 'token is not the API key of a project')
-  }
-  return project
+  if (project !== null) return project
+  const place = token === null ? 'the header X-PostHog-Project-Api-Key' : 'token'
+  throw new ServiceError('authentication_failed', `${place} is not the API key of a project`)
+}
+
+/** The one project that a key reaches. Throws 400 `invalid_project` when it reaches none or several. */
+function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
+  const reached =
+    projectIds === 'all'
+      ? directory.projects()
+      : directory.projects().filter(({ id }) => projectIds.includes(id))
+  const [only] = reached
+  if (only !== undefined && reached.length === 1) return only.id
+  const detail =
+    'the request names no project, and the key reaches several: send the key of the project as the parameter token'
+  throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 
 /** The number that a path segment stands for, or null for a text that can be none. */

@@ -32,6 +32,8 @@ export class RequestHead {
   ifNoneMatch = ''
   /** `X-API-Key`: OpenFeature's place for a key. */
   apiKey = ''
+  /** `X-PostHog-Project-Api-Key`: the project that a request of an SDK with a personal key is about. */
+  projectApiKey = ''
   /** Referer or a header that only browsers send was there. */
   isFromPage = false
   /** What makes the request unacceptable, as a sentence for the client, or null. */
@@ -135,6 +137,9 @@ function takeHeader(name: string, value: string): void {
     case 17:
       if (name === 'transfer-encoding') takeTransferEncoding(value)
       else if (name === 'x-forwarded-proto') head.forwardedProto = value
+      return
+    case 25:
+      if (name === 'x-posthog-project-api-key') head.projectApiKey = value
       return
     case 30:
       if (name === 'access-control-request-headers') head.accessControlRequestHeaders = value

@@ -46,6 +46,8 @@ export interface Answer {
   readonly isShared?: true
   readonly headers?: readonly Header[]
   readonly closing?: Closing
+  /** The id of what was made, for the audit log, where the body is no JSON that tells it. */
+  readonly madeId?: string
 }
 
 let direct: Exchange | null = null

@@ -359,7 +359,7 @@ function admit(
   }
   if (about === 'nothing' || scope === null) return { grant: null, projectId: null }
   const segments = new Map(request.parameters)
-  const project = segments.get('project_id') ?? '@current'
+  const project = segments.get('project_id') ?? null
   if (doors.includes('secretKey')) {
     return { grant: null, projectId: authoriseServer(request, services, scope, project).id }
   }

@@ -1,16 +1,18 @@
 /**
- * The address of a sender as it is stored in `$ip`: the first hop that proxies name, without ports,
+ * The address of a sender as it is stored in `$ip`: the first hop that proxies name by an address, without ports,
  * brackets and the wrapping of IPv4 in IPv6. Source: docs/compatibility/events.md, "Sender address".
  */
-import { unmappedAddress } from '../../base/addresses.ts'
-import { ADDRESS_CHARACTERS_MAX } from './limits.ts'
+import { shortAddress } from '../../base/addresses.ts'
+import { ADDRESS_CHARACTERS_MAX, FORWARDED_FOR_CHARACTERS_MAX } from './limits.ts'
 
 const IPV4_WITH_PORT = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\d*$/
+const BRACKETED = /^\[([^\]]*)\](?::\d*)?$/
 
 /**
- * The sender of a request: the first entry of `X-Forwarded-For` ('' when absent) if the header is
- * trusted and names one, else the peer of the connection. '' when neither is known. Entries that are no
- * address are kept as they are. Cost does not depend on the length of the header.
+ * The sender of a request: the first entry of `X-Forwarded-For` ('' when absent) that is an address, if the header is
+ * trusted, else the peer of the connection. Proxies also write `unknown`, `-` and nothing: those name nobody, and
+ * two visitors with such an entry are not the same. '' when no address is known. At most
+ * `FORWARDED_FOR_CHARACTERS_MAX` of the header are looked at.
  */
 export function clientAddress(
   xForwardedFor: string,
@@ -18,21 +20,26 @@ export function clientAddress(
   isHeaderTrusted: boolean,
 ): string {
   if (isHeaderTrusted && xForwardedFor !== '') {
-    const start = xForwardedFor.slice(0, ADDRESS_CHARACTERS_MAX + 1)
-    const comma = start.indexOf(',')
-    const entry = (comma === -1 ? start : start.slice(0, comma)).trim()
-    if (entry !== '' && entry.length <= ADDRESS_CHARACTERS_MAX) return bareAddress(entry)
+    const text =
+      xForwardedFor.length <= FORWARDED_FOR_CHARACTERS_MAX
+        ? xForwardedFor
+        : xForwardedFor.slice(0, FORWARDED_FOR_CHARACTERS_MAX)
+    for (let start = 0; start < text.length; ) {
+      const comma = text.indexOf(',', start)
+      const end = comma === -1 ? text.length : comma
+      const address = bareAddress(text.slice(start, end).trim())
+      if (address !== null) return address
+      start = end + 1
+    }
   }
-  return bareAddress(peerAddress)
+  return bareAddress(peerAddress) ?? ''
 }
 
-function bareAddress(text: string): string {
-  const firstColon = text.indexOf(':')
-  if (firstColon === -1) return text
-  if (text.charCodeAt(0) === 0x5b) {
-    const bracket = text.indexOf(']')
-    return bracket === -1 ? text : unmappedAddress(text.slice(1, bracket))
-  }
-  const match = IPV4_WITH_PORT.exec(text)
-  return match?.[1] ?? unmappedAddress(text)
+/** The address in an entry, which may have a port or brackets; null for none. */
+function bareAddress(text: string): string | null {
+  if (text === '' || text.length > ADDRESS_CHARACTERS_MAX) return null
+  const inner = text.includes(':')
+    ? (BRACKETED.exec(text)?.[1] ?? IPV4_WITH_PORT.exec(text)?.[1])
+    : undefined
+  return shortAddress(inner ?? text)
 }

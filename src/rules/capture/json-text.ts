@@ -13,17 +13,30 @@ const BACKSLASH = 0x5c
 const COMMA = 0x2c
 const OPEN_OBJECT = 0x7b
 const OPEN_ARRAY = 0x5b
+const CLOSE_OBJECT = 0x7d
+const CLOSE_ARRAY = 0x5d
+const COLON = 0x3a
+const MINUS = 0x2d
 const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
 /** Digits before the decimal point from which on a number may be infinite. */
 const FINITE_DIGITS_MAX = 308
 const LONG_INTEGER = /\d{16}/
+/** An integer that may be beyond 2^53. */
+const WHOLE_LONG_INTEGER = /^-?[1-9]\d{15,199}$/
+/** Members that name a person or a group. */
+const ID_MEMBERS: ReadonlySet<string> = new Set([
+  ...['distinct_id', '$distinct_id', '$anon_distinct_id', 'alias', '$group_key'],
+])
+/** The object whose members are keys of groups. */
+const GROUPS_MEMBER = '$groups'
+
 /**
- * An id member with an integer beyond 2^53; keys cannot begin behind anything else. Every repetition is
- * bounded, because V8 keeps a stack entry for each step of an unbounded one.
+ * Which integers beyond 2^53 keep their digits, as texts: those that name a person or a group, or all of them, where
+ * values are compared as texts and nothing is stored as a number.
  */
-const LONG_INTEGER_ID =
-  /(?<=[{,\s])"(\$?distinct_id|\$anon_distinct_id|alias)"(\s{0,8}:\s{0,8})(-?[1-9]\d{15,199})(?=[\s,}])/g
+export type LongIntegers = 'ids' | 'all'
+
 /** What opens and ends strings, escapes that hide it, and the numbers that Python writes. */
 const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
 
@@ -33,12 +46,16 @@ const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
  * otherwise. ServiceError `invalid_payload` for anything that is not JSON or nested too deeply,
  * `request_too_large` for more than `valuesMax` values at all depths, before any is made. Linear.
  */
-export function parseJsonText(json: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): unknown {
+export function parseJsonText(
+  json: Uint8Array,
+  valuesMax = Number.POSITIVE_INFINITY,
+  exactIntegers: LongIntegers = 'ids',
+): unknown {
   const bytes = asBuffer(json)
   const needsCleaning = inspect(bytes, valuesMax)
   const text = bytes.toString('utf8')
   if (text.trim() === '') return undefined
-  const value = parseLeniently(quoteLongIds(text))
+  const value = parseLeniently(quoteLongIntegers(text, exactIntegers === 'all'))
   return needsCleaning ? cleanValue(value) : value
 }
 
@@ -187,12 +204,69 @@ function withoutBareNumbers(text: string): string {
   })
 }
 
-/** Puts integer ids beyond 2^53 into quotes: as numbers they would be rounded, and two users be one. */
-function quoteLongIds(text: string): string {
+/**
+ * Puts integers beyond 2^53 into quotes: as numbers they would be rounded, and two users or groups be one. `isAll`: not
+ * only ids. Linear.
+ */
+function quoteLongIntegers(text: string, isAll: boolean): string {
   if (!LONG_INTEGER.test(text)) return text
-  return text.replace(LONG_INTEGER_ID, (member, key: string, colon: string, digits: string) =>
-    Number.isSafeInteger(Number(digits)) ? member : `"${key}"${colon}"${digits}"`,
-  )
+  /** The members that the open objects and lists belong to. */
+  const owners: string[] = []
+  let quoted = ''
+  let copiedTo = 0
+  let lastString = ''
+  let member = ''
+  let position = 0
+  while (position < text.length) {
+    const code = text.charCodeAt(position)
+    if (code === QUOTE) {
+      const end = stringEndInText(text, position + 1)
+      lastString = text.slice(position + 1, end)
+      position = end
+    } else if (code === COLON) member = lastString
+    else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
+      owners.push(member)
+      member = ''
+    } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) member = owners.pop() ?? ''
+    else if (code === MINUS || isDigit(code)) {
+      const end = numberEnd(text, position + 1)
+      const isId = ID_MEMBERS.has(member) || owners.at(-1) === GROUPS_MEMBER
+      const number = isAll || isId ? text.slice(position, end) : ''
+      if (WHOLE_LONG_INTEGER.test(number) && !Number.isSafeInteger(Number(number))) {
+        quoted += `${text.slice(copiedTo, position)}"${number}"`
+        copiedTo = end
+      }
+      position = end - 1
+    }
+    position++
+  }
+  return quoted + text.slice(copiedTo)
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39
+}
+
+/** The position behind a number with a digit or sign before `start`. */
+function numberEnd(text: string, start: number): number {
+  let position = start
+  for (;;) {
+    const code = text.charCodeAt(position)
+    const isPart = isDigit(code) || code === MINUS || code === 0x2b || code === 0x2e
+    if (!isPart && (code | 0x20) !== 0x65) return position
+    position++
+  }
+}
+
+/** As `stringEnd`, of a text. */
+function stringEndInText(text: string, start: number): number {
+  let position = start
+  while (position < text.length) {
+    const code = text.charCodeAt(position)
+    if (code === QUOTE) return position
+    position += code === BACKSLASH ? 2 : 1
+  }
+  return text.length
 }
 
 /** The refusal of a text that is nested too deeply. */

@@ -6,7 +6,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { Project, ProjectDirectory } from '../access/project-directory.ts'
-import { CAPTURE_SCOPE, hasScope } from '../access/scopes.ts'
+import { CAPTURE_SCOPE, hasScope, type Scope } from '../access/scopes.ts'
 import type { OuterFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue } from './fields.ts'
@@ -71,13 +71,15 @@ export function findProjectId(sources: KeySources): unknown {
 }
 
 /**
- * The project that a key opens. ServiceError `invalid_api_key`, `invalid_personal_api_key` or
- * `invalid_project` (attr `project_id`). Source: docs/compatibility/ingestion.md, "Resolving the key".
+ * The project that a key opens; a personal key needs `scope`, unless that is null. ServiceError `invalid_api_key`,
+ * `invalid_personal_api_key` or `invalid_project` (attr `project_id`). Source: docs/compatibility/ingestion.md,
+ * "Resolving the key".
  */
 export function resolveProject(
   key: unknown,
   projectId: unknown,
   directory: ProjectDirectory,
+  scope: Scope | null = CAPTURE_SCOPE,
 ): Project {
   if (typeof key !== 'string' || key.length > KEY_CHARACTERS_MAX || !PRINTABLE_ASCII.test(key)) {
     throw invalidKey()
@@ -94,7 +96,7 @@ export function resolveProject(
   const id = integerOf(projectId)
   if (id === null) throw invalidProject("'project_id' must be an integer.")
   if (access === null) throw invalidPersonalKey()
-  if (!hasScope(access.scopes, CAPTURE_SCOPE)) throw powerlessKey()
+  if (scope !== null && !hasScope(access.scopes, scope)) throw powerlessKey(scope)
   const reached = directory.projectById(id)
   const isReachable = access.projects === 'all' || access.projects.includes(id)
   if (reached === null || !isReachable) {
@@ -159,14 +161,14 @@ function invalidKey(): ServiceError {
 function invalidPersonalKey(): ServiceError {
   return new ServiceError(
     'invalid_personal_api_key',
-    'The personal key is not valid. Events are sent with the project key.',
+    'The personal key is not valid. Use the key of the project instead.',
   )
 }
 
-function powerlessKey(): ServiceError {
+function powerlessKey(scope: Scope): ServiceError {
   return new ServiceError(
     'invalid_personal_api_key',
-    `The personal key lacks the scope ${CAPTURE_SCOPE}. Send events with the project key.`,
+    `The personal key lacks the scope ${scope}. Send events with the project key.`,
   )
 }
 

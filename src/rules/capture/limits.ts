@@ -3,6 +3,8 @@ import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.
 
 /** Characters of an entry beyond which it is no address (an IPv6 address with a zone has fewer). */
 export const ADDRESS_CHARACTERS_MAX = 100
+/** Characters of `X-Forwarded-For` among which an address is looked for; proxies in front add few. */
+export const FORWARDED_FOR_CHARACTERS_MAX = 1000
 /** How late an event may arrive and still belong to the visitor of its day. */
 export const COOKIELESS_LATE_MS_MAX = 72 * 3_600_000
 /** UTF-16 units of the extra text that tells visitors apart. Longer: cut. */

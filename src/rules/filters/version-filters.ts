@@ -11,7 +11,7 @@ const PART_END = 2n ** 64n
 const CORE = /^(\d+)\.(\d+)\.(\d+)$/
 const LABELS =
   /^(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$/
-const WILDCARDS = /^(?:(\d+)\.)?(?:(\d+)\.)?(?:\*\.)*\*$/
+const WILDCARDS = /^(?:(\d+)\.)?(?:(\d+)\.)?(?:[*xX]\.)*[*xX]$/
 
 /** A semantic version. */
 export interface Version {
@@ -55,7 +55,7 @@ export function caretRange(value: unknown): VersionRange | null {
 }
 
 /**
- * Stars in the last places stand for any number; a version without a star is meant as with `^`, where
+ * Stars in the last places, or `x`, stand for any number; a version without a star is meant as with `^`, where
  * parts that are not written do not count. Null when the value is neither.
  */
 export function wildcardRange(value: unknown): VersionRange | null {
@@ -66,10 +66,11 @@ export function wildcardRange(value: unknown): VersionRange | null {
     const written = partsOf([match[1] ?? '0', match[2] ?? '0', '0'])
     if (written === null) return null
     const least = { parts: written, preRelease: [], build: [] }
-    return rangeFrom(least, core.filter((part) => part !== '*').length)
+    return rangeFrom(least, core.filter((part) => /^\d/.test(part)).length)
   }
   const least = versionOf(value)
-  if (least === null) return null
+  // Only a complete version has a pre-release or build metadata.
+  if (least === null || (labels !== '' && core.length < 3)) return null
   const leading = least.parts.findIndex((part) => part > 0n)
   return rangeFrom(least, leading === -1 ? core.length : leading + 1)
 }

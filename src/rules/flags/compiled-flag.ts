@@ -61,7 +61,9 @@ export class CompiledFlag {
       // Enrollment is a matter of persons, also for flags of groups.
       const condition = this.#compileCondition(stored, null, timezone)
       return (evaluation) =>
-        passesAll(condition.filters, evaluation) && this.#isRolledOut(condition, evaluation)
+        !this.#lacksDevice(evaluation) &&
+        passesAll(condition.filters, evaluation) &&
+        this.#isRolledOut(condition, evaluation)
     })
     const hasGroups = Object.hasOwn(filters, 'groups')
     const groups: readonly unknown[] = hasGroups
@@ -102,8 +104,12 @@ export class CompiledFlag {
     if (aggregation !== null) {
       return evaluation.groupKey(aggregation) === null ? 'no_group_type' : null
     }
-    const needsDevice = this.#isDeviceBucketed && evaluation.device() === ''
-    return needsDevice ? 'no_device' : null
+    return this.#lacksDevice(evaluation) ? 'no_device' : null
+  }
+
+  /** Persons are told apart by their device, and the request names none. */
+  #lacksDevice(evaluation: Evaluation): boolean {
+    return this.#isDeviceBucketed && evaluation.device() === ''
   }
 
   #decideByConditions(evaluation: Evaluation): FlagDecision {

@@ -12,6 +12,7 @@ import {
   withProperties,
 } from './flag-references.ts'
 import { FLAG_CHAIN_MAX } from './limits.ts'
+import { strictFilters, strictTree } from './sdk-filters.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
 /** The JSON of flags that depend on no others. */
@@ -58,7 +59,7 @@ function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
   const known = written.get(flag)
   if (known !== undefined) return known
   const filters = withChains(flag, byId)
-  const text = JSON.stringify(minimalFlagBody(flag, filters))
+  const text = JSON.stringify(minimalFlagBody(flag, strictFilters(filters)))
   if (filters === flag.filters) written.set(flag, text)
   return text
 }
@@ -98,7 +99,10 @@ function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string
   return add(target) ? chain : []
 }
 
-/** The trees of all dynamic cohorts that flags refer to, directly or through other cohorts. */
+/**
+ * The trees of all dynamic cohorts that flags refer to, directly or through other cohorts. Those that SDKs cannot
+ * evaluate are left out, so SDKs ask the server.
+ */
 function cohortTrees(
   flags: readonly Flag[],
   cohorts: ReadonlyMap<number, FlagCohort>,
@@ -111,9 +115,10 @@ function cohortTrees(
     seen.add(id)
     const cohort = cohorts.get(id)
     if (cohort === undefined || cohort.isStatic) continue
-    const tree = cohort.filters['properties']
-    trees[id] = tree ?? { type: 'OR', values: [] }
-    rest.push(...cohortsOfTree(tree))
+    const stored = cohort.filters['properties']
+    const tree = strictTree(stored)
+    if (tree !== null) trees[id] = tree
+    rest.push(...cohortsOfTree(stored))
   }
   return trees
 }

@@ -122,6 +122,9 @@ t.test('contexts, runtime, keys and surveys choose among flags', async (t) => {
     'posthog-android/3.1': `plain client ${common}`,
     'posthog-node/5.70.0': `plain server ${common}`,
     'posthog-python/7.1': `plain server ${common}`,
+    'posthog-rs/0.21.0': `plain server ${common}`,
+    'posthog-server/2.2.0': `plain server ${common}`,
+    'posthog-unity/1.0': `plain ${common}`,
     'curl/8.1': `plain server ${common}`,
     'something else': `plain ${common}`,
   }
@@ -423,3 +426,54 @@ t.test(
     }
   },
 )
+
+t.test('definitions are never those of a project that the request does not name', async (t) => {
+  await world.putFlags([{ key: 'only-here' }], 7)
+  const mine = world.key(7)
+  const made = await world.api('POST', 'feature_flags/', 7, { key: 'mine-too' })
+  t.equal(made.status, 201)
+  const keys: string[] = []
+  for (const projects of [[7], [6, 7]]) {
+    const answer = await world.ask('/api/personal_api_keys/', {
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+      json: {
+        label: 'k',
+        scopes: ['feature_flag:read'],
+        scoped_teams: projects.map((id) => world.idOf(id)),
+      },
+    })
+    t.equal(answer.status, 201, JSON.stringify(answer.body))
+    keys.push(String(answer.body['value']))
+  }
+  const [ofOne = '', ofTwo = ''] = keys
+  const paths = [
+    '/flags/definitions/?send_cohorts',
+    '/api/feature_flag/local_evaluation/',
+    '/api/feature_flag/',
+  ]
+  for (const path of paths) {
+    const ask = async (key: string, named: Record<string, string> = {}, query = '') => {
+      const headers = { Authorization: `Bearer ${key}`, ...named }
+      const { status, body } = await world.ask(
+        query === '' ? path : `${path.split('?')[0]}?${query}`,
+        { headers },
+      )
+      const flags = (body['flags'] ?? body['results'] ?? []) as readonly { key: string }[]
+      return status === 200
+        ? flags.map((flag) => flag.key).sort()
+        : [status, body['code'], body['attr']]
+    }
+    const own = ['a', 'mine-too', 'only-here']
+    const header = { 'X-PostHog-Project-Api-Key': mine }
+    for (const key of [PERSONAL_KEY, ofTwo]) {
+      t.strictSame(await ask(key), [400, 'invalid_project', 'token'], path)
+    }
+    for (const key of [PERSONAL_KEY, ofOne, ofTwo]) t.strictSame(await ask(key, header), own, path)
+    t.strictSame(await ask(ofOne), own, `${path}: the key reaches one project`)
+    const other = { 'X-PostHog-Project-Api-Key': world.key(6) }
+    t.strictSame(await ask(PERSONAL_KEY, other, `token=${mine}`), own, 'token counts first')
+    t.strictSame(await ask(ofOne, other), [403, 'permission_denied', null])
+    const unknown = { 'X-PostHog-Project-Api-Key': 'phc_nobody' }
+    t.strictSame(await ask(PERSONAL_KEY, unknown), [401, 'authentication_failed', null])
+  }
+})

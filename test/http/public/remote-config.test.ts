@@ -42,10 +42,13 @@ t.test(
     const off = {
       autocapture_opt_out: false,
       autocaptureExceptions: false,
+      errorTracking: { autocaptureExceptions: false, suppressionRules: [] },
       capturePerformance: false,
     }
     t.match(await config(), off)
     t.match(await old(), { ...off, surveys: false })
+    const withFlags = await world.decide('/flags/?v=2&config=true', { distinct_id: 'u' }, 3)
+    t.match(withFlags.body, off)
     const store = new ProjectStore(world.dataDir)
     t.teardown(() => store.close())
     const set = { isAutocaptureOff: true, areExceptionsCaptured: true, areWebVitalsCaptured: true }
@@ -54,6 +57,7 @@ t.test(
     const on = {
       autocapture_opt_out: true,
       autocaptureExceptions: true,
+      errorTracking: { autocaptureExceptions: true, suppressionRules: [] },
       capturePerformance: { web_vitals: true, network_timing: false },
     }
     t.match(await config(), on)

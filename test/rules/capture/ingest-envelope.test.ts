@@ -114,6 +114,40 @@ t.test('numbers that JSON cannot give back', async (t) => {
   }
 })
 
+t.test('integers that name a group keep their digits, and others are rounded', async (t) => {
+  const read = (text: string, which?: 'ids' | 'all') =>
+    parseJsonText(Buffer.from(text), Number.POSITIVE_INFINITY, which)
+  const long = '1234567890123456789'
+  t.strictSame(
+    read(
+      `{"properties":{"$group_key": ${long} ,"$groups":{"guild":${long},"a":-${long},"b":1,"c":"${long}"},"n":${long}}}`,
+    ),
+    {
+      properties: {
+        $group_key: long,
+        $groups: { guild: long, a: `-${long}`, b: 1, c: long },
+        n: Number(long),
+      },
+    },
+  )
+  const unchanged = [
+    `{"$group_key":[${long}]}`,
+    `{"$groups":{"a":{"b":${long}}},"b":${long}}`,
+    `{"$group_key":${long}.0}`,
+    `{"$group_key":${long}e3}`,
+    '{"$group_key":9007199254740991}',
+    `{"a":"\\"$group_key\\":${long},"}`,
+    `["${long}\\\\",${long}]`,
+  ]
+  for (const text of unchanged) t.strictSame(read(text), JSON.parse(text), text)
+  t.strictSame(read(`{"a":[${long},{"b":-${long}}],"c":1.5,"d":"x${long}"}`, 'all'), {
+    a: [long, { b: `-${long}` }],
+    c: 1.5,
+    d: `x${long}`,
+  })
+  t.equal(read(` ${long} `, 'all'), long)
+})
+
 t.test('integer ids beyond 2^53 keep their digits', async (t) => {
   const digits = '12345678901234567890'
   for (const key of ['distinct_id', '$distinct_id', '$anon_distinct_id', 'alias']) {

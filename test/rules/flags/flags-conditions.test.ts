@@ -51,6 +51,35 @@ t.test('requests narrow the flags', async (t) => {
   t.equal(values(flags, { evaluationRuntime: 'server' })['flag-7'], true)
 })
 
+t.test(
+  'enrollment by an older condition needs the device that the flag is decided by',
+  async (t) => {
+    const filters = (rollout: number) => ({
+      groups: [{ properties: [], rollout_percentage: 100 }],
+      super_groups: [{ properties: [person('beta', 'yes')], rollout_percentage: rollout }],
+    })
+    const flags: StoredFlag[] = [
+      { id: 1, key: 'all', filters: filters(100), bucketing_identifier: 'device_id' },
+      { id: 2, key: 'none', filters: filters(0), bucketing_identifier: 'device_id' },
+      { id: 3, key: 'by-person', filters: filters(100) },
+    ]
+    const decided = (personProperties: JsonObject, deviceId: string | null = null) => {
+      const { all, none, 'by-person': byPerson } = values(flags, { personProperties, deviceId })
+      return [all, none, byPerson]
+    }
+    t.strictSame(decided({ beta: 'yes' }), [false, false, true], 'no device')
+    t.strictSame(decided({ beta: 'yes' }, 'phone'), [true, false, true])
+    t.strictSame(decided({ beta: 'yes', $device_id: 'phone' }), [true, false, true])
+    t.strictSame(decided({ beta: 'no' }, 'phone'), [false, false, false])
+    t.strictSame(
+      decided({}, 'phone'),
+      [true, true, true],
+      'who has not decided gets the conditions',
+    )
+    t.strictSame(decided({}), [false, false, true])
+  },
+)
+
 t.test('cohorts: trees, opposites, other cohorts, and what cannot be computed', async (t) => {
   const tree = (type: string, ...values: unknown[]) => ({ properties: { type, values } })
   const pro = person('plan', 'pro')

@@ -45,7 +45,7 @@ const FILTERS = is.named(
       {},
       {
         groups: is.list(CONDITION),
-        multivariate: is.nullable(is.openObject({}, { variants: is.list(VARIANT) })),
+        multivariate: is.nullable(is.openObject({}, { variants: is.nullable(is.list(VARIANT)) })),
         payloads: is.about(is.nullable(is.JSON_OBJECT), 'JSON texts by variant, or by true.'),
         aggregation_group_type_index: is.nullable(is.WHOLE),
         super_groups: is.nullable(is.list(CONDITION)),

@@ -13,6 +13,7 @@ import type { Project, ProjectDirectory } from '../../../rules/access/project-di
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { COOKIELESS_ID, dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
+import { resolveProject } from '../../../rules/capture/key.ts'
 import { NO_DECISIONS } from '../../../rules/flags/decide.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
@@ -204,7 +205,7 @@ function visitorOf(
 }
 
 /**
- * The project of a key: its own, or for a personal key the one that is named. Throws ServiceError
+ * The project of a key: its own, or for a personal key the one that is named, as for events. Throws ServiceError
  * `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or `invalid_project`.
  * Source: docs/compatibility/decisions.md, "Refused flag requests".
  */
@@ -220,24 +221,7 @@ export function resolveFlagProject(
   const text = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX ? key : null
   const own = text === null ? null : directory.projectByKey(text)
   if (own !== null) return own
-  if (projectId === undefined) {
-    const detail = 'the project key is not valid; copy it from the settings of the project'
-    throw new ServiceError('invalid_api_key', detail)
-  }
-  const access = text === null ? null : directory.personalKey(text)
-  if (access === null) {
-    const detail = 'the personal key is not valid; flags are asked for with the project key'
-    throw new ServiceError('invalid_personal_api_key', detail)
-  }
-  // Only these: an object may have members called toString and valueOf that are no functions.
-  const isNumeric = typeof projectId === 'number' || typeof projectId === 'string'
-  const id = isNumeric ? Number(projectId) : Number.NaN
-  const project = Number.isSafeInteger(id) ? directory.projectById(id) : null
-  if (project === null || (access.projects !== 'all' && !access.projects.includes(id))) {
-    const detail = 'the key does not reach that project, or the project does not exist'
-    throw new ServiceError('invalid_project', detail, { attr: 'project_id' })
-  }
-  return project
+  return resolveProject(key, projectId, directory, null)
 }
 
 const DECISION_REQUEST = is.named(

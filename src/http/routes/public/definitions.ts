@@ -55,22 +55,28 @@ export const DEFINITION_ANSWERS = {
 
 const route = routesOf<DefinitionServices>('', forServers('feature_flag:read'))
 
-/** The routes of SDKs for definitions. Their paths name no project: the key does, or `token`. */
+/**
+ * The routes of SDKs for definitions. Their paths name no project: `token` does, the header
+ * X-PostHog-Project-Api-Key, or a key that reaches only one.
+ */
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
   route('GET', '/flags/definitions/', 'getDefinitions', 'Definitions with cohorts.', {
     query: is.options({ token: TOKEN }),
     answers: DEFINITION_ANSWERS,
+    errors: ['invalid_project'],
     respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
   }),
   route('GET', '/api/feature_flag/local_evaluation/', 'getSdkDefinitions', 'Definitions.', {
     query: is.options({ token: TOKEN, send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
+    errors: ['invalid_project'],
     respond: (call) =>
       definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
   }),
   route('GET', '/api/feature_flag/', 'listSdkFlags', 'All flags in one page, for old SDKs.', {
     query: is.options({ token: TOKEN }),
     answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
+    errors: ['invalid_project'],
     respond: (call) => legacyList(snapshotOf(call), call.nowMs),
   }),
 ]

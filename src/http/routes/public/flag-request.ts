@@ -29,7 +29,7 @@ import type { AnswerShape } from './decide-answers.ts'
 const CLIENT_AGENT =
   /^posthog-(?:android|ios|react-native|flutter)\/|(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
 const SERVER_AGENT =
-  /^(?:posthog-(?:python|ruby|php|java|go|node|dotnet|elixir)\/|python-requests\/|curl\/)/
+  /^(?:posthog-(?:python|ruby|php|java|go|node|dotnet|elixir|rs|server)\/|python-requests\/|curl\/)/
 
 const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
@@ -190,7 +190,7 @@ function jsonOf(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
 }
 
 function parseJson(json: Uint8Array): unknown {
-  return refusing(() => parseJsonText(json, FLAG_BODY_VALUES_MAX))
+  return refusing(() => parseJsonText(json, FLAG_BODY_VALUES_MAX, 'all'))
 }
 
 /** What `read` answers; its refusals as those of flag requests. */

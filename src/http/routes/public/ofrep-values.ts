@@ -120,7 +120,7 @@ function reasonOf(reason: DecisionReason, isEnabled: boolean, variant: string | 
 function parse(bytes: Uint8Array): unknown {
   if (!isUtf8(bytes)) return undefined
   try {
-    return parseJsonText(bytes)
+    return parseJsonText(bytes, Number.POSITIVE_INFINITY, 'all')
   } catch {
     return undefined
   }

@@ -3,6 +3,7 @@
  * a project opens it; the context of the evaluation is the person.
  * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
+import { ServiceError } from '../../../base/errors.ts'
 import type { Clock } from '../../../base/clock.ts'
 import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import type { DecisionService, Repeatable } from '../../../engine/front/decisions.ts'
@@ -130,6 +131,10 @@ function answerOne(
 /** By the header of OpenFeature's own, or a Bearer token. */
 function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: RequestHead): Project {
   const key = apiKey || (/^Bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? '')
+  if (key === '') {
+    const detail = 'the request has no project key; send it in the header "X-API-Key"'
+    throw new ServiceError('no_api_key', detail)
+  }
   return resolveFlagProject(key, undefined, directory)
 }
 

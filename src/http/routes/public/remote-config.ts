@@ -34,6 +34,8 @@ function configOf(capture: BrowserCapture): object {
       : false,
     autocapture_opt_out: capture.isAutocaptureOff,
     autocaptureExceptions: capture.areExceptionsCaptured,
+    // SDKs of phones read this one alone.
+    errorTracking: { autocaptureExceptions: capture.areExceptionsCaptured, suppressionRules: [] },
     elementsChainAsString: true,
     heatmaps: false,
     flagsPersistenceDefault: false,

@@ -40,6 +40,7 @@ export function checkFilters(
   world: FlagWorld,
 ): JsonObject {
   checkStructure(filters)
+  checkMemberTypes(filters, ownId, world)
   checkDependencies(filters, ownId, world)
   checkPropertyTypes(filters)
   checkVariants(filters)
@@ -114,8 +115,7 @@ function checkCondition(condition: JsonObject): void {
 
 function checkAggregation(holder: JsonObject): void {
   const index = holder['aggregation_group_type_index']
-  const isIndex = Number.isInteger(index) && Number(index) >= 0
-  if (isAbsent(index) || (isIndex && Number(index) <= FLAG_GROUP_INDEX_MAX)) return
+  if (isAbsent(index) || isGroupIndex(index)) return
   const range = `a whole number from 0 to ${FLAG_GROUP_INDEX_MAX}, or null,`
   throw invalid(`needs ${range} as aggregation_group_type_index`)
 }
@@ -139,6 +139,47 @@ function checkVariantStructure(multivariate: unknown): void {
       throw invalid('needs a number from 0 to 100 as rollout_percentage of every variant')
     }
   }
+}
+
+/**
+ * Refuses members that have no meaning with the type that they have, and that SDKs cannot decode. A flag that was
+ * stored with one keeps it, so a client can send back what it has read.
+ */
+function checkMemberTypes(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
+  const [first, ...others] = memberTypeFaults(filters)
+  if (first === undefined) return
+  const before = ownId === null ? null : world.flagById(ownId)
+  const known = before === null ? [] : memberTypeFaults(before.filters)
+  const added = [first, ...others].find((fault) => !known.includes(fault))
+  if (added !== undefined) throw invalid(added)
+}
+
+function memberTypeFaults(filters: JsonObject): readonly string[] {
+  const faults: string[] = []
+  const { early_exit: earlyExit } = filters
+  if (!isAbsent(earlyExit) && typeof earlyExit !== 'boolean') {
+    faults.push('needs true or false as early_exit')
+  }
+  for (const { key, name } of variantsOf(filters)) {
+    if (isAbsent(name) || typeof name === 'string') continue
+    faults.push(`needs a text as name of the variant ${JSON.stringify(key)}`)
+  }
+  const enrollment = propertiesOf({ groups: filters['super_groups'] })
+  for (const { key, negation, group_type_index: index } of [
+    ...propertiesOf(filters),
+    ...enrollment,
+  ]) {
+    const where = `property ${JSON.stringify(key)}`
+    if (!isAbsent(negation) && typeof negation !== 'boolean') {
+      faults.push(`needs true or false as negation of ${where}`)
+    }
+    if (!isAbsent(index) && !isGroupIndex(index)) {
+      faults.push(
+        `needs a whole number from 0 to ${FLAG_GROUP_INDEX_MAX} for ${where} as group_type_index`,
+      )
+    }
+  }
+  return faults
 }
 
 function checkPropertyTypes(filters: JsonObject): void {
@@ -289,6 +330,11 @@ function isJsonText(text: string): boolean {
   } catch {
     return false
   }
+}
+
+function isGroupIndex(index: unknown): boolean {
+  const isWhole = Number.isInteger(index) && Number(index) >= 0
+  return isWhole && Number(index) <= FLAG_GROUP_INDEX_MAX
 }
 
 function isPercentage(value: unknown): value is number {

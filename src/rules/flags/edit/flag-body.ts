@@ -108,7 +108,8 @@ export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters):
     filters,
     deleted: flag.deleted,
     active: flag.active,
-    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    // SDKs that declare a boolean refuse null.
+    ensure_experience_continuity: flag.ensureExperienceContinuity === true,
     has_encrypted_payloads: flag.hasEncryptedPayloads,
     version: flag.version,
     evaluation_runtime: flag.evaluationRuntime,
