@@ -159,32 +159,105 @@ export function unguardedCell(cell: string): string | null {
   return isFormula(text) ? text : null
 }
 
-/** Takes a table apart that comes in pieces; a record may end in a later piece than it began. */
-export class CsvReader {
-  #rest = ''
+/** A record of a table, or why there is none. */
+export interface CsvRecord {
+  readonly cells: readonly string[]
+  /** The line that it begins on, from 1, and how many lines it has. */
+  readonly line: number
+  readonly lineCount: number
+  /** Why the line is no record; null when it is one. */
+  readonly fault: string | null
+}
 
-  /** Characters of the record that has not ended yet. */
-  get pendingCharacters(): number {
-    return this.#rest.length
+const NO_CELLS: readonly string[] = []
+
+/**
+ * Takes a table apart that comes in pieces; a record may end in a later piece than it began. A quoted cell may hold
+ * line breaks, but only when the record is whole: every such cell ends with a quote in front of a comma or a line
+ * end, and the record has as many cells as the header. Else a quote was never closed: that line alone is a fault, and
+ * the table goes on behind it.
+ */
+export class CsvReader {
+  readonly #charactersMax: number
+  #rest = ''
+  #line = 1
+  #columns = 0
+
+  /** `charactersMax`: a record that is longer has a quote that was never closed. */
+  constructor(charactersMax = Number.POSITIVE_INFINITY) {
+    this.#charactersMax = charactersMax
   }
 
-  /** The records that end in `piece`, as cells. Behind the last piece an end of line must come. */
-  *records(piece: string): Generator<readonly string[]> {
-    const text = this.#rest + piece
-    let start = text.startsWith('\ufeff') ? 1 : 0
-    let cells: string[] = []
-    for (let position = start; ; ) {
-      const end = cellEnd(text, position)
-      if (end === null) break
-      cells.push(cellText(text.slice(position, end)))
-      position = end + 1
-      if (text[end] === ',') continue
-      yield cells
-      cells = []
-      start = position
+  /** The records that end in `piece`. `isLast`: nothing follows. */
+  *records(piece: string, isLast = false): Generator<CsvRecord> {
+    let text = this.#rest + piece
+    if (this.#line === 1 && text.startsWith('\ufeff')) text = text.slice(1)
+    const isCut = isLast && text !== '' && !text.endsWith('\n')
+    if (isCut) text += '\n'
+    let start = 0
+    while (start < text.length) {
+      const found = readRecord(text, start)
+      const isWaiting = found === null && !isLast && text.length - start <= this.#charactersMax
+      if (isWaiting) break
+      if (found === null || !this.#isWhole(found)) {
+        const lineFeed = text.indexOf('\n', start)
+        if (lineFeed < 0) break
+        const fault = 'a quoted cell in it has no end'
+        yield { cells: NO_CELLS, line: this.#line++, lineCount: 1, fault }
+        start = lineFeed + 1
+        continue
+      }
+      const { cells, lineCount, end } = found
+      if (this.#columns === 0) this.#columns = cells.length
+      const isShort = isCut && end === text.length && cells.length < this.#columns
+      let fault = isShort ? 'the file ends within it' : null
+      if (cells.length > this.#columns) fault = 'it has more cells than the header'
+      yield { cells, line: this.#line, lineCount, fault }
+      this.#line += lineCount
+      start = end
     }
     this.#rest = text.slice(start)
   }
+
+  #isWhole({ cells, lineCount, isStrict }: FoundRecord): boolean {
+    if (lineCount === 1) return true
+    return isStrict && (this.#columns === 0 || cells.length === this.#columns)
+  }
+}
+
+interface FoundRecord {
+  readonly cells: readonly string[]
+  readonly lineCount: number
+  /** Each quoted cell ends with a quote. */
+  readonly isStrict: boolean
+  /** Where the next record begins. */
+  readonly end: number
+}
+
+/** The record that begins at `start`; null when its end is still to come. */
+function readRecord(text: string, start: number): FoundRecord | null {
+  const cells: string[] = []
+  let isStrict = true
+  for (let position = start; ; ) {
+    const end = cellEnd(text, position)
+    if (end === null) return null
+    const cell = text.slice(position, end)
+    if (cell.startsWith('"') && !isQuoted(cell)) isStrict = false
+    cells.push(cellText(cell))
+    position = end + 1
+    if (text[end] === ',') continue
+    let lineCount = 1
+    for (let at = text.indexOf('\n', start); at < end; at = text.indexOf('\n', at + 1)) lineCount++
+    return { cells, lineCount, isStrict, end: position }
+  }
+}
+
+/** Whether a cell is one quoted text and nothing else. */
+function isQuoted(cell: string): boolean {
+  const text = cell.endsWith('\r') ? cell.slice(0, -1) : cell
+  if (text.length < 2 || !text.endsWith('"')) return false
+  const inner = text.slice(1, -1)
+  return !(inner.includes('"') && inner.replaceAll('""', '').includes('"'))
 }
 
 /** Where the comma or the line feed behind a cell is; null when it is still to come. */

@@ -42,9 +42,9 @@ export const IMPORT_ANSWER_MS_MAX = 120_000
 export const IMPORT_ANSWER_BYTES_MAX = 64 * 1024
 /** Characters of an answer that a message shows. Longer: cut. */
 export const IMPORT_DETAIL_CHARACTERS_MAX = 200
-/** Bytes of one line, which may be a whole page of events. Longer: the command ends. */
+/** Bytes of one line, which may be a whole page of events. Longer: the line is named and left out. */
 export const LINE_BYTES_MAX = 256 * 1024 * 1024
-/** Characters of one record of a table. Longer: the command ends. */
+/** Characters of one record of a table. Longer: its first line is named and left out. */
 export const IMPORT_RECORD_CHARACTERS_MAX = 8 * 1024 * 1024
 /** Values of `--event-data`, which are kept in memory. More: the command ends. */
 export const IMPORT_EVENT_DATA_MAX = 5_000_000
@@ -63,7 +63,9 @@ export const LIST_ERASURES_MAX = 10_000
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 /** Faulty lines that an import names. Further: counted. */
-export const IMPORT_FAULTS_SHOWN_MAX = 10
+export const IMPORT_FAULTS_SHOWN_MAX = 100_000
+/** Events that the daemon refuses one after the other, with none accepted in between. More: the import ends. */
+export const IMPORT_REFUSALS_IN_A_ROW_MAX = 100
 /** Periods of a cohort of retention, its own included. Later ones are not shown. */
 export const QUERY_RETURNS_MAX = 100
 /** Steps of a funnel. More: a wrong use. */

@@ -18,6 +18,7 @@ import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
 
 const EVENTS = 1200
+const CONTEXT = { nowMs: Date.UTC(2026, 0, 1), propertiesBytesMax: 1024 ** 2 }
 /** The line that is longer than an event may be. */
 const TOO_LONG = 270
 
@@ -127,11 +128,12 @@ t.test('lines of any length, wherever a file is cut into pieces', async (t) => {
   const file = join(root, 'long.ndjson')
   writeFileSync(file, lines.join('\n'))
   const imported = await run('import', file, ...target)
-  t.match(imported.err, /long\.ndjson: 400 events sent\n/)
-  t.equal(imported.exitCode, 0)
+  t.match(imported.err, /long\.ndjson:271: left out: its properties are larger/)
+  t.match(imported.err, /long\.ndjson: 399 events sent, 1 left out\n/)
+  t.equal(imported.exitCode, 3)
   await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 399)
   writeFileSync(`${file}.gz`, gzipSync(`${lines.join('\r\n')}\r\n`))
-  t.match((await run('import', `${file}.gz`, ...target)).err, /gz: 400 events sent\n/)
+  t.match((await run('import', `${file}.gz`, ...target)).err, /gz: 399 events sent, 1 left out\n/)
   const exported = linesOf((await run('export', '--data-dir', join(root, 'data'))).out)
   t.equal(exported.length, 399, 'each is stored once, but for the event that is too large')
   t.same(
@@ -203,11 +205,20 @@ t.test('an export as Parquet holds the same events', async (t) => {
 })
 
 t.test('lines of other programs are read', (t) => {
-  const line = (value: unknown) => readImportLine(JSON.stringify(value), 3)
-  const first = line({ event: 'a', properties: { distinct_id: 'd', x: 1 } })
+  const timestamp = '2025-01-02'
+  const read = (text: string) => {
+    const { events, faults } = readImportLine(Buffer.from(text), 3, CONTEXT)
+    return { events: events.map((json) => JSON.parse(json) as Record<string, unknown>), faults }
+  }
+  const line = (value: unknown) => read(JSON.stringify(value))
+  const first = line({ event: 'a', timestamp, properties: { distinct_id: 'd', x: 1 } })
   t.match(first.events, [{ event: 'a', distinct_id: 'd', properties: { x: 1 } }])
   t.match(first.events[0]?.['uuid'], /^[0-9a-f-]{36}$/, 'a uuid is derived')
-  t.same(line({ event: 'a', properties: { distinct_id: 'd', x: 1 } }), first, 'always the same')
+  t.same(
+    line({ event: 'a', timestamp, properties: { distinct_id: 'd', x: 1 } }),
+    first,
+    'always the same',
+  )
   const exported = line({
     uuid: '01890a5d-ac96-774b-bcce-b302099a8057',
     event: 'b',
@@ -223,7 +234,7 @@ t.test('lines of other programs are read', (t) => {
       uuid: '01890a5d-ac96-774b-bcce-b302099a8057',
       event: 'b',
       distinct_id: 'd',
-      timestamp: '2025-01-02T03:04:05.678901Z',
+      timestamp: '2025-01-02T03:04:05.678Z',
       properties: {
         x: 2,
         $elements_chain: 'a:href="/"',
@@ -232,11 +243,80 @@ t.test('lines of other programs are read', (t) => {
       },
     },
   ])
-  const page = line({ next: null, results: [{ event: 'c', distinct_id: 1 }, { event: '' }] })
+  const page = line({
+    next: null,
+    results: [{ event: 'c', distinct_id: 1, timestamp }, { event: '' }],
+  })
   t.match(page.events, [{ event: 'c', distinct_id: 1 }])
   t.equal(page.faults.length, 1)
-  t.equal(readImportLine('no json', 1).faults.length, 1)
-  t.same(readImportLine('  ', 1), { events: [], faults: [] })
+  t.equal(read('no json').faults.length, 1)
+  t.same(read('  '), { events: [], faults: [] })
+  t.equal(
+    read('{"event":"a","distinct_id":1234567890123456789,"timestamp":1714566605}').events[0]?.[
+      'distinct_id'
+    ],
+    '1234567890123456789',
+    'an id keeps its digits',
+  )
+  const clicked = line({
+    event: '$autocapture',
+    distinct_id: 'd',
+    timestamp,
+    $unset: ['plan'],
+    elements: [
+      { tag_name: 'a', text: 'Buy', attr_class: ['b'], href: '/x', nth_child: 1, nth_of_type: 2 },
+    ],
+  })
+  t.match(clicked.events[0]?.['properties'], {
+    $unset: ['plan'],
+    $elements_chain:
+      'a.b:attr__class="b"attr__href="/x"href="/x"nth-child="1"nth-of-type="2"text="Buy"',
+  })
+  t.end()
+})
+
+t.test('the time of a line is read in every form, or the line is left out with a reason', (t) => {
+  const timeOf = (timestamp: unknown): unknown => {
+    const line = JSON.stringify({ event: 'e', distinct_id: 'd', timestamp })
+    const { events, faults } = readImportLine(Buffer.from(line), 1, CONTEXT)
+    if (events.length === 0) return faults[0]
+    return (JSON.parse(events[0] ?? '') as Record<string, unknown>)['timestamp']
+  }
+  const may = '2024-05-01T12:30:05.000Z'
+  const forms = [
+    ...[1714566605, 1714566605000, 1714566605000000, 1714566605000000000, '1714566605'],
+    ...['2024-05-01 12:30:05', '2024-05-01 12:30:05 UTC', '5/1/2024 12:30:05', { value: may }],
+  ]
+  for (const form of forms) t.equal(timeOf(form), may, JSON.stringify(form))
+  t.equal(timeOf(1714566605.5), '2024-05-01T12:30:05.500Z')
+  for (const none of [null, undefined, '', {}]) t.match(timeOf(none), /has no timestamp/)
+  for (const odd of ['31/12/2024', 17, true, [1714566605], 'yesterday', { value: 'x' }]) {
+    t.match(timeOf(odd), /not in a form that is read: /, JSON.stringify(odd))
+  }
+  t.match(timeOf('2031-01-01'), /more than 23 hours ahead/)
+  t.end()
+})
+
+t.test('what the daemon would refuse or drop is a fault of its line', (t) => {
+  const faultOf = (members: object): string | undefined => {
+    const line = { event: 'e', distinct_id: 'd', timestamp: '2025-01-02', ...members }
+    return readImportLine(Buffer.from(JSON.stringify(line)), 1, CONTEXT).faults[0]
+  }
+  t.equal(faultOf({}), undefined)
+  t.match(faultOf({ uuid: 'abc' }), /its uuid is none: "abc"/)
+  t.match(faultOf({ uuid: 7 }), /its uuid is none: 7/)
+  t.match(faultOf({ distinct_id: ' ' }), /blank distinct_id/)
+  t.match(faultOf({ distinct_id: null }), /without a distinct_id/)
+  t.match(faultOf({ distinct_id: {} }), /neither text nor number/)
+  t.match(faultOf({ properties: 'x' }), /properties is no JSON object: "x"/)
+  t.match(faultOf({ properties: [1] }), /properties is no JSON object/)
+  t.match(faultOf({ set: 'x' }), /set is no JSON object/)
+  t.match(faultOf({ event: '$snapshot' }), /never stored/)
+  t.match(faultOf({ properties: { a: 'x'.repeat(2_000_000) } }), /larger than the setting/)
+  const personless = { $process_person_profile: false }
+  t.match(faultOf({ event: '$identify', properties: personless }), /is about a person/)
+  const deep = `{"event":"e","distinct_id":"d","properties":{"a":${'['.repeat(200)}${']'.repeat(200)}}}`
+  t.match(readImportLine(Buffer.from(deep), 1, CONTEXT).faults, [/nested|deep/i])
   t.end()
 })
 
@@ -244,7 +324,10 @@ t.test('an import tells what it left out, and refuses what it cannot do', async 
   const root = t.testdir({ data: {} })
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   const file = join(root, 'mixed.ndjson')
-  writeFileSync(file, '{"event":"a","distinct_id":"d"}\nbroken\n{"event":"b"}\n')
+  writeFileSync(
+    file,
+    '{"event":"a","distinct_id":"d","timestamp":1714566605}\nbroken\n{"event":"b"}\n',
+  )
   const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
   const mixed = await run('import', file, ...target)
   t.equal(mixed.exitCode, 3)
@@ -255,11 +338,115 @@ t.test('an import tells what it left out, and refuses what it cannot do', async 
   t.equal(wrong.exitCode, 1)
   t.match(wrong.err, /answered 401/)
   t.notOk(existsSync(`${file}.imported`), 'how far an earlier one came says nothing any more')
-  const [whole, cut] = ['{"event":"c","distinct_id":"d"}\n', '{"event":"f","dist']
+  const [whole, cut] = [
+    '{"event":"c","distinct_id":"d","timestamp":1714566605}\n',
+    '{"event":"f","timestamp":1714566605,"dist',
+  ]
   writeFileSync(file, whole + cut)
   t.match((await run('import', file, ...target)).err, /:2: left out/)
   writeFileSync(file, `${whole}${cut}inct_id":"d"}\n`)
   const resumed = await run('import', file, '--resume', ...target)
   t.match(resumed.err, /1 events sent/, 'a line that was cut is not done')
+  await daemon.stop()
+})
+
+t.test('an import behind live events does not turn persons back', async (t) => {
+  const root = t.testdir({ data: {} })
+  let daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const send = async (properties: object): Promise<void> => {
+    const batch = [{ event: 'e', distinct_id: 'd', properties }]
+    await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
+  }
+  const importLine = async (timestamp: string, properties: object): Promise<void> => {
+    const file = join(root, 'line.ndjson')
+    writeFileSync(
+      file,
+      `${JSON.stringify({ event: 'e', distinct_id: 'd', timestamp, properties })}\n`,
+    )
+    const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
+    t.equal((await run('import', file, ...target)).exitCode, 0)
+  }
+  const person = async (): Promise<unknown> => {
+    const answer = await fetch(`${daemon.url}/api/projects/1/persons/?distinct_id=d`, {
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+    })
+    return ((await answer.json()) as { results: readonly unknown[] }).results[0]
+  }
+  await importLine('2025-01-05', { $set: { plan: 'free' } })
+  await importLine('2025-01-06', { $set: { plan: 'basic' } })
+  await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 2)
+  t.match(await person(), { properties: { plan: 'basic' }, created_at: '2025-01-05T00:00:00Z' })
+  // Whether somebody is live is stored, and not only in memory.
+  await daemon.stop()
+  daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  await importLine('2025-01-07', { $set: { plan: 'plus' } })
+  await send({ $set: { plan: 'pro' } })
+  await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 4)
+  await daemon.stop()
+  daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  await importLine('2025-01-02', { $set: { plan: 'free', city: 'Bern' } })
+  await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 5)
+  t.match(await person(), {
+    properties: { plan: 'pro', city: 'Bern' },
+    created_at: '2025-01-02T00:00:00Z',
+  })
+  await daemon.stop()
+})
+
+t.test('one line never stops an import, and files are named as what they are', async (t) => {
+  const root = t.testdir({ data: {} })
+  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
+  const line = (index: number, name = 'e', more = ''): string => {
+    return `{"uuid":"018f4c51-0000-7000-8000-${String(index).padStart(12, '0')}","event":"${name}","distinct_id":"d","timestamp":"2024-05-06T10:00:00Z"${more}}\n`
+  }
+  const write = (name: string, content: string | Buffer): string => {
+    writeFileSync(join(root, name), content)
+    return join(root, name)
+  }
+  const bad = line(2).replace('018f4c51', 'not-a-uuid')
+  const wide = line(4, 'e', `,"properties":{"a":[${'0,'.repeat(1_300_000)}0]}`)
+  const latin = Buffer.from(line(5, 'M\u00fcller'), 'latin1')
+  const file = write(
+    'bad.ndjson',
+    Buffer.concat([
+      Buffer.from(`\ufeff${line(1)}${bad}${line(3)}${wide}`),
+      latin,
+      Buffer.from(line(6)),
+    ]),
+  )
+  const result = await run('import', file, ...target)
+  t.equal(result.exitCode, 3)
+  t.match(result.err, /ndjson:2: left out: its uuid is none/)
+  t.match(result.err, /ndjson:4: left out: /)
+  t.match(result.err, /ndjson:5: left out: it is not in UTF-8/)
+  t.match(result.err, /3 events sent, 3 left out/)
+  t.match((await run('import', file, '--resume', ...target)).err, / 0 events sent\n/)
+  const [stored] = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
+  t.equal(stored?.timestamp, '2024-05-06T10:00:00.000Z')
+  t.notOk(Object.hasOwn(stored?.properties ?? {}, '$ip'), 'nobody gets the address of the importer')
+
+  const many = Array.from({ length: 20_000 }, (_, index) => line(100 + index)).join('')
+  const packed = gzipSync(many)
+  t.match(await run('import', write('packed', gzipSync(line(7))), ...target), {
+    exitCode: 0,
+    err: /1 events sent/,
+  })
+  const cut = await run('import', write('cut.gz', packed.subarray(0, packed.length / 2)), ...target)
+  t.match(cut, { exitCode: 1, err: /cut\.gz: [\d,]{3,} events sent\n.*damaged or cut short/s })
+  t.notMatch(cut.err, /unexpected failure|at \w+ \(/)
+  const named = [
+    ['a.zip', 'PK\u0003\u0004...', /is a ZIP archive: unpack it/],
+    ['array.json', `[${line(8).trim()}]`, /is one JSON array/],
+    ['pretty.json', JSON.stringify({ event: 'e' }, null, 2), /over several lines/],
+    ['wide.json', Buffer.from(`\ufeff${line(9)}`, 'utf16le'), /is in UTF-16/],
+  ] as const
+  for (const [name, content, expected] of named) {
+    t.match(
+      await run('import', write(name, content), ...target),
+      { exitCode: 1, err: expected },
+      name,
+    )
+  }
   await daemon.stop()
 })

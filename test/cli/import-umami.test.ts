@@ -65,7 +65,7 @@ t.test(
     t.match(first, { exitCode: 0, err: /4 events sent/ })
     await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 4)
     writeFileSync(`${file}.gz`, gzipSync(CSV))
-    const cells = [...new CsvReader().records(CSV)]
+    const cells = [...new CsvReader().records(CSV)].map((record) => record.cells)
     const objects = cells.slice(1).map((values) => {
       return JSON.stringify(
         Object.fromEntries((cells[0] ?? []).map((name, at) => [name, values[at]])),
@@ -129,13 +129,13 @@ t.test('other tables are refused with a word, and so is what fits no format', as
   const root = t.testdir({
     'imported_visitors.csv':
       'date,visitors,pageviews,bounces,visits,visit_duration\n2026-03-01,1,2,0,1,9\n',
-    'open.csv': `${HEADER}\n"${'x'.repeat(9 * 1024 * 1024)}\n`,
+    'twice.csv': `${HEADER},created_at\n${row(0, 1, 'Home')},2026-03-01 10:00:00\n`,
   })
   const key = ['--project-key', 'phc_none', '--format', 'umami', '--base-url', 'http://127.0.0.1:9']
   const totals = await run('import', join(root, 'imported_visitors.csv'), ...key)
   t.match(totals, { exitCode: 1, err: /has no column event_id, session_id.*MIGRATING/s })
-  const open = await run('import', join(root, 'open.csv'), ...key)
-  t.match(open, { exitCode: 1, err: /quoted cell without an end/ })
+  const twice = await run('import', join(root, 'twice.csv'), ...key)
+  t.match(twice, { exitCode: 1, err: /two columns created_at/ })
   t.match(await run('import', 'x', '--format', 'csv'), {
     exitCode: 2,
     err: /is not lines or umami/,
@@ -146,9 +146,60 @@ t.test('other tables are refused with a word, and so is what fits no format', as
   })
 })
 
+t.test('a line of a table that is no record is named, and swallows nothing', async (t) => {
+  const titles = [
+    'fine',
+    '"5 inch screen',
+    '5" screen',
+    '"5" screen',
+    '"two\nlines ""quoted"" here"',
+    'a, comma',
+    '"another',
+    '"Home"',
+  ]
+  const lines = titles.map((title, index) => row(18 + index, 1, title))
+  const latin = Buffer.from(`${row(26, 1, 'M\u00fcller')}\n`, 'latin1')
+  const cut = row(17, 1, 'Home').slice(0, 150)
+  const table = Buffer.concat([
+    Buffer.from(`${[HEADER, ...lines].join('\n')}\n`),
+    latin,
+    Buffer.from(cut),
+  ])
+  const root = t.testdir({ data: {}, 'messy.csv': table })
+  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const words = ['--format', 'umami', '--data-dir', join(root, 'data'), '--base-url', daemon.url]
+  const { exitCode, err } = await run('import', join(root, 'messy.csv'), ...words)
+  t.equal(exitCode, 3)
+  t.same(
+    err
+      .split('\n')
+      .filter((line) => line.includes('left out: '))
+      .map((line) => line.replace(/^.*messy\.csv:/, '')),
+    [
+      '3: left out: a quoted cell in it has no end',
+      '8: left out: it has more cells than the header',
+      '9: left out: a quoted cell in it has no end',
+      '11: left out: it is not in UTF-8: convert the file',
+      '12: left out: the file ends within it',
+    ],
+  )
+  t.match(err, /5 events sent, 5 left out/)
+  const events = await readEvents({ url: daemon.url, personalKey: PERSONAL_KEY })
+  t.same(events.map((event) => event.properties['title']).sort(), [
+    '"5" screen',
+    '5" screen',
+    'Home',
+    'fine',
+    'two\nlines "quoted" here',
+  ])
+  await daemon.stop()
+})
+
 t.test('a table in any pieces is the same table', async (t) => {
   const text = '\ufeffa,b\r\n"x, y","say ""hi""\r\nthere"\n,"" \n"open",\n'
-  const whole = [...new CsvReader().records(text)]
+  const cellsOf = (reader: CsvReader, piece: string) =>
+    [...reader.records(piece)].map((record) => record.cells)
+  const whole = cellsOf(new CsvReader(), text)
   t.strictSame(whole, [
     ['a', 'b'],
     ['x, y', 'say "hi"\r\nthere'],
@@ -157,7 +208,7 @@ t.test('a table in any pieces is the same table', async (t) => {
   ])
   for (let cut = 1; cut < text.length; cut++) {
     const reader = new CsvReader()
-    const first = [...reader.records(text.slice(0, cut))]
-    t.strictSame([...first, ...reader.records(text.slice(cut))], whole, `cut at ${cut}`)
+    const first = cellsOf(reader, text.slice(0, cut))
+    t.strictSame([...first, ...cellsOf(reader, text.slice(cut))], whole, `cut at ${cut}`)
   }
 })

@@ -166,7 +166,7 @@ t.test('the address is looked up before it is taken away', async (t) => {
 })
 
 t.test(
-  'who has no person gets properties of the event only; history and imports get all',
+  'who has no person gets properties of the event only; old events get the place of their own address',
   async (t) => {
     const log = openGeoLog(t)
     const personless = stored(log, { $process_person_profile: false }).properties
@@ -176,8 +176,10 @@ t.test(
     const identified = stored(log, group, { event: '$groupidentify' }).properties
     t.match(identified, SWEDISH)
     t.notOk('$set' in identified || '$set_once' in identified)
-    const old = stored(log, {}, {}, RECORD_HISTORICAL)
-    t.match(old, { historical_migration: true, properties: SWEDISH })
+    const ownAddress = stored(log, { $ip: '203.0.113.7' }, {}, RECORD_HISTORICAL)
+    t.match(ownAddress, { historical_migration: true, properties: SWEDISH })
+    const noAddress = stored(log, {}, {}, RECORD_HISTORICAL).properties
+    t.strictSame(membersOf(noAddress, '$geoip_c'), {}, 'the sender of old events is somewhere else')
   },
 )
 

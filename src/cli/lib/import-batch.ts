@@ -4,9 +4,11 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { JsonBytes } from '../../base/json-bytes.ts'
-import { readImportLine } from '../../rules/capture/import-line.ts'
+import { type ImportContext, readImportLine } from '../../rules/capture/import-line.ts'
 import { findOwnLine, type OwnLine } from '../../rules/capture/own-line.ts'
 import { type Scanner, TABLE_ENTRY_BYTES } from '../../rules/capture/scanner/scanner.ts'
+import { isTimestampUsable } from '../../rules/capture/time.ts'
+import { usualMomentAt } from '../../rules/capture/timestamp.ts'
 import { IMPORT_BATCH_BYTES_MAX, IMPORT_BATCH_EVENTS_MAX } from '../limits.ts'
 
 const COMMA = 0x2c
@@ -16,6 +18,8 @@ const LENGTH_MASK = 0x7fffffff
 const TAIL = Buffer.from(']}')
 const CHAIN = Buffer.from('"$elements_chain":')
 const CLOSING_BRACES = 2
+/** `YYYY-MM-DDThh:mm:ss.sssZ` and the quote behind it. */
+const QUOTED_TIME_BYTES = 25
 
 /** The events of a body, as lists: an object for each would be most of what an import leaves to collect. */
 class BatchItems {
@@ -42,6 +46,9 @@ class BatchItems {
   }
 }
 
+/** Why a line or a record is left out whose bytes are of another encoding. */
+export const NOT_UTF8 = 'it is not in UTF-8: convert the file'
+
 /** Told of what is left out. */
 export type FaultListener = (lineNumber: number, fault: string) => void
 
@@ -50,14 +57,16 @@ export class ImportBatch {
   /** Number of the last line that is in it as a whole. */
   lastLine = 0
   readonly #head: string
+  readonly #context: ImportContext
   readonly #onFault: FaultListener
   #json = new JsonBytes()
   #items = new BatchItems()
   readonly #found: OwnLine = { headStart: 0, headEnd: 0, chainStart: 0, chainEnd: 0, tailStart: 0 }
 
   /** `head`: what stands in front of the events. */
-  constructor(head: string, onFault: FaultListener) {
+  constructor(head: string, context: ImportContext, onFault: FaultListener) {
     this.#head = head
+    this.#context = context
     this.#onFault = onFault
     this.clear()
   }
@@ -81,11 +90,23 @@ export class ImportBatch {
   /** Takes the events of a line (without its newline); `block` may be filled anew afterwards. */
   takeLine(block: Buffer, start: number, lineEnd: number, lineNumber: number): void {
     const end = block[lineEnd - 1] === CARRIAGE_RETURN ? lineEnd - 1 : lineEnd
-    if (findOwnLine(block, start, end, this.#found)) {
+    if (findOwnLine(block, start, end, this.#found) && this.#mayBeCopied(block, start, end)) {
       this.#copyLine(block, end, lineNumber)
     } else if (end > start) {
-      this.#parseLine(block.toString('utf8', start, end), lineNumber)
+      this.#parseLine(block.subarray(start, end), lineNumber)
     }
+  }
+
+  /** The number of the line that an event comes from. */
+  lineOf(event: number): number {
+    return this.#items.lineNumbers[event] ?? 0
+  }
+
+  /** A body with the events from `from` to before `to` of the one that `prove` has made. */
+  part(from: number, to: number): Buffer {
+    const { starts, ends } = this.#items
+    const events = this.#json.bytes.subarray(starts[from], ends[to - 1])
+    return Buffer.concat([Buffer.from(this.#head), events, TAIL])
   }
 
   /**
@@ -97,6 +118,14 @@ export class ImportBatch {
     const body = this.#json.bytes.subarray(0, this.#json.length)
     if (!this.#items.areCopies.includes(true) || this.#isRegular(body, scanner)) return body
     return this.#withoutIrregular(scanner)
+  }
+
+  /** Whether the daemon would store the event of a line of our own export as it is. */
+  #mayBeCopied(block: Buffer, start: number, end: number): boolean {
+    const { nowMs, propertiesBytesMax } = this.#context
+    if (propertiesBytesMax > 0 && end - start > propertiesBytesMax) return false
+    const timeMs = usualMomentAt(block, this.#found.headEnd - QUOTED_TIME_BYTES)
+    return isTimestampUsable(timeMs, nowMs)
   }
 
   #copyLine(block: Buffer, end: number, lineNumber: number): void {
@@ -116,12 +145,16 @@ export class ImportBatch {
     this.#items.add(itemStart, json.length, lineNumber, true)
   }
 
-  #parseLine(text: string, lineNumber: number): void {
-    const { events, faults } = readImportLine(text, lineNumber)
+  #parseLine(line: Buffer, lineNumber: number): void {
+    if (!isUtf8(line)) {
+      this.#onFault(lineNumber, NOT_UTF8)
+      return
+    }
+    const { events, faults } = readImportLine(line, lineNumber, this.#context)
     for (const fault of faults) this.#onFault(lineNumber, fault)
     for (const event of events) {
       const start = this.#beginItem()
-      this.#json.writeText(JSON.stringify(event))
+      this.#json.writeText(event)
       this.#items.add(start, this.#json.length, lineNumber, false)
     }
   }
@@ -147,7 +180,7 @@ export class ImportBatch {
   #withoutIrregular(scanner: Scanner): Buffer {
     const old = this.#json
     const { starts, ends, lineNumbers, areCopies } = this.#items
-    const single = new ImportBatch(this.#head, this.#onFault)
+    const single = new ImportBatch(this.#head, this.#context, this.#onFault)
     this.#json = new JsonBytes(old.bytes.length)
     this.#items = new BatchItems()
     this.clear()
@@ -156,7 +189,7 @@ export class ImportBatch {
       const lineNumber = lineNumbers[index] ?? 0
       const isCopy = areCopies[index] === true
       if (isCopy && !single.#isRegularAlone(old.bytes, start, end, scanner)) {
-        this.#parseLine(old.bytes.toString('utf8', start, end), lineNumber)
+        this.#parseLine(old.bytes.subarray(start, end), lineNumber)
         continue
       }
       this.#copyItem(old.bytes, start, end, lineNumber, isCopy)

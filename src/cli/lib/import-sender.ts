@@ -23,6 +23,20 @@ interface Answer {
   readonly text: string
 }
 
+/** The daemon, or a proxy in front of it, refused a body for what is in it. */
+export class RefusedBodyError extends OperatorError {
+  /** Why, in its own words. */
+  readonly reason: string
+
+  constructor(message: string, reason: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** Statuses that say something about the events of a body, and nothing about the sender. */
+const STATUSES_OF_CONTENT = [400, 413, 422]
+
 /** A connection to a daemon. Close it when nothing is on its way. */
 export class BodySender {
   readonly #url: URL
@@ -36,7 +50,8 @@ export class BodySender {
 
   /**
    * Sends a body until it is accepted; waits while the daemon is busy or restarts. Rejects with
-   * `OperatorError` when it is refused, or for too long not taken.
+   * `RefusedBodyError` when its events are refused, and with `OperatorError` when something else is, or when it
+   * is not taken for too long.
    */
   async send(body: Buffer): Promise<void> {
     let reason = 'it does not answer'
@@ -50,9 +65,11 @@ export class BodySender {
       if (answer !== null) {
         reason = detailOf(answer.text)
         if (answer.status !== 503) {
-          throw new OperatorError(
-            `${this.#url.href} answered ${answer.status}: ${printable(reason)}`,
-          )
+          const message = `${this.#url.href} answered ${answer.status}: ${printable(reason)}`
+          if (STATUSES_OF_CONTENT.includes(answer.status)) {
+            throw new RefusedBodyError(message, `${answer.status}: ${printable(reason)}`)
+          }
+          throw new OperatorError(message)
         }
         const seconds = Number(answer.retryAfter)
         if (seconds > 0) retryMs = seconds * 1000

@@ -1,9 +1,10 @@
 /**
  * Umami's tables as lines of an import: CSV with a header, or rows as JSON objects, one a line. One line
- * comes out for each record, empty for the header and for what is left out, so that numbers of lines are
- * numbers of records.
+ * comes out for each line of the file, empty for the header, for what is left out and for the further lines
+ * of a record, so that numbers of lines stay what they are.
  */
 
+import { isUtf8 } from 'node:buffer'
 import { CsvReader } from '../../base/csv.ts'
 import { OperatorError } from '../../base/errors.ts'
 import { isObject, type JsonObject, type OwnObject, parseJson } from '../../base/json.ts'
@@ -15,7 +16,7 @@ import {
   umamiEventData,
 } from '../../rules/capture/umami-row.ts'
 import { IMPORT_EVENT_DATA_MAX, IMPORT_RECORD_CHARACTERS_MAX } from '../limits.ts'
-import type { FaultListener } from './import-batch.ts'
+import { type FaultListener, NOT_UTF8 } from './import-batch.ts'
 
 /** Blocks of whole lines of a file. */
 export type LineBlocks = AsyncIterable<Buffer>
@@ -36,17 +37,17 @@ export async function* umamiLines(
   data: UmamiEventData,
   onFault: FaultListener,
 ): AsyncGenerator<Buffer> {
-  let number = 0
-  for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS)) {
-    const lines = rows.map((row) => {
-      number++
-      if (row === null) return ''
+  for await (const rows of rowsOf(blocks, path, UMAMI_COLUMNS, onFault)) {
+    const lines = rows.map(({ row, line, lineCount }) => {
+      // What follows has the numbers of its lines in the file.
+      const rest = '\n'.repeat(lineCount)
+      if (row === null) return rest
       const event = umamiEvent(row, data.get(row.get('event_id') ?? '') ?? NO_DATA)
-      if (typeof event !== 'string') return JSON.stringify(event)
-      onFault(number, event)
-      return ''
+      if (typeof event !== 'string') return JSON.stringify(event) + rest
+      onFault(line, event)
+      return rest
     })
-    if (lines.length > 0) yield Buffer.from(`${lines.join('\n')}\n`)
+    if (lines.length > 0) yield Buffer.from(lines.join(''))
   }
 }
 
@@ -54,11 +55,12 @@ export async function* umamiLines(
 export async function readUmamiEventData(
   blocks: LineBlocks,
   path: string,
+  onFault: FaultListener,
 ): Promise<UmamiEventData> {
   const data = new Map<string, OwnObject>()
   let count = 0
-  for await (const rows of rowsOf(blocks, path, EVENT_DATA_COLUMNS)) {
-    for (const row of rows) {
+  for await (const rows of rowsOf(blocks, path, EVENT_DATA_COLUMNS, onFault)) {
+    for (const { row } of rows) {
       if (row === null) continue
       if (++count > IMPORT_EVENT_DATA_MAX) {
         const most = IMPORT_EVENT_DATA_MAX.toLocaleString('en')
@@ -80,33 +82,57 @@ export async function readUmamiEventData(
   return data
 }
 
-/** The rows of each block, null for what is none: the header and empty lines. */
+/** A record of a table, on its lines of the file. */
+interface FileRow {
+  /** Null for what is no row: the header, empty lines, faults. */
+  readonly row: UmamiRow | null
+  readonly line: number
+  readonly lineCount: number
+}
+
+/** The rows of each block. */
 async function* rowsOf(
   blocks: LineBlocks,
   path: string,
   needed: readonly string[],
-): AsyncGenerator<readonly (UmamiRow | null)[]> {
-  const reader = new CsvReader()
+  onFault: FaultListener,
+): AsyncGenerator<readonly FileRow[]> {
+  const reader = new CsvReader(IMPORT_RECORD_CHARACTERS_MAX)
   let columns: readonly string[] | null = null
   let isJson: boolean | null = null
-  for await (const block of blocks) {
-    const text = block.toString('utf8')
-    const piece = text.endsWith('\n') ? text : `${text}\n`
-    isJson ??= text.startsWith('{')
-    if (isJson) {
-      yield piece.slice(0, -1).split('\n').map(rowOfJson)
-      continue
-    }
-    const rows: (UmamiRow | null)[] = []
-    for (const cells of reader.records(piece)) {
-      rows.push(columns === null || cells.length < 2 ? null : rowOfCells(columns, cells))
+  let line = 0
+  const takeRecords = (piece: string, isUtf: boolean, isLast: boolean): readonly FileRow[] => {
+    const rows: FileRow[] = []
+    for (const record of reader.records(piece, isLast)) {
+      const { cells } = record
+      let fault = record.fault
+      if (fault === null && !isUtf && cells.some((cell) => cell.includes('\ufffd')))
+        fault = NOT_UTF8
+      if (fault !== null) onFault(record.line, fault)
+      const isRow = columns !== null && fault === null && cells.length > 1
+      const row = columns !== null && isRow ? rowOfCells(columns, cells) : null
+      rows.push({ row, line: record.line, lineCount: record.lineCount })
       columns ??= checkedColumns(cells, path, needed)
     }
-    if (reader.pendingCharacters > IMPORT_RECORD_CHARACTERS_MAX) {
-      throw new OperatorError(`${path} has a quoted cell without an end, or one that is too long`)
-    }
-    yield rows
+    return rows
   }
+  for await (const block of blocks) {
+    const text = block.toString('utf8')
+    const isUtf = isUtf8(block)
+    isJson ??= text.startsWith('{')
+    if (!isJson) {
+      yield takeRecords(text, isUtf, false)
+      continue
+    }
+    const piece = text.endsWith('\n') ? text.slice(0, -1) : text
+    yield piece.split('\n').map((json) => {
+      line++
+      const isDamaged = !isUtf && json.includes('\ufffd')
+      if (isDamaged) onFault(line, NOT_UTF8)
+      return { row: isDamaged ? null : rowOfJson(json), line, lineCount: 1 }
+    })
+  }
+  if (isJson === false) yield takeRecords('', true, true)
 }
 
 function checkedColumns(
@@ -114,6 +140,12 @@ function checkedColumns(
   path: string,
   needed: readonly string[],
 ): readonly string[] {
+  const twice = columns.find((name, index) => name !== '' && columns.indexOf(name) !== index)
+  if (twice !== undefined) {
+    throw new OperatorError(
+      `${path} has two columns ${twice}, and nothing says which one is meant: name the columns of each table in the query (docs/MIGRATING.md)`,
+    )
+  }
   const missing = needed.filter((name) => !columns.includes(name))
   if (missing.length === 0) return columns
   throw new OperatorError(

@@ -606,7 +606,7 @@ export class LogProcessor {
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
     // Both normalising and identifying take away what enrichment looks at.
-    const address = enrichment?.addressOf(given, record.address)
+    const address = enrichment?.addressOf(given, eventContext.ip)
     const normalised = normaliseEvent(given, eventContext, sentBytes)
     const isEnriched = enrichment !== null && normalised.kind === 'event'
     const length = sentBytes + (isEnriched ? enrichment.enrich(normalised.event, address) : 0)

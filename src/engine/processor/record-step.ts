@@ -49,21 +49,24 @@ export function recordStep(
   fates: Fates,
 ): RecordStep {
   const { projectId, arrivedAtMs } = record
+  const isHistorical = (record.flags & RECORD_HISTORICAL) !== 0
   return {
     record,
     eventContext: {
       arrivedAtMs,
       sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
       isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
-      ip: record.address,
+      // The machine that sends old events is not where they happened.
+      ip: isHistorical ? '' : record.address,
       isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
-      isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
+      isHistorical,
       propertiesBytesMax,
     },
     personContext: {
       projectId,
       arrivedAtMs,
       propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+      isHistorical,
       areGroupTypesClosed: (record.flags & RECORD_GROUP_TYPES_CLOSED) !== 0,
     },
     fates,

@@ -1,40 +1,89 @@
 /**
  * Reads one line of an import: an event as this program exports it, as SDKs send it, as the events API of
  * PostHog lists it (also a whole page of them), or as its batch exports write it (properties as JSON
- * text, times without a zone). What comes out is an event for `/batch/`, always with a uuid, so that the
- * same line sent twice is stored once. Source: docs/OPERATIONS.md, "Export and import".
+ * text, times without a zone). What comes out are events for `/batch/`, always with a uuid and a time, so
+ * that the same line sent twice is stored once, and never at the moment of the import. What the daemon
+ * would refuse, drop or date anew is a fault with a reason. Source: docs/OPERATIONS.md, "Export and import".
  */
-import { uuidV5 } from '../../base/ids.ts'
-import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
+import { ServiceError } from '../../base/errors.ts'
+import { parseUuid, uuidV5 } from '../../base/ids.ts'
+import { isObject, type JsonObject, type OwnObject, parseJson } from '../../base/json.ts'
+import type { LossReason } from './drop-reasons.ts'
+import { elementsChain } from './elements-chain.ts'
+import { parseJsonText } from './json-text.ts'
+import { IMPORT_VALUE_SHOWN_UNITS_MAX } from './limits.ts'
+import { normaliseEvent } from './normalise.ts'
+import { isTimestampUsable } from './time.ts'
+import { parseTimestamp } from './timestamp.ts'
 
 /** Name space of the uuids of events that came without one. */
 const NAMESPACE = '6e1b6d0e-58a0-5b0e-9b7f-2f6f3c1a7d44'
-/** `2026-01-31 12:00:00.123456`, as column databases print times in UTC. */
-const TIME_WITHOUT_ZONE = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)$/
+
+/** Why the daemon would acknowledge an event and store nothing. */
+const LOSSES: Record<LossReason, string> = {
+  no_event_name: 'it has an event without a name',
+  no_distinct_id: 'it has an event with a blank distinct_id',
+  ignored_event: 'events of this name are never stored',
+  client_ingestion_warning: 'it is a message of an SDK and no event',
+  personless_person_event:
+    'its event is about a person, and $process_person_profile says that there is none',
+  cookieless_person_event:
+    'its event is about a person, and $cookieless_mode says that there is none',
+  properties_too_large: 'its properties are larger than the setting event_properties_limit allows',
+}
 
 /** What a line is. */
 export interface ImportedLine {
-  /** Events for `/batch/`. */
-  readonly events: readonly JsonObject[]
+  /** The JSON of events for `/batch/`. */
+  readonly events: readonly string[]
   /** Why some of the line was left out; empty when nothing was. */
   readonly faults: readonly string[]
 }
 
+/** What decides which events the daemon will store. */
+export interface ImportContext {
+  /** Milliseconds since 1970: a time that is too far ahead of it is a fault. */
+  readonly nowMs: number
+  /** Bytes of JSON that the properties of an event may have; 0 switches the limit off. */
+  readonly propertiesBytesMax: number
+}
+
+/** Why an event of a line cannot be taken. */
+class LineFault extends Error {}
+
 /**
- * Reads a line (without its newline). `lineNumber` counts from 1 and goes into the uuid of an event that
- * has none. An empty line has no events and no faults.
+ * Reads a line (UTF-8, without its newline). `lineNumber` counts from 1 and goes into the uuid of an event
+ * that has none. An empty line has no events and no faults.
  */
-export function readImportLine(line: string, lineNumber: number): ImportedLine {
-  if (line.trim() === '') return { events: [], faults: [] }
-  const value = parse(line)
-  if (!isObject(value)) return { events: [], faults: ['it is no JSON object'] }
-  const list = listOf(value)
-  const events: JsonObject[] = []
+export function readImportLine(
+  line: Buffer,
+  lineNumber: number,
+  context: ImportContext,
+): ImportedLine {
+  let value: unknown
+  try {
+    value = parseJsonText(line)
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const isDeep = parseJson(line.toString('utf8')) !== undefined
+    return { events: [], faults: [isDeep ? error.message : 'it is no JSON object'] }
+  }
+  if (value === undefined) return { events: [], faults: [] }
+  if (!isObject(value)) {
+    const isList = Array.isArray(value)
+    const fault = isList ? 'it is a list: write one event a line' : 'it is no JSON object'
+    return { events: [], faults: [fault] }
+  }
+  const text = line.toString('utf8')
+  const events: string[] = []
   const faults: string[] = []
-  for (const [index, item] of list.entries()) {
-    const event = isObject(item) ? eventOf(item, `${lineNumber}.${index}.${line}`) : null
-    if (event === null) faults.push('it has an event without name or distinct_id')
-    else events.push(event)
+  for (const [index, item] of listOf(value).entries()) {
+    try {
+      events.push(eventJson(item, `${lineNumber}.${index}.${text}`, context))
+    } catch (error) {
+      if (!(error instanceof LineFault)) throw error
+      faults.push(error.message)
+    }
   }
   return { events, faults }
 }
@@ -48,26 +97,78 @@ function listOf(value: JsonObject): readonly unknown[] {
   return [value]
 }
 
-function eventOf(item: JsonObject, seed: string): JsonObject | null {
+function eventJson(item: unknown, seed: string, context: ImportContext): string {
+  if (!isObject(item)) throw new LineFault('it has an event that is no JSON object')
+  const event = eventOf(item, seed, context)
+  const json = JSON.stringify(event)
+  const outcome = normaliseEvent(
+    event,
+    {
+      arrivedAtMs: context.nowMs,
+      sentAtMs: null,
+      isSentAtInvalid: false,
+      ip: '',
+      isIpAnonymized: false,
+      isHistorical: true,
+      propertiesBytesMax: context.propertiesBytesMax,
+    },
+    json.length,
+  )
+  if (outcome.kind === 'drop') throw new LineFault(LOSSES[outcome.reason])
+  return json
+}
+
+function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): JsonObject {
   const name = item['event']
-  const properties = { ...objectOf(item['properties']) }
-  const distinctId = item['distinct_id'] ?? properties['distinct_id']
-  if (typeof name !== 'string' || name === '') return null
-  const isId = typeof distinctId === 'string' || typeof distinctId === 'number'
-  if (!isId || distinctId === '') return null
-  addMissing(properties, '$elements_chain', textOf(item['elements_chain']))
+  if (typeof name !== 'string' || name === '') throw new LineFault('it has an event without a name')
+  const properties: OwnObject = { ...(objectOf(item, 'properties') ?? {}) }
+  const distinctId = item['$distinct_id'] ?? item['distinct_id'] ?? properties['distinct_id']
+  if (distinctId === undefined || distinctId === null) {
+    throw new LineFault('it has an event without a distinct_id')
+  }
+  if (typeof distinctId !== 'string' && typeof distinctId !== 'number') {
+    throw new LineFault(`its distinct_id is neither text nor number: ${shown(distinctId)}`)
+  }
+  const timestampMs = timeOf(item, properties, nowMs)
+  addMissing(properties, '$elements_chain', chainOf(item))
   addMissing(properties, '$ip', textOf(item['ip']))
-  addMissing(properties, '$set', filledObject(item['$set'] ?? item['set']))
-  addMissing(properties, '$set_once', filledObject(item['$set_once'] ?? item['set_once']))
-  const uuid = item['uuid']
-  const timestamp = item['timestamp']
+  addMissing(properties, '$set', objectOf(item, '$set') ?? objectOf(item, 'set'))
+  addMissing(properties, '$set_once', objectOf(item, '$set_once') ?? objectOf(item, 'set_once'))
+  addMissing(properties, '$unset', item['$unset'] ?? null)
   return {
-    uuid: typeof uuid === 'string' && uuid !== '' ? uuid : uuidV5(NAMESPACE, seed),
+    uuid: uuidOf(item['uuid'], seed),
     event: name,
     distinct_id: distinctId,
-    ...(typeof timestamp === 'string' ? { timestamp: withZone(timestamp) } : {}),
+    timestamp: new Date(timestampMs).toISOString(),
     properties,
   }
+}
+
+function uuidOf(uuid: unknown, seed: string): string {
+  if (uuid === undefined || uuid === null || uuid === '') return uuidV5(NAMESPACE, seed)
+  if (typeof uuid === 'string' && parseUuid(uuid) !== null) return uuid
+  throw new LineFault(`its uuid is none: ${shown(uuid)}`)
+}
+
+/** Milliseconds since 1970. A client of BigQuery writes a time as an object with a `value`. */
+function timeOf(item: JsonObject, properties: JsonObject, nowMs: number): number {
+  const given = item['timestamp']
+  const value = isObject(given) ? given['value'] : given
+  if (value === undefined || value === null || value === '') {
+    const hint =
+      properties['time'] === undefined
+        ? ''
+        : '. Mixpanel has it in properties.time, in the time zone of its project: write it as timestamp, in UTC'
+    throw new LineFault(`it has no timestamp${hint}`)
+  }
+  const timestampMs = parseTimestamp(value)
+  if (timestampMs === null) {
+    throw new LineFault(`its timestamp is not in a form that is read: ${shown(given)}`)
+  }
+  if (!isTimestampUsable(timestampMs, nowMs)) {
+    throw new LineFault(`its timestamp is more than 23 hours ahead: ${shown(given)}`)
+  }
+  return timestampMs
 }
 
 function addMissing(properties: OwnObject, key: string, value: unknown): void {
@@ -78,25 +179,48 @@ function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** An object, also one that is written as JSON text; empty for anything else. */
-function objectOf(value: unknown): JsonObject {
-  const parsed = typeof value === 'string' ? parse(value) : value
-  return isObject(parsed) ? parsed : {}
+/** A member that is an object with members, also one that is written as JSON text; null when it is absent or empty. */
+function objectOf(item: JsonObject, field: string): JsonObject | null {
+  const given = item[field]
+  if (given === undefined || given === null || given === '') return null
+  const value = typeof given === 'string' ? parsedText(given) : given
+  if (value === null) return null
+  if (!isObject(value)) throw new LineFault(`its ${field} is no JSON object: ${shown(given)}`)
+  return Object.keys(value).length === 0 ? null : value
 }
 
-function filledObject(value: unknown): JsonObject | null {
-  const object = objectOf(value)
-  return Object.keys(object).length === 0 ? null : object
-}
-
-function withZone(timestamp: string): string {
-  return timestamp.replace(TIME_WITHOUT_ZONE, '$1T$2Z')
-}
-
-function parse(text: string): unknown {
+/** JSON within JSON: it may hold what the line may not. */
+function parsedText(text: string): unknown {
   try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
+    return parseJsonText(Buffer.from(text))
+  } catch (error) {
+    if (error instanceof ServiceError) return undefined
+    throw error
   }
+}
+
+/** The elements of an event as text; the events API lists them one by one. */
+function chainOf(item: JsonObject): string | null {
+  const chain = textOf(item['elements_chain'])
+  if (chain !== null) return chain
+  const elements = item['elements']
+  if (!Array.isArray(elements) || elements.length === 0) return null
+  return elementsChain(elements.filter(isObject).map(sentElement))
+}
+
+/** An element of the events API under the names that SDKs use. */
+function sentElement(element: JsonObject): JsonObject {
+  const { text, attr_class, attr_id, href, attributes, ...rest } = element
+  const sent: OwnObject = { ...rest }
+  if (isObject(attributes)) Object.assign(sent, attributes)
+  if (text) sent['$el_text'] = text
+  if (attr_class)
+    sent['attr__class'] = Array.isArray(attr_class) ? attr_class.join(' ') : attr_class
+  if (attr_id) sent['attr__id'] = attr_id
+  if (href) sent['attr__href'] = href
+  return sent
+}
+
+function shown(value: unknown): string {
+  return (JSON.stringify(value) ?? 'nothing').slice(0, IMPORT_VALUE_SHOWN_UNITS_MAX)
 }

@@ -29,9 +29,11 @@ export const KEY_PROOF_EVENTS_MAX = 1000
 export const WARNING_UNITS_MAX = 1000
 /** UTF-16 units of a time in a warning. Longer: cut. */
 export const TIME_SHOWN_UNITS_MAX = 100
-/** Characters of a date as mails have them. Longer: no time. */
-export const RFC_2822_CHARACTERS_MAX = 80
+/** Characters of a time that is not in ISO 8601. Longer: no time. */
+export const TIME_CHARACTERS_MAX = 120
 /** Texts of classes of elements of which the thread remembers what they become. */
 export const CLASSES_KEPT_MAX = 1000
 /** UTF-16 units of such a text; longer ones are taken apart each time. */
 export const CLASSES_KEPT_UNITS_MAX = 300
+/** UTF-16 units of a value that the reason for leaving out a line shows. Longer: cut. */
+export const IMPORT_VALUE_SHOWN_UNITS_MAX = 100

@@ -1,9 +1,11 @@
 /**
- * Moments as clients write them, to milliseconds since 1970 in UTC. Nothing here reads a clock or a time
- * zone of the machine: a missing zone means UTC. Runs once per event, so the usual form has a short way
- * and nothing allocates. Source: docs/compatibility/events.md, "Time".
+ * Times as clients write them, as milliseconds since 1970 in UTC. This is the one parser of ingestion,
+ * imports, parameters and the dates of flag filters. Nothing here reads a clock or a time zone of the
+ * machine: a missing zone means UTC unless the caller says otherwise. Runs once per event, so the usual
+ * form has a short way and nothing allocates; unusual forms are tried last.
+ * Source: docs/compatibility/events.md, "Time".
  */
-import { RFC_2822_CHARACTERS_MAX } from './limits.ts'
+import { TIME_CHARACTERS_MAX } from './limits.ts'
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
@@ -12,7 +14,15 @@ const DAY_MS = 24 * HOUR_MS
 const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
 const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
+const MONTH_NAMES = [
+  ...['january', 'february', 'march', 'april', 'may', 'june', 'july', 'august', 'september'],
+  ...['october', 'november', 'december'],
+]
 const WEEKDAYS = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun']
+const WEEKDAY_NAMES = [
+  ...['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'],
+]
+/** Names that mean the same everywhere, and those of RFC 2822. `IST` and `BST` do not. */
 const ZONE_HOURS = new Map([
   ['ut', 0],
   ['utc', 0],
@@ -26,20 +36,55 @@ const ZONE_HOURS = new Map([
   ['mdt', -6],
   ['pst', -8],
   ['pdt', -7],
+  ['wet', 0],
+  ['west', 1],
+  ['cet', 1],
+  ['cest', 2],
+  ['eet', 2],
+  ['eest', 3],
+  ['msk', 3],
+  ['jst', 9],
 ])
-const RFC_2822 =
-  /^(?:([a-z]{3}), ?)?(\d{1,2}) ([a-z]{3}) (\d{2}|\d{4}) (\d{2}:\d{2}(?::\d{2})?) ([+-]\d{4}|[a-z]{1,3})(?: ?\([a-z ]{1,20}\))?$/i
+/** A year, a month and a day, with one or two digits or the name of the month between equal separators. */
+const YEAR_FIRST = /^(\d{4})([-/.])(\d{1,2}|[a-z]{3,9})\2(\d{1,2})(?!\d)/i
+/** Month, day, year, as spreadsheets of the United States write them. */
+const MONTH_FIRST = /^(\d{1,2})\/(\d{1,2})\/(\d{4}|\d{2})(?!\d)/
+/** `1 May 2024`, `01-May-24`, `1st of May, 2024`, `01/May/2024`. */
+const DAY_AND_NAME =
+  /^(\d{1,2})(?:st|nd|rd|th)?(?: of)?[ \-/]([a-z]{3,9})\.?,?[ \-/](\d{4}|\d{2})(?!\d)/i
+/** `May 1, 2024`. */
+const NAME_AND_DAY = /^([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})(?!\d)/i
+/** `May  1 12:30:05 2024`, with a zone before or behind the year: `date`, `ctime` and their kin. */
+const YEAR_LAST =
+  /^([a-z]{3,9}) {1,2}(\d{1,2}) (\d{1,2}:\d{2}:\d{2}(?:\.\d+)?)(?: ([a-z]{1,5}|[+-]\d{2}:?\d{2}))? (\d{4})(?: ([+-]\d{2}:?\d{2}|[a-z]{1,5}))?$/i
+const WEEKDAY = /^([a-z]{3,9})\.?,? /i
+/** Year, month, day and time without separators: `20240501T123005Z`. */
+const COMPACT = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})?/i
+const CLOCK = /^(\d{1,2}):(\d{2})(?::(\d{2}))?/
+const FRACTION = /^[.,](\d{1,3})\d*/
+const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
+/** What stands behind the time of day: an offset, a name, or both, and remarks about the zone. */
+const ZONE =
+  /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(?:\([a-z .-]{1,40}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
+/** Behind a date. A minus sign there is more likely to separate a time. */
+const DATE_OFFSET = /^\+\d{2}:\d{2}$/
+const SECONDS_WITH_FRACTION = /^\d{10}\.\d+$/
 
 /** The earliest moment that four digits can name: 0000-01-01, milliseconds. */
 export const MOMENT_MS_MIN = -62_167_219_200_000
 /** The latest moment that four digits can name: the last millisecond of 9999. */
 export const MOMENT_MS_MAX = 253_402_300_799_999
 
+/** Turns the time of a clock on the wall, as milliseconds as if it were UTC, into a moment. */
+export type WallToMoment = (wallMs: number) => number
+
+const asUtc: WallToMoment = (wallMs) => wallMs
+
 /**
- * A moment in milliseconds, from ISO 8601 (calendar, week or ordinal date, with or without a time), RFC
- * 2822, or a count since 1970 of 10, 13, 16 or 19 digits (seconds, milliseconds, microseconds,
- * nanoseconds) as text or number. Null for anything else and for days that do not exist. Digits beyond
- * milliseconds are cut. Source: docs/compatibility/events.md, "Time".
+ * A moment in milliseconds, from a text that `parseTimeText` reads, or a count since 1970 of 10, 13, 16 or
+ * 19 digits (seconds, milliseconds, microseconds, nanoseconds) as text or number. Seconds and milliseconds
+ * may have decimals. Null for anything else and for days that do not exist. Digits beyond milliseconds are
+ * cut. Source: docs/compatibility/events.md, "Time".
  */
 export function parseTimestamp(value: unknown): number | null {
   if (typeof value === 'string') return parseText(value)
@@ -48,9 +93,24 @@ export function parseTimestamp(value: unknown): number | null {
 
 function parseText(text: string): number | null {
   let ms = parseUsualForm(text)
-  if (Number.isNaN(ms)) ms = parseIso(text)
+  if (Number.isNaN(ms)) ms = parseIso(text, asUtc)
   if (Number.isNaN(ms)) ms = parseDigits(text)
-  if (Number.isNaN(ms)) ms = parseRfc2822(text)
+  if (Number.isNaN(ms)) ms = parseUnusual(text, asUtc)
+  return boundedMoment(ms)
+}
+
+/**
+ * A moment from ISO 8601 (calendar, week or ordinal date, with or without a time), RFC 2822, or one of the
+ * forms that programs, databases and spreadsheets print. A text without a zone is one of the clock of
+ * `wallToMoment`. Counts of digits are not read. Null for anything else.
+ */
+export function parseTimeText(text: string, wallToMoment: WallToMoment): number | null {
+  let ms = parseIso(text, wallToMoment)
+  if (Number.isNaN(ms)) ms = parseUnusual(text, wallToMoment)
+  return boundedMoment(ms)
+}
+
+function boundedMoment(ms: number): number | null {
   return ms >= MOMENT_MS_MIN && ms <= MOMENT_MS_MAX ? ms : null
 }
 
@@ -83,7 +143,7 @@ export function usualMomentAt(bytes: Uint8Array, start: number): number {
 }
 
 /** Any of the ISO forms, else NaN. */
-function parseIso(text: string): number {
+function parseIso(text: string, wallToMoment: WallToMoment): number {
   if (text.length < 8 || text.length > 40 || text.charCodeAt(4) !== 0x2d) return Number.NaN
   const year = digitsAt(text, 0, 4)
   let days = Number.NaN
@@ -97,13 +157,19 @@ function parseIso(text: string): number {
     days = ordinalDays(year, digitsAt(text, 5, 3))
     dateEnd = 8
   }
-  if (text.length === dateEnd) return days * DAY_MS
+  if (text.length === dateEnd) return momentOrNaN(days * DAY_MS, wallToMoment)
   const separator = text.charCodeAt(dateEnd)
   if (separator !== 0x54 && separator !== 0x74 && separator !== 0x20) return Number.NaN
   const clockStart = dateEnd + 1
   let clockEnd = clockStart
   while (clockEnd < text.length && isClockUnit(text.charCodeAt(clockEnd))) clockEnd++
-  return days * DAY_MS + clockMs(text, clockStart, clockEnd) - zoneMs(text, clockEnd, text.length)
+  const wallMs = days * DAY_MS + clockMs(text, clockStart, clockEnd)
+  if (clockEnd === text.length) return momentOrNaN(wallMs, wallToMoment)
+  return wallMs - zoneMs(text, clockEnd, text.length)
+}
+
+function momentOrNaN(wallMs: number, wallToMoment: WallToMoment): number {
+  return Number.isNaN(wallMs) ? Number.NaN : wallToMoment(wallMs)
 }
 
 /** Milliseconds of `hh:mm`, `hh:mm:ss` or `hh:mm:ss.f` with 1 to 9 digits, else NaN. */
@@ -199,29 +265,143 @@ function parseDigits(text: string): number {
 }
 
 function parseCount(count: number): number | null {
+  if (count >= 1e9 && count < 1e10) return Math.floor(count * SECOND_MS)
+  if (count >= 1e12 && count < 1e13) return Math.floor(count)
   if (!Number.isInteger(count)) return null
-  if (count >= 1e9 && count < 1e10) return count * SECOND_MS
-  if (count >= 1e12 && count < 1e13) return count
   if (count >= 1e15 && count < 1e16) return Math.floor(count / 1e3)
   return count >= 1e18 && count < 1e19 ? Math.floor(count / 1e6) : null
 }
 
-function parseRfc2822(text: string): number {
-  if (text.length > RFC_2822_CHARACTERS_MAX) return Number.NaN
-  const match = RFC_2822.exec(text)
-  if (match === null) return Number.NaN
-  const [, weekday, day, month, year = '', clock = '', zone = ''] = match
-  let fullYear = Number(year)
-  if (year.length === 2) fullYear += fullYear < 50 ? 2000 : 1900
-  const days = calendarDays(fullYear, MONTHS.indexOf((month ?? '').toLowerCase()) + 1, Number(day))
-  if (weekday !== undefined && WEEKDAYS.indexOf(weekday.toLowerCase()) !== weekdayIndex(days)) {
-    return Number.NaN
+/** A date of `parseUnusual`, in days since 1970, and what stands behind it. */
+interface WrittenDate {
+  readonly days: number
+  readonly rest: string
+}
+
+/**
+ * Forms beside ISO 8601: other separators and orders, names of months, zones by name, blanks, parts of one
+ * digit, second 60, any number of decimals. Else NaN. Runs only for texts that nothing else has read.
+ */
+function parseUnusual(given: string, wallToMoment: WallToMoment): number {
+  if (given.length > TIME_CHARACTERS_MAX) return Number.NaN
+  let text = given.trim().replace(/\s+/g, ' ')
+  if (SECONDS_WITH_FRACTION.test(text)) return Math.floor(Number(text) * SECOND_MS)
+  let weekday = -1
+  const named = WEEKDAY.exec(text)
+  if (named !== null) {
+    weekday = indexOfName(named[1] ?? '', WEEKDAYS, WEEKDAY_NAMES)
+    if (weekday >= 0) text = text.slice(named[0].length)
   }
-  const isNumeric = zone.startsWith('+') || zone.startsWith('-')
-  const eastMs = isNumeric
-    ? zoneMs(zone, 0, zone.length)
-    : (ZONE_HOURS.get(zone.toLowerCase()) ?? Number.NaN) * HOUR_MS
-  return days * DAY_MS + clockMs(clock, 0, clock.length) - eastMs
+  const date = writtenDate(text)
+  if (date === null || Number.isNaN(date.days)) return Number.NaN
+  if (weekday >= 0 && weekdayIndex(date.days) !== weekday) return Number.NaN
+  return withClock(date, wallToMoment)
+}
+
+function writtenDate(text: string): WrittenDate | null {
+  const yearFirst = YEAR_FIRST.exec(text)
+  if (yearFirst !== null) {
+    const [whole, year, , month = '', day] = yearFirst
+    const days = calendarDays(Number(year), monthOf(month), Number(day))
+    return { days, rest: text.slice(whole.length) }
+  }
+  const compact = COMPACT.exec(text)
+  if (compact !== null) {
+    const [whole, year, month, day, hour, minute, second = '00'] = compact
+    const days = calendarDays(Number(year), Number(month), Number(day))
+    return { days, rest: ` ${hour}:${minute}:${second}${text.slice(whole.length)}` }
+  }
+  const monthFirst = MONTH_FIRST.exec(text)
+  if (monthFirst !== null) {
+    const [whole, month, day, year = ''] = monthFirst
+    const days = calendarDays(fullYear(year), Number(month), Number(day))
+    return { days, rest: text.slice(whole.length) }
+  }
+  const dayAndName = DAY_AND_NAME.exec(text)
+  if (dayAndName !== null) {
+    const [whole, day, month = '', year = ''] = dayAndName
+    const days = calendarDays(fullYear(year), monthOf(month), Number(day))
+    // Logs of web servers have a colon between date and time.
+    return { days, rest: text.slice(whole.length).replace(/^:/, ' ') }
+  }
+  const nameAndDay = NAME_AND_DAY.exec(text)
+  if (nameAndDay !== null) {
+    const [whole, month = '', day, year] = nameAndDay
+    const days = calendarDays(Number(year), monthOf(month), Number(day))
+    return { days, rest: text.slice(whole.length) }
+  }
+  const yearLast = YEAR_LAST.exec(text)
+  if (yearLast === null) return null
+  const [, month = '', day, clock, zone, year, lastZone] = yearLast
+  if (zone !== undefined && lastZone !== undefined) return null
+  const days = calendarDays(Number(year), monthOf(month), Number(day))
+  return { days, rest: ` ${clock} ${zone ?? lastZone ?? ''}`.trimEnd() }
+}
+
+/** The moment of a date and of the time and zone behind it; a date alone is its midnight. */
+function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): number {
+  let text = rest.replace(/^(?:,? ?at |T(?=\d)|, |,| )/i, '')
+  let wallMs = days * DAY_MS
+  const clock = CLOCK.exec(text)
+  if (clock !== null) {
+    // A time of day must not touch the date.
+    if (text.length === rest.length) return Number.NaN
+    const [whole, hourText, minuteText, secondText = '0'] = clock
+    text = text.slice(whole.length)
+    let hour = Number(hourText)
+    const [minute, second] = [Number(minuteText), Number(secondText)]
+    const fraction = clock[3] === undefined ? null : FRACTION.exec(text)
+    if (fraction !== null) {
+      text = text.slice(fraction[0].length)
+      wallMs += Number((fraction[1] ?? '').padEnd(3, '0'))
+    }
+    const half = HALF_OF_DAY.exec(text)
+    if (half !== null) {
+      if (hour < 1 || hour > 12) return Number.NaN
+      text = text.slice(half[0].length)
+      hour = (hour % 12) + (half[1]?.toLowerCase() === 'p' ? 12 : 0)
+    }
+    // A leap second is the first second of the next minute, as for every clock that counts since 1970.
+    if (hour > 23 || minute > 59 || second > 60) return Number.NaN
+    wallMs += hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS
+  } else if (/^[+-]/.test(text) && !DATE_OFFSET.test(text)) return Number.NaN
+  if (text === '') return wallToMoment(wallMs)
+  return wallMs - writtenZoneMs(text)
+}
+
+/** Milliseconds east of UTC of an offset, a name, or an offset with the name beside it; else NaN. */
+function writtenZoneMs(text: string): number {
+  const match = ZONE.exec(text)
+  if (match === null) return Number.NaN
+  const [, prefix, offset, name] = match
+  if (offset === undefined) {
+    return (ZONE_HOURS.get((name ?? '').toLowerCase()) ?? Number.NaN) * HOUR_MS
+  }
+  const [hours = '', minutes] = offset.slice(1).split(':')
+  // `UTC+2` is usual, `+2` alone may be anything.
+  if (hours.length === 1 && prefix === undefined) return Number.NaN
+  const digits = minutes === undefined ? hours : hours.padStart(2, '0') + minutes
+  const padded = digits.length === 1 ? `0${digits}` : digits
+  return zoneMs(offset.slice(0, 1) + padded, 0, padded.length + 1)
+}
+
+function monthOf(text: string): number {
+  const number = Number(text)
+  return Number.isNaN(number) ? indexOfName(text, MONTHS, MONTH_NAMES) + 1 : number
+}
+
+/** The index of a name in its short or its long form, whatever its case; -1: it is none. */
+function indexOfName(text: string, short: readonly string[], long: readonly string[]): number {
+  const name = text.toLowerCase()
+  const index = short.indexOf(name === 'sept' ? 'sep' : name)
+  return index >= 0 ? index : long.indexOf(name)
+}
+
+/** Two digits are a year from 1950 to 2049. */
+function fullYear(year: string): number {
+  const number = Number(year)
+  if (year.length > 2) return number
+  return number + (number < 50 ? 2000 : 1900)
 }
 
 /** The number that `count` decimal digits at `start` stand for; NaN when one of them is no digit. */

@@ -6,6 +6,7 @@
  */
 import { formatUuid, parseUuid, uuidV5 } from '../../base/ids.ts'
 import type { JsonObject, OwnObject } from '../../base/json.ts'
+import { parseTimestamp } from './timestamp.ts'
 
 /** Texts of a row by the names of their columns; what is NULL is absent or ''. */
 export type UmamiRow = ReadonlyMap<string, string>
@@ -17,7 +18,6 @@ export const UMAMI_COLUMNS: readonly string[] = [
 
 /** Name space of what is derived from ids of Umami. */
 const NAMESPACE = '0c5c0f5e-6c1b-5d61-9a3f-6a2f1d0b7c58'
-const TIME = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)(?:Z|([+-]\d\d)(?::?(\d\d))?)?$/
 const SCREEN = /^(\d+)x(\d+)$/
 const WINDOWS = /^Windows (?!Mobile)(.+)$/
 
@@ -72,10 +72,10 @@ const DEVICES: ReadonlyMap<string, string> = new Map([
 export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string {
   const uuid = textOf(row, 'event_id')
   const visitor = textOf(row, 'session_id')
-  const time = TIME.exec(textOf(row, 'created_at'))
+  const timeMs = parseTimestamp(textOf(row, 'created_at'))
   if (parseUuid(uuid) === null) return 'event_id is no UUID'
   if (visitor === '') return 'it has no session_id'
-  if (time === null) return 'created_at is no time such as 2026-01-31 12:00:00'
+  if (timeMs === null) return 'created_at is no time such as 2026-01-31 12:00:00'
   const name = eventName(row)
   if (name === null)
     return `event_type ${textOf(row, 'event_type') || 'without a value'} is not read`
@@ -83,7 +83,7 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
     uuid,
     event: name,
     distinct_id: textOf(row, 'distinct_id') || visitor,
-    timestamp: `${time[1]}T${time[2]}${zoneOf(time[3], time[4])}`,
+    timestamp: new Date(timeMs).toISOString(),
     properties: {
       ...data,
       $lib: 'umami',
@@ -114,11 +114,6 @@ function eventName(row: UmamiRow): string | null {
   if (type === VIEW) return '$pageview'
   if (type === PERFORMANCE) return '$web_vitals'
   return (type === CUSTOM && textOf(row, 'event_name')) || null
-}
-
-/** UTC without an offset. */
-function zoneOf(hours: string | undefined, minutes = '00'): string {
-  return hours === undefined ? 'Z' : `${hours}:${minutes}`
 }
 
 /** A UUID of version 7 with the time 0, because a row does not say when its visit began. */
@@ -187,8 +182,8 @@ function addText(properties: OwnObject, name: string, text: string): void {
   if (text !== '') properties[name] = text
 }
 
-/** `\N` is how MySQL prints NULL. */
+/** `\N` and `NULL` are how MySQL and its clients print NULL. */
 function textOf(row: UmamiRow, column: string): string {
   const text = row.get(column)?.trim() ?? ''
-  return text === '\\N' ? '' : text
+  return text === '\\N' || text === 'NULL' ? '' : text
 }

@@ -1,16 +1,10 @@
 /**
  * Numbers and dates in flag filters. Numbers: as they are, or texts that are written like one, without
- * spaces or units. Dates: relative ones such as `-7d`, dates and times with or without an offset, and on
- * the side of the property also seconds since 1970. Source: docs/compatibility/decisions.md, "Flag decisions".
+ * spaces or units. Dates: relative ones such as `-7d`, times as events have them (rules/capture/timestamp.ts),
+ * and on the side of the property also seconds since 1970. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
-import {
-  addMonths,
-  dateParts,
-  isDayOfCalendar,
-  momentOf,
-  utcOf,
-  wallOfUtc,
-} from '../../base/time-zone.ts'
+import { addMonths, momentOf, utcOf, wallOfUtc } from '../../base/time-zone.ts'
+import { parseTimeText } from '../capture/timestamp.ts'
 import {
   type DateRelation,
   NEVER,
@@ -25,8 +19,6 @@ const NAMED = /^([+-]?)inf(?:inity)?$/i
 const RELATIVE = /^-?(\d+)([hdwmy])$/
 /** A relative number this large or larger is no date. */
 const RELATIVE_NUMBER_END = 10_000
-const ABSOLUTE =
-  /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|z|[+-]\d{2}:?\d{2})?)?$/
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
@@ -95,11 +87,7 @@ function monthsBefore(timeMs: number, steps: number, monthsOfStep: number): numb
   return utcOf(addMonths(wall, -monthsOfStep * rest))
 }
 
+/** As events name their times; without a zone it is one of the clocks of the project. */
 function absoluteMoment(text: string, timezone: string): number | null {
-  const match = ABSOLUTE.exec(text)
-  if (match === null) return null
-  const { wall, offsetMs } = dateParts(match)
-  const [, , , hour, minute, second] = wall
-  if (!isDayOfCalendar(wall) || hour > 23 || minute > 59 || second > 60) return null
-  return offsetMs === null ? momentOf(wall, timezone) : utcOf(wall) - offsetMs
+  return parseTimeText(text, (wallMs) => momentOf(wallOfUtc(wallMs), timezone))
 }

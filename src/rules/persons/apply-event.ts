@@ -2,7 +2,8 @@
  * What one event does to the persons and groups of its project: the rules run once per event that is
  * stored, in order of arrival, after duplicates have been left out. They see the project through the port
  * `PersonWorld` and decide by nothing but the event, the context and what the port tells, so that the same
- * events always lead to the same persons. Source: docs/compatibility/persons.md, "Persons".
+ * events always lead to the same persons. Source: docs/compatibility/persons.md, "Persons" and, for events with
+ * `historical_migration`, docs/compatibility/persons.md, "Events of an import".
  *
  * What a store behind the port has to keep, per project, in the transaction that also moves the position
  * in the log (D is the number of a distinct_id, P that of a person):
@@ -36,7 +37,12 @@ import {
   personState,
 } from './person-world.ts'
 import { PropertyTable } from './property-table.ts'
-import { mergeProperties, updateProperties } from './property-updates.ts'
+import {
+  fillProperties,
+  mergeProperties,
+  type UpdateResult,
+  updateProperties,
+} from './property-updates.ts'
 
 /** How much later than its person an event without one must be to ask for a person of its own. */
 const FORCE_UPGRADE_MS = 60_000
@@ -94,7 +100,8 @@ export function applyEvent(
     properties['$groups'] === undefined ? NO_GROUP_KEYS : groupKeysOf(properties, world, context)
   const isUsual = !isSpecial(event.name)
   const { propertiesBytesMax } = context
-  if (isUsual && world.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
+  const mayStayUnread = isUsual && context.isHistorical !== true
+  if (mayStayUnread && world.updateUnread?.(event, eventBytes, propertiesBytesMax)) {
     return groupKeys.length === 0
       ? NOT_READ
       : { person: null, personMode: 'full', groupKeys, warnings: NO_WARNINGS }
@@ -218,13 +225,17 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   const { propertiesBytesMax } = context
   // First, because it may fail while it reads.
   world.merge(target, source)
-  const merged = mergeProperties(target.properties, source.properties, propertiesBytesMax)
+  const isHistorical = context.isHistorical === true
+  // What live events have said stays, on whichever side it is.
+  const isSourceStronger = isHistorical && target.isImported && !source.isImported
+  const [stronger, weaker] = isSourceStronger ? [source, target] : [target, source]
+  const merged = mergeProperties(stronger.properties, weaker.properties, propertiesBytesMax)
   if (merged === null) warnings.push(sizeWarning(event, target, context))
   else target.properties = merged
   if (source.createdAtMs < target.createdAtMs) target.createdAtMs = source.createdAtMs
-  const { properties, automatic } = event
-  const bytesMax = propertiesBytesMax
-  const result = updateProperties(target.properties, properties, eventBytes, bytesMax, automatic)
+  target.isImported = isHistorical && target.isImported && source.isImported
+  const result = updateTable(target, event, eventBytes, context)
+  takeEarlierTime(target, event, context)
   if (result === 'refused') warnings.push(sizeWarning(event, target, context))
   target.isIdentified = true
   target.version = Math.max(target.version, source.version) + 1
@@ -246,7 +257,18 @@ function createPerson(step: Step, seedId: string, isIdentified: boolean): Person
   const number = world.nextPersonNumber()
   let uuid = personUuid(context.projectId, seedId)
   if (world.isUuidTaken(uuid, seedId)) uuid = laterPersonUuid(context.projectId, seedId, number)
-  const person = personState(number, uuid, event.timestampMs, properties, isIdentified, 0)
+  const isImported = context.isHistorical === true
+  const { timestampMs } = event
+  const person = personState(
+    number,
+    uuid,
+    timestampMs,
+    properties,
+    isIdentified,
+    0,
+    number,
+    isImported,
+  )
   world.create(person, event.distinctId)
   if (!isFitting) step.warnings.push(sizeWarning(event, person, context))
   return person
@@ -267,16 +289,51 @@ function updatePerson(
   context: PersonContext,
   becomesIdentified: boolean,
 ): boolean {
-  const bytesMax = context.propertiesBytesMax
-  const { automatic, properties } = event
-  const result = updateProperties(person.properties, properties, eventBytes, bytesMax, automatic)
+  const result = updateTable(person, event, eventBytes, context)
   const isNewlyIdentified = becomesIdentified && !person.isIdentified
-  if (result === 'changed' || isNewlyIdentified) {
+  const isMovedBack = takeEarlierTime(person, event, context)
+  const isNewlyLive = person.isImported && context.isHistorical !== true
+  if (isNewlyLive) person.isImported = false
+  if (result === 'changed' || isNewlyIdentified || isMovedBack) {
     if (isNewlyIdentified) person.isIdentified = true
     person.version++
     world.update(person)
-  }
+  } else if (isNewlyLive) world.update(person)
   return result !== 'refused'
+}
+
+/** Applies the updates of an event, or only what they add when live events have made the person what it is. */
+function updateTable(
+  person: PersonState,
+  event: PersonEvent,
+  eventBytes: number,
+  context: PersonContext,
+): UpdateResult {
+  const bytesMax = context.propertiesBytesMax
+  const { automatic, properties } = event
+  const table = person.properties
+  if (context.isHistorical !== true) {
+    return updateProperties(table, properties, eventBytes, bytesMax, automatic)
+  }
+  const isEarlier = event.timestampMs < person.createdAtMs
+  if (!person.isImported) {
+    return fillProperties(table, properties, eventBytes, bytesMax, { automatic, isEarlier })
+  }
+  const result = updateProperties(table, properties, eventBytes, bytesMax, automatic)
+  if (!isEarlier || result === 'refused') return result
+  const first = fillProperties(table, properties, eventBytes, bytesMax, { automatic, isEarlier })
+  return first === 'changed' ? first : result
+}
+
+/** Moves the beginning of a person back to an event of the past. */
+function takeEarlierTime(
+  person: PersonState,
+  { timestampMs }: PersonEvent,
+  { isHistorical }: PersonContext,
+): boolean {
+  if (isHistorical !== true || timestampMs >= person.createdAtMs) return false
+  person.createdAtMs = timestampMs
+  return true
 }
 
 function sizeWarning(

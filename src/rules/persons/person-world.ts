@@ -32,6 +32,8 @@ export interface PersonState {
   createdAtMs: number
   properties: PropertyTable
   isIdentified: boolean
+  /** Only events of imports have made the person what it is: the first live one ends that. */
+  isImported: boolean
   /** 0 when made; 1 more for each event that changes the person. */
   version: number
   /** For the world: changed since it was last stored. The rules neither read nor write it. */
@@ -113,6 +115,8 @@ export interface PersonContext {
   readonly propertiesBytesMax: number
   /** Events make no new group types. Default: false. */
   readonly areGroupTypesClosed?: boolean
+  /** The events are old ones from another place: they do not change what live ones have said. Default: false. */
+  readonly isHistorical?: boolean
 }
 
 /** A person as it is stored and made. The one place that fixes the shape of its object. */
@@ -124,6 +128,7 @@ export function personState(
   isIdentified: boolean,
   version: number,
   id: number = number,
+  isImported = false,
 ): PersonState {
   return {
     number,
@@ -132,6 +137,7 @@ export function personState(
     createdAtMs,
     properties,
     isIdentified,
+    isImported,
     version,
     isUnsaved: false,
     countedBytes: 0,

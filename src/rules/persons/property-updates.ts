@@ -4,7 +4,7 @@
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
-import type { PropertyTable } from './property-table.ts'
+import { PropertyTable } from './property-table.ts'
 
 /** `refused`: the table would have become too large and is as it was. */
 export type UpdateResult = 'unchanged' | 'changed' | 'refused'
@@ -38,6 +38,40 @@ export function updateProperties(
   }
   table.recordChanges()
   const isChanged = applyUpdates(table, event, automatic)
+  if (!table.finishChanges(bytesMax)) return 'refused'
+  return isChanged ? 'changed' : 'unchanged'
+}
+
+/**
+ * Applies an event of the past to a table that newer events have made: it fills what is missing and removes
+ * nothing. `isEarlier`: it happened before everything that the table knows of, so its `$initial_` properties take the
+ * place of those that are there. Otherwise as `updateProperties`.
+ */
+export function fillProperties(
+  table: PropertyTable,
+  event: JsonObject,
+  eventBytes: number,
+  bytesMax: number,
+  { automatic, isEarlier }: { automatic: AutomaticValues | undefined; isEarlier: boolean },
+): UpdateResult {
+  const told = new PropertyTable()
+  applyUpdates(told, event, automatic)
+  const fill = (): boolean => {
+    let isChanged = false
+    for (const [name, value] of told.entries()) {
+      const isFirst = isEarlier && name.startsWith('$initial_')
+      if (isFirst ? table.set(name, value) : table.setOnce(name, value)) isChanged = true
+    }
+    return isChanged
+  }
+  const growth = eventBytes * GROWTH_FACTOR + GROWTH_BYTES
+  if (table.hasRoom(growth, bytesMax)) {
+    if (!fill()) return 'unchanged'
+    table.addBytes(growth)
+    return 'changed'
+  }
+  table.recordChanges()
+  const isChanged = fill()
   if (!table.finishChanges(bytesMax)) return 'refused'
   return isChanged ? 'changed' : 'unchanged'
 }

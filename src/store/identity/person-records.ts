@@ -1,7 +1,7 @@
 /**
  * Records of persons in environment `events`, all sealed, numbers little-endian.
  *
- * `persons`: `version u32, flags u8 (1: identified, 2: paged, 4: moved), reserved 3, ids u32, created_at float64 ms,
+ * `persons`: `version u32, flags u8 (1: identified, 2: paged, 4: moved, 8: imported), reserved 3, ids u32, created_at float64 ms,
  * uuid 16`, then D u32 of the first eight ids; of one that was moved `id u32, position of the first id u32`, which else
  * are P and 0; then the properties as compact JSON; of a paged person the directory of its pages, which are in
  * `person_pages` (properties/property-pages.ts). Stores of older versions have neither pages nor moved persons. What was
@@ -38,6 +38,8 @@ const FLAG_IDENTIFIED = 1
 const FLAG_PAGED = 2
 /** The record has an id and a position of its own. */
 const FLAG_MOVED = 4
+/** Only events of imports have made the person what it is. */
+const FLAG_IMPORTED = 8
 const MOVED_BYTES = 8
 /** Bytes of a P, D or S as value. */
 export const NUMBER_BYTES = 4
@@ -117,6 +119,7 @@ export interface PersonRecord {
   readonly uuid: string
   readonly version: number
   readonly isIdentified: boolean
+  readonly isImported: boolean
   readonly createdAtMs: number
   readonly idCount: number
   /** D of the first ids. */
@@ -200,6 +203,7 @@ export function encodePerson(
   let flags = person.isIdentified ? FLAG_IDENTIFIED : 0
   if (isPaged) flags |= FLAG_PAGED
   if (isMoved) flags |= FLAG_MOVED
+  if (person.isImported) flags |= FLAG_IMPORTED
   record.writeUInt32LE(flags, 4)
   record.writeUInt32LE(person.idCount, 8)
   record.writeDoubleLE(person.createdAtMs, 12)
@@ -294,6 +298,7 @@ export function loadHead(table: Table, projectId: number, number: number): Perso
     uuid: formatUuid(record, 20),
     version: record.readUInt32LE(),
     isIdentified: (flags & FLAG_IDENTIFIED) !== 0,
+    isImported: (flags & FLAG_IMPORTED) !== 0,
     createdAtMs: record.readDoubleLE(12),
     idCount,
     firstIds,

@@ -39,6 +39,7 @@ export interface PersonEntry {
   storedCreatedAtMs: number
   storedUuid: string
   storedIsIdentified: boolean
+  storedIsImported: boolean
   /** Bytes of its properties in table `persons`. */
   storedBytes: number
   /** The properties whose text is in table `persons`; after a merge the person may have those of the other one. */
@@ -54,6 +55,7 @@ export function newEntry(state: PersonState, ids: LinkedIds): PersonEntry {
     storedCreatedAtMs: Number.NaN,
     storedUuid: state.uuid,
     storedIsIdentified: false,
+    storedIsImported: false,
     storedBytes: 0,
     storedProperties: null,
     storedEmail: null,
@@ -66,10 +68,21 @@ export function storedEntry(
   { properties, version }: ReturnType<typeof foldRecord>,
 ): PersonEntry {
   const { number, uuid, createdAtMs, isIdentified, idCount, firstIds, firstPosition, id } = whole
-  const state = personState(number, uuid, createdAtMs, properties, isIdentified, version, id)
+  const { isImported } = whole
+  const state = personState(
+    number,
+    uuid,
+    createdAtMs,
+    properties,
+    isIdentified,
+    version,
+    id,
+    isImported,
+  )
   const entry = newEntry(state, new LinkedIds([...firstIds], idCount, firstPosition))
   entry.storedCreatedAtMs = createdAtMs
   entry.storedIsIdentified = isIdentified
+  entry.storedIsImported = isImported
   entry.storedBytes = whole.jsonBytes
   entry.storedProperties = properties
   entry.storedEmail = emailOf(properties)
@@ -158,6 +171,7 @@ export class PersonWrites {
     const { state } = entry
     const { properties, version, createdAtMs, isIdentified } = state
     if (entry.ids.areChanged || entry.storedIsIdentified !== isIdentified) return false
+    if (entry.storedIsImported !== state.isImported) return false
     if (entry.storedCreatedAtMs !== createdAtMs) return false
     if (entry.storedProperties !== properties) return false
     const json = properties.changesJson()
@@ -185,6 +199,7 @@ export class PersonWrites {
       uuid,
       version,
       isIdentified,
+      isImported: state.isImported,
       createdAtMs,
       idCount: ids.count,
       firstIds: ids.inline,
@@ -198,6 +213,7 @@ export class PersonWrites {
     entry.storedProperties = properties
     this.changes.remove(number, isSmall(entry))
     entry.storedIsIdentified = isIdentified
+    entry.storedIsImported = state.isImported
   }
 
   /** What the record of a person is to have of its properties; large ones go into pages. */
@@ -266,8 +282,9 @@ export class PersonWrites {
 }
 
 /** Whether a person is far from the limit of its properties, so that events may wait to be applied. */
-function isSmall({ storedBytes }: PersonEntry): boolean {
-  return storedBytes <= DELTA_PERSON_BYTES_MAX
+function isSmall({ storedBytes, state }: PersonEntry): boolean {
+  // The first live event of an imported person has to be told apart from further imported ones.
+  return !state.isImported && storedBytes <= DELTA_PERSON_BYTES_MAX
 }
 
 /** The e-mail address that a person can be found by. */

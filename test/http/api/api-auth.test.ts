@@ -23,6 +23,7 @@ const DIRECTORY = {
   projectById: (id: number) => PROJECTS.get(id) ?? null,
   projectByKey: (key: string) =>
     [...PROJECTS.values()].find(({ apiKey }) => apiKey === key) ?? null,
+  projects: () => [...PROJECTS.values()],
 }
 
 function authorise(request: ApiRequest, scope: Scope) {

@@ -86,6 +86,7 @@ const DIRECTORY: RouteDirectory = {
   projectById: (id) => (id <= 2 ? { id, apiKey: `phc_${id}`, isIpAnonymized: false } : null),
   projectByKey: () => null,
   projectBySecretKey: () => null,
+  projects: () => [],
   organization: () => null,
 }
 

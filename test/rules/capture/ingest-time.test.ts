@@ -16,6 +16,7 @@ import {
   MOMENT_MS_MAX,
   MOMENT_MS_MIN,
   parseTimestamp,
+  parseTimeText,
   usualMomentAt,
 } from '../../../src/rules/capture/timestamp.ts'
 import type { EventContext } from '../../../src/rules/capture/types.ts'
@@ -41,6 +42,57 @@ t.test('every accepted form of one moment', async (t) => {
   t.strictSame(differences.list(), [], 'every form is the same moment')
 })
 
+t.test('forms that databases, languages and spreadsheets print', async (t) => {
+  const forms = [
+    // Zones behind a blank, by name, or twice.
+    ...[
+      '2021-10-29 00:00:00 UTC',
+      '2021-10-29 00:00:00 GMT',
+      '2021-10-29 UTC',
+      '2021-10-29 00:00Z',
+    ],
+    ...['2021-10-29 02:00:00 +0200', '2021-10-29 02:00:00 +02:00', '2021-10-29 02:00:00 CEST'],
+    ...['2021-10-29 02:00:00 UTC+02:00', '2021-10-29T02:00:00 GMT+2', '2021-10-29 02:00:00 (CEST)'],
+    ...['2021-10-29 00:00:00.000000000 +0000 UTC', '2021-10-29 02:00:00.5 +0200 CEST m=+0.012'],
+    ...['2021-10-29T02:00:00+02:00[Europe/Berlin]', '2021-10-29T00:00:00.1234567890123Z'],
+    'Fri Oct 29 2021 02:00:00 GMT+0200 (Central European Summer Time)',
+    // Other separators and orders, and parts of one digit.
+    ...['2021/10/29', '2021/10/29 00:00:00', '2021.10.29 0:00', '10/29/2021', '10/29/21 0:00:00'],
+    ...['10/29/2021, 12:00:00 AM', '10/29/2021 12:00 a.m.', '2021-10-29 0:00', '2021-10-29 +00:00'],
+    ...['20211029T000000Z', '20211029T0000', '2021-10-29 00:00:00,123', ' 2021-10-29T00:00:00Z\n'],
+    // Names of months and weekdays.
+    ...['29 Oct 2021', '29 October 2021 00:00:00', 'October 29, 2021', 'Oct. 29, 2021, 12:00 am'],
+    ...['Friday, 29-Oct-21 00:00:00 GMT', '29/Oct/2021:02:00:00 +0200', 'Fri Oct 29 00:00:00 2021'],
+    ...['Fri Oct 29 00:00:00 UTC 2021', 'Fri Oct 29 02:00:00 +0200 2021', '29th of October 2021'],
+    ...['Oct 29, 2021 at 12:00 AM', '2021-Oct-29', '1635465600.5', 1635465600.257, 1635465600000.9],
+  ]
+  const differences = new Differences()
+  for (const form of forms) {
+    const ms = parseTimestamp(form)
+    differences.equal(ms === null ? null : ms - (ms % 1000), MIDNIGHT, String(form))
+  }
+  t.strictSame(differences.list(), [], 'every form is the same second')
+  t.equal(parseTimestamp('2021-10-28T23:59:60Z'), MIDNIGHT, 'a leap second')
+  t.equal(parseTimestamp('2021-10-28 23:59:60.5+00:00'), MIDNIGHT + 500)
+  t.equal(parseTimestamp('2021-10-29 00:00:00.2575 +0000'), MIDNIGHT + 257)
+  t.equal(parseTimestamp(1635465600.257), MIDNIGHT + 257)
+  t.equal(parseTimestamp('5/1/2024 1:30 PM'), Date.UTC(2024, 4, 1, 13, 30))
+  t.equal(parseTimestamp('2024-2-9'), Date.UTC(2024, 1, 9))
+  t.equal(parseTimestamp('Wed May  1 12:30:05 2024'), Date.UTC(2024, 4, 1, 12, 30, 5))
+})
+
+t.test('a text without a zone is one of the clock that the caller names', async (t) => {
+  const hourEast = (wallMs: number): number => wallMs - HOUR
+  for (const form of ['2021-10-29', '2021-10-29T00:00', '10/29/2021', '29 Oct 2021 00:00:00']) {
+    t.equal(parseTimeText(form, hourEast), MIDNIGHT - HOUR, form)
+  }
+  for (const form of ['2021-10-29T00:00:00Z', '2021-10-29 00:00:00 UTC', '29 Oct 2021 00:00 GMT']) {
+    t.equal(parseTimeText(form, hourEast), MIDNIGHT, form)
+  }
+  t.equal(parseTimeText('1635465600', hourEast), null, 'digits are no text of a time')
+  t.equal(parseTimeText('2021-02-30', hourEast), null)
+})
+
 t.test('digits beyond milliseconds are cut', async (t) => {
   t.equal(parseTimestamp('2021-10-29T00:00:00.1'), MIDNIGHT + 100)
   t.equal(parseTimestamp('2021-10-29T00:00:00.123999Z'), MIDNIGHT + 123)
@@ -51,13 +103,37 @@ t.test('what is no moment is refused', async (t) => {
   const values: unknown[] = [
     ...['', ' ', 'notISO', '2024-02-30', '2023-02-29', '1900-02-29', '2021-13-01', '2021-00-10'],
     ...['2021-10-00', '2021-366', '2021-000', '2021-W53-1', '2021-W00-1', '2021-W43-8', '2021-W43'],
-    ...['2021-10-29T24:00:00Z', '2021-10-29T00:60:00Z', '2021-10-29T00:00:60Z', '2021-10-29T'],
-    ...['2021-10-29T00', '2021-10-29T00:00:00.Z', '2021-10-29T00:00:00.1234567890Z'],
+    ...['2021-10-29T24:00:00Z', '2021-10-29T00:60:00Z', '2021-10-29T00:00:61Z', '2021-10-29T'],
+    ...['2021-10-29T00', '2021-10-29T00:00:00.Z', '2021-10-29 00:00:00.x', '2021-10-29-00:00:00'],
+    ...[
+      '29/10/2021',
+      '29.10.2021',
+      '10-29-2021',
+      '2/30/2021',
+      '2021/13/01',
+      '2021-10/29',
+      '10/2021',
+    ],
+    ...[
+      '29 Okt 2021',
+      'October 2021',
+      '32 Oct 2021',
+      '31 Sept 2021',
+      '29 Oct 2021 13:00 PM',
+      '29Oct2021',
+    ],
+    ...['2021-10-29 00:00:00 IST', '2021-10-29 00:00:00 Mars', '2021-10-29 00:00:00 +2', 'UTC'],
+    ...['2021-10-29 00:00:00 UTC UTC UTC', 'Thursday, 29-Oct-21 00:00:00 GMT', '2021-10-29 0:0'],
+    ...[
+      '2021-10-29 00:00:00 +25:00',
+      'Fri Oct 29 00:00:00 UTC 2021 +0100',
+      `2021/10/29${' '.repeat(120)}`,
+    ],
     ...['2021-10-29T00:00:00+24', '2021-10-29T00:00:00+1', '2021-10-29T00:00:00+01:60'],
-    ...['2021-10-29T00:00:00ZZ', '2021-10-29x00:00', '20211029', '2021/10/29', '+2021-10-29'],
+    ...['2021-10-29T00:00:00ZZ', '2021-10-29x00:00', '20211029', '+2021-10-29'],
     ...['Thu, 29 Oct 2021 00:00:00 +0000', '30 Feb 2021 00:00 GMT', '29 Oct 2021 00:00 XYZ'],
     ...['163546560000x', '-1635465600', '12345', '99999999999999999999'],
-    ...[0, 1, -1635465600, 1635465600.5, Number.POSITIVE_INFINITY, true, null, undefined, {}, []],
+    ...[0, 1, -1635465600, 163546560.5, Number.POSITIVE_INFINITY, true, null, undefined, {}, []],
   ]
   const differences = new Differences()
   for (const value of values) {

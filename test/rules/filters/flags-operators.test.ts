@@ -122,6 +122,18 @@ const CASES: readonly Case[] = [
   ['is_date_before', '2024-06-01', 'inf', false],
   ['is_date_before', '2024-06-01', 1e300, false],
   ['is_date_before', '2024-06-01', ['2024-01-01'], false],
+  ['is_date_exact', '2024-03-15 19:47:07 UTC', '03/15/2024 7:47:07 PM', true],
+  ['is_date_exact', 'Fri, 15 Mar 2024 19:47:07 GMT', '2024-03-15 21:47:07 +02:00', true],
+  ['is_date_before', '2030-01-01', '2024-2-9', true],
+  ['is_date_before', '2030-01-01', '2024-12-1 9:05', true],
+  ['is_date_before', '2030-01-01', '1 May 2024', true],
+  ['is_date_after', '2024/05/01', 'May 2, 2024', true],
+  ['is_date_exact', '2024-07-01T00:00:00Z', '2024-06-30T23:59:60.0000000000Z', true],
+  ['is_date_before', '2030-01-01', '31/12/2024', false],
+  // Seconds for a property, no date for a filter.
+  ['is_date_exact', '2024-05-01T12:30:05Z', '1714566605', true],
+  ['is_date_before', '1714566605', '2024-01-01', false],
+  ['is_date_before', '2100-01-01', 1714566605123, false],
   ['is_date_exact', '1w', '7d', true],
   ['is_date_exact', '1y', '2023-03-31T12:00:00Z', true],
   ['is_date_exact', '13m', '2023-02-28T12:00:00Z', true],
@@ -161,6 +173,7 @@ t.test('dates without an offset are those of the project', async (t) => {
   t.equal(passes('is_date_exact', '2024-07-01', '2024-07-01T04:00:00Z', { timezone }), true)
   t.equal(passes('is_date_exact', '2024-01-01', '2024-01-01T05:00:00Z', { timezone }), true)
   t.equal(passes('is_date_exact', '2024-01-01', '2024-01-01', { timezone }), true)
+  t.equal(passes('is_date_exact', '7/1/2024', '2024-07-01 04:00:00 UTC', { timezone }), true)
   t.equal(passes('is_date_exact', '2024-01-01T00:00:00Z', '2024-01-01', { timezone }), false)
   const skipped = ['2024-03-10T02:30:00', '2024-03-10T07:30:00Z'] as const
   t.equal(passes('is_date_exact', ...skipped, { timezone }), true, 'a time that clocks skip')

@@ -332,6 +332,68 @@ t.test('the types of a $groupidentify event come behind those of its $groups', a
   t.equal(world.groups().length, 4, 'a sixth type is stored as an event only')
 })
 
+t.test(
+  'events of an import fill what live ones left out, and never turn a person back',
+  async (t) => {
+    const DAY_MS = 86_400_000
+    const world = new MemoryPersons()
+    const historical = { ...context(), isHistorical: true }
+    const old = (name: string, id: string, properties: JsonObject, daysAgo: number): void => {
+      const sent = event(name, id, properties, NOW_MS - daysAgo * DAY_MS)
+      applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, historical)
+    }
+    const stateOf = (id: string) => {
+      const person = world.personOf(id)
+      return {
+        ...person?.properties.toObject(),
+        daysAgo: (NOW_MS - (person?.createdAtMs ?? 0)) / DAY_MS,
+      }
+    }
+    send(world, 'e', 'live', {
+      $set: { plan: 'pro' },
+      $set_once: { first: 'live' },
+      $browser: 'Firefox',
+    })
+    old(
+      'e',
+      'live',
+      {
+        $set: { plan: 'free', city: 'Bern' },
+        $set_once: { first: 'old' },
+        $unset: ['plan'],
+        $browser: 'Opera',
+      },
+      30,
+    )
+    const filled = {
+      plan: 'pro',
+      first: 'live',
+      city: 'Bern',
+      $browser: 'Firefox',
+      $initial_browser: 'Opera',
+    }
+    t.same(stateOf('live'), { ...filled, daysAgo: 30 })
+    old('e', 'live', { $browser: 'Safari', $set: { city: 'Rome' } }, 20)
+    t.same(stateOf('live'), { ...filled, daysAgo: 30 }, 'the earlier one is the initial one')
+    old('e', 'live', { $browser: 'Edge' }, 40)
+    t.same(stateOf('live'), { ...filled, $initial_browser: 'Edge', daysAgo: 40 }, 'in any order')
+    send(world, 'e', 'live', { $set: { plan: 'max' } })
+    t.match(stateOf('live'), { plan: 'max', city: 'Bern' })
+
+    old('e', 'past', { $set: { plan: 'free' } }, 30)
+    old('e', 'past', { $set: { plan: 'pro' } }, 20)
+    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'of the past alone the last one counts')
+    send(world, 'e', 'past', {})
+    old('e', 'past', { $set: { plan: 'free' } }, 10)
+    t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'not behind a live event')
+
+    old('e', 'user', { $set: { plan: 'free' } }, 30)
+    send(world, 'e', 'anon', { $set: { plan: 'pro' } })
+    old('$identify', 'user', { $anon_distinct_id: 'anon', $set: { plan: 'basic' } }, 25)
+    t.match(stateOf('user'), { plan: 'pro', daysAgo: 30 }, 'a merge keeps what is live')
+  },
+)
+
 t.test('values are compared at any depth', async (t) => {
   const nested = (inner: string): unknown =>
     JSON.parse(`${'[{"a":'.repeat(1000)}${inner}${'}]'.repeat(1000)}`)

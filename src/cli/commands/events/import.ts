@@ -3,26 +3,53 @@
  * be repeated: what is stored already is recognised. How far a file came is noted beside it. Tables of
  * other programs become lines first.
  */
-import { createReadStream, existsSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createGunzip } from 'node:zlib'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
+import type { ImportContext } from '../../../rules/capture/import-line.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
 import { type CommandInput, type Commands, PROJECT_OPTION } from '../../lib/command.ts'
 import { BASE_URL_OPTION, daemonAddress } from '../../lib/daemon-client.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
-import { BodySender } from '../../lib/import-sender.ts'
+import { BodySender, RefusedBodyError } from '../../lib/import-sender.ts'
 import { withProgress } from '../../lib/progress.ts'
 import { readUmamiEventData, type UmamiEventData, umamiLines } from '../../lib/umami-lines.ts'
 import { projectOf } from '../../lib/with-store.ts'
-import { IMPORT_FAULTS_SHOWN_MAX, LINE_BYTES_MAX } from '../../limits.ts'
+import {
+  IMPORT_FAULTS_SHOWN_MAX,
+  IMPORT_REFUSALS_IN_A_ROW_MAX,
+  LINE_BYTES_MAX,
+} from '../../limits.ts'
 
 const NOTE_SUFFIX = '.imported'
 /** A note waits for the disk, so not every body gets one: what comes twice is recognised. */
 const NOTE_MS = 1000
 const READ_BYTES = 1024 * 1024
 const NEWLINE = 0x0a
+const MARK = Buffer.from('\ufeff')
+const LINE_END = Buffer.from('\n')
+const GZIP = '1f8b'
+/** The first bytes of files that hold no lines, and what to do about each. */
+const OTHER_FILES: readonly (readonly [string, string])[] = [
+  ['504b0304', 'is a ZIP archive: unpack it, and import the files in it'],
+  ['28b52ffd', "is compressed with zstd: unpack it with 'zstd -d'"],
+  ['425a68', "is compressed with bzip2: unpack it with 'bunzip2'"],
+  ['fd377a585a', "is compressed with xz: unpack it with 'unxz'"],
+  ['50415231', 'is a Parquet file: write it as lines of JSON'],
+  ['fffe', "is in UTF-16: convert it with 'iconv -f UTF-16 -t UTF-8'"],
+  ['feff', "is in UTF-16: convert it with 'iconv -f UTF-16 -t UTF-8'"],
+]
 
 /** `tenrec import`. */
 export const COMMANDS: Commands = [
@@ -51,13 +78,17 @@ export const COMMANDS: Commands = [
           `${parquet}: Parquet files are not read; import takes lines of JSON, plain or as .gz, such as 'tenrec export' writes`,
         )
       }
-      const umamiData = await umamiDataOf(input)
+      const { umamiData, faults: dataFaults } = await umamiDataOf(input)
       const target = {
         umamiData,
+        context: {
+          nowMs: Date.now(),
+          propertiesBytesMax: input.settings().eventPropertiesBytesMax,
+        },
         url: `${daemonAddress(input)}/batch/`,
         projectKey: input.text('project-key') ?? (await projectOf(input, input.projectId)).apiKey,
       }
-      let faults = 0
+      let faults = dataFaults
       for (const path of input.operands) faults += await importFile(input, path, target)
       return faults === 0 ? 0 : 3
     },
@@ -67,12 +98,15 @@ export const COMMANDS: Commands = [
 interface Target {
   readonly url: string
   readonly projectKey: string
+  readonly context: ImportContext
   /** Null when the files hold lines of events. */
   readonly umamiData: UmamiEventData | null
 }
 
 /** What goes into the events of Umami's table; null for another format. Throws `UsageError`. */
-async function umamiDataOf(input: CommandInput): Promise<UmamiEventData | null> {
+async function umamiDataOf(
+  input: CommandInput,
+): Promise<{ readonly umamiData: UmamiEventData | null; readonly faults: number }> {
   const format = input.text('format') ?? 'lines'
   const path = input.text('event-data')
   if (format !== 'lines' && format !== 'umami') {
@@ -81,10 +115,30 @@ async function umamiDataOf(input: CommandInput): Promise<UmamiEventData | null> 
   if (format === 'lines' && path !== undefined) {
     throw new UsageError('--event-data needs --format umami')
   }
-  if (format === 'lines') return null
-  if (path === undefined) return new Map()
+  if (format === 'lines') return { umamiData: null, faults: 0 }
+  if (path === undefined) return { umamiData: new Map(), faults: 0 }
   checkFile(path)
-  return await readUmamiEventData(lineBlocks(path), path)
+  const faults = new Faults(input, path)
+  const blocks = lineBlocks(path, {
+    onLongLine: () => faults.add(0, LONG_LINE),
+  })
+  const umamiData = await readUmamiEventData(blocks, path, faults.add)
+  return { umamiData, faults: faults.count }
+}
+
+const LONG_LINE = `it has more than ${LINE_BYTES_MAX.toLocaleString('en')} bytes`
+
+/** What is left out of a file: counted, and named on standard error. */
+class Faults {
+  count = 0
+  readonly add: FaultListener
+
+  constructor({ io }: CommandInput, path: string) {
+    this.add = (lineNumber, fault) => {
+      if (++this.count > IMPORT_FAULTS_SHOWN_MAX) return
+      io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
+    }
+  }
 }
 
 function checkFile(path: string): void {
@@ -102,30 +156,42 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   const skip = isResumed ? linesDone(path) : 0
   // What an earlier import noted may be of another daemon.
   if (!isResumed) rmSync(path + NOTE_SUFFIX, { force: true })
-  const totalBytes = path.endsWith('.gz') ? null : statSync(path).size
+  const totalBytes = isGzip(path) ? null : statSync(path).size
   let bytes = 0
-  let faults = 0
-  const onFault: FaultListener = (lineNumber, fault) => {
-    if (++faults <= IMPORT_FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
+  const faults = new Faults(input, path)
+  const importer = new Importer(target, path, faults.add)
+  const tellCount = (): void => {
+    const left = faults.count === 0 ? '' : `, ${faults.count.toLocaleString('en')} left out`
+    io.err(`${path}: ${importer.eventCount.toLocaleString('en')} events sent${left}\n`)
   }
-  const importer = new Importer(target, path, onFault)
   await withProgress(io, 'import', async (progress) => {
     try {
-      const blocks = lineBlocks(path, (count) => {
-        bytes += count
-        progress.update(bytes, totalBytes)
+      const blocks = lineBlocks(path, {
+        onBytes: (count) => {
+          bytes += count
+          progress.update(bytes, totalBytes)
+        },
+        onLongLine: () => faults.add(importer.lineNumber + 1, LONG_LINE),
       })
       const { umamiData } = target
-      const lines = umamiData === null ? blocks : umamiLines(blocks, path, umamiData, onFault)
-      for await (const block of lines) await importer.takeBlock(block, skip)
+      const lines = umamiData === null ? blocks : umamiLines(blocks, path, umamiData, faults.add)
+      try {
+        for await (const block of lines) await importer.takeBlock(block, skip)
+      } catch (error) {
+        // What was read of a damaged file is sent all the same.
+        if (!(error instanceof DamagedFileError)) throw error
+        await importer.finish()
+        progress.finish()
+        tellCount()
+        throw error
+      }
       await importer.finish()
     } finally {
       importer.close()
     }
   })
-  const left = faults === 0 ? '' : `, ${faults} left out`
-  io.err(`${path}: ${importer.eventCount.toLocaleString('en')} events sent${left}\n`)
-  return faults
+  tellCount()
+  return faults.count
 }
 
 /** Brings the lines of one file to the daemon: one body is filled while the one before is on its way. */
@@ -134,8 +200,11 @@ class Importer {
   readonly #path: string
   readonly #sender: BodySender
   readonly #scanner = new Scanner()
+  readonly #onFault: FaultListener
   #filling: ImportBatch
   #spare: ImportBatch
+  /** Events that were refused since the last one that was accepted. */
+  #refusals = 0
   #sending: Promise<void> = Promise.resolve()
   #lineNumber = 0
   /** Lines up to this one end with a newline: what follows may be the beginning of one. */
@@ -144,12 +213,18 @@ class Importer {
   #notedLine = 0
   #notedAtMs = performance.now()
 
-  constructor({ url, projectKey }: Target, path: string, onFault: FaultListener) {
+  constructor({ url, projectKey, context }: Target, path: string, onFault: FaultListener) {
     const head = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"batch":[`
     this.#path = path
     this.#sender = new BodySender(url)
-    this.#filling = new ImportBatch(head, onFault)
-    this.#spare = new ImportBatch(head, onFault)
+    this.#onFault = onFault
+    this.#filling = new ImportBatch(head, context, onFault)
+    this.#spare = new ImportBatch(head, context, onFault)
+  }
+
+  /** Of the line that was taken last, from 1; 0: none. */
+  get lineNumber(): number {
+    return this.#lineNumber
   }
 
   /** Takes whole lines but the first `skip` of the file. Rejects with `OperatorError` when a body was refused. */
@@ -190,12 +265,39 @@ class Importer {
     this.#filling = this.#spare
     this.#filling.clear()
     this.#spare = batch
-    this.#sending = (count === 0 ? Promise.resolve() : this.#sender.send(body)).then(() => {
-      this.eventCount += count
+    this.#sending = this.#sendAll(batch, body, count).then(() => {
       this.#acceptedLine = lastLine
     })
     // Whoever sends or finishes next is told.
     this.#sending.catch(() => undefined)
+  }
+
+  async #sendAll(batch: ImportBatch, body: Buffer, count: number): Promise<void> {
+    if (count > 0) await this.#sendPart(batch, body, 0, count)
+  }
+
+  /**
+   * Sends the events of a body from `from` to before `to`. When they are refused, each half is sent by itself, and
+   * so on, until the events at fault are found: they are named and left out, and the others are stored.
+   */
+  async #sendPart(batch: ImportBatch, body: Buffer, from: number, to: number): Promise<void> {
+    try {
+      await this.#sender.send(body)
+    } catch (error) {
+      if (!(error instanceof RefusedBodyError)) throw error
+      if (to - from === 1) {
+        // A daemon or proxy that takes nothing at all is no fault of the lines.
+        if (++this.#refusals > IMPORT_REFUSALS_IN_A_ROW_MAX) throw error
+        this.#onFault(batch.lineOf(from), `the daemon answered ${error.reason}`)
+        return
+      }
+      const middle = from + Math.ceil((to - from) / 2)
+      await this.#sendPart(batch, batch.part(from, middle), from, middle)
+      await this.#sendPart(batch, batch.part(middle, to), middle, to)
+      return
+    }
+    this.eventCount += to - from
+    this.#refusals = 0
   }
 
   #note(): void {
@@ -207,36 +309,89 @@ class Importer {
   }
 }
 
+/** A compressed file that is cut short or damaged. */
+class DamagedFileError extends OperatorError {}
+
+/** What is told while a file is read. */
+interface BlockListeners {
+  /** So many bytes more were read, and unpacked. */
+  readonly onBytes?: (count: number) => void
+  /** The next line is too long, and comes as an empty one. */
+  readonly onLongLine: () => void
+}
+
 /**
  * A file of lines in blocks that end with a newline, the last one perhaps without; each is filled anew when the next
- * one is asked for. Unpacks what is called `.gz`, and says of everything that is read how many bytes it had. Rejects
- * with `OperatorError` for a line that is too long, and with what reading and unpacking say.
+ * one is asked for. Unpacks gzip and skips the mark of UTF-8. A line that is too long comes as an empty one. Rejects
+ * with `OperatorError` for a file that holds something else than lines, and with `DamagedFileError`.
  */
 async function* lineBlocks(
   path: string,
-  onBytes: (count: number) => void = () => undefined,
+  { onBytes, onLongLine }: BlockListeners,
 ): AsyncGenerator<Buffer> {
   /** A line whose end has not come yet, in pieces. */
   let begun: Buffer[] = []
   let begunBytes = 0
-  for await (const chunk of path.endsWith('.gz') ? unpacked(path) : chunksOf(path)) {
-    onBytes(chunk.length)
+  let isFirst = true
+  for await (const read of isGzip(path) ? unpacked(path) : chunksOf(path)) {
+    onBytes?.(read.length)
+    let chunk = read
+    if (isFirst) {
+      refuseOtherFile(path, read)
+      if (read.subarray(0, MARK.length).equals(MARK)) chunk = read.subarray(MARK.length)
+      isFirst = false
+    }
     const end = chunk.lastIndexOf(NEWLINE) + 1
     let start = 0
     if (end > 0 && begunBytes > 0) {
       start = chunk.indexOf(NEWLINE) + 1
-      yield Buffer.concat([...begun, chunk.subarray(0, start)])
+      const isLong = begunBytes + start > LINE_BYTES_MAX
+      if (isLong) onLongLine()
+      yield isLong ? LINE_END : Buffer.concat([...begun, chunk.subarray(0, start)])
       begun = []
       begunBytes = 0
     }
     if (end > start) yield chunk.subarray(start, end)
-    if (end < chunk.length) begun.push(Buffer.from(chunk.subarray(end)))
     begunBytes += chunk.length - end
-    if (begunBytes > LINE_BYTES_MAX) {
-      throw new OperatorError(`${path} has a line of more than ${LINE_BYTES_MAX} bytes: split it`)
-    }
+    if (begunBytes > LINE_BYTES_MAX) begun = []
+    else if (end < chunk.length) begun.push(Buffer.from(chunk.subarray(end)))
   }
-  if (begunBytes > 0) yield Buffer.concat(begun)
+  if (begunBytes > LINE_BYTES_MAX) onLongLine()
+  else if (begunBytes > 0) yield Buffer.concat(begun)
+}
+
+/** Throws `OperatorError` for the beginning of a file that holds no lines. */
+function refuseOtherFile(path: string, beginning: Buffer): void {
+  const hex = beginning.toString('hex', 0, 8)
+  for (const [bytes, what] of OTHER_FILES) {
+    if (hex.startsWith(bytes)) throw new OperatorError(`${path} ${what}`)
+  }
+  const text = beginning
+    .toString('utf8', 0, 1024)
+    .replace(/^\ufeff/, '')
+    .trimStart()
+  if (text.startsWith('[')) {
+    throw new OperatorError(
+      `${path} is one JSON array: write one object a line, for example with 'jq -c ".[]"'`,
+    )
+  }
+  if (/^\{\s*\n/.test(text)) {
+    throw new OperatorError(
+      `${path} is JSON over several lines: write one object a line, for example with 'jq -c .'`,
+    )
+  }
+}
+
+/** Whether a file is compressed with gzip, whatever its name is. */
+function isGzip(path: string): boolean {
+  const file = openSync(path, 'r')
+  try {
+    const beginning = Buffer.alloc(2)
+    readSync(file, beginning, 0, 2, 0)
+    return beginning.toString('hex') === GZIP
+  } finally {
+    closeSync(file)
+  }
 }
 
 /** Two pieces of memory in turns, one of which is read into meanwhile: new ones would be most of what is collected. */
@@ -263,7 +418,16 @@ async function* unpacked(path: string): AsyncGenerator<Buffer> {
   const file = createReadStream(path, { highWaterMark: READ_BYTES })
   const gunzip = createGunzip({ chunkSize: READ_BYTES })
   file.on('error', (error) => gunzip.destroy(error))
-  for await (const chunk of file.pipe(gunzip)) if (Buffer.isBuffer(chunk)) yield chunk
+  try {
+    for await (const chunk of file.pipe(gunzip)) if (Buffer.isBuffer(chunk)) yield chunk
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && String(error.code).startsWith('Z_'))) {
+      throw error
+    }
+    throw new DamagedFileError(
+      `${path} is damaged or cut short (${error.message}): what was readable was sent. Fetch the file again, and use --resume`,
+    )
+  }
 }
 
 function linesDone(path: string): number {

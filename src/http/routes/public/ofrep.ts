@@ -3,8 +3,9 @@
  * a project opens it; the context of the evaluation is the person.
  * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
-import { ServiceError } from '../../../base/errors.ts'
+
 import type { Clock } from '../../../base/clock.ts'
+import { ServiceError } from '../../../base/errors.ts'
 import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import type { DecisionService, Repeatable } from '../../../engine/front/decisions.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'

@@ -11,7 +11,7 @@ import { PERSON_PROPERTIES_BYTES_MAX } from '../../../rules/persons/limits.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../../rules/persons/person-views.ts'
 import type { Separation } from '../../identity/person-separations.ts'
-import { personModeOf } from '../format/segment-builder.ts'
+import { isHistoricalMode, personModeOf } from '../format/segment-builder.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
@@ -148,6 +148,7 @@ function replay(
         projectId: query.projectId,
         arrivedAtMs: view.arrivals[row] ?? 0,
         propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+        isHistorical: isHistoricalMode(view.modeOf(row)),
       })
       const since = ids.get(distinctId)
       if (since === undefined || sequence <= since) continue
