@@ -224,7 +224,9 @@ class RunningDaemon implements Daemon {
       this.#cluster?.commits ?? new GroupCommit({ ...this.#commitOptions(), pool: this.#pool })
     this.#admission = new Admission({
       ...{ settings, disk: this.#disk, budget: this.#budget },
-      ...{ loop: this.#loop, groupCommit: this.#groupCommit, shares: this.#shares },
+      loop: this.#loop,
+      groupCommit: this.#groupCommit,
+      shares: this.#shares,
       hasFailed: () => this.#failure !== undefined,
     })
     this.#commands = new LoggedPersonCommands({
@@ -460,8 +462,13 @@ class RunningDaemon implements Daemon {
     return {
       ...this.#parts.settings,
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
-      ...{ checksWaiting, busy, queues, memory, flags: this.#flags.directory },
-      ...{ shares: this.#shares, displacedChecks: this.#pool.displacedChecks },
+      checksWaiting,
+      busy,
+      queues,
+      memory,
+      flags: this.#flags.directory,
+      shares: this.#shares,
+      displacedChecks: this.#pool.displacedChecks,
       caches: { ...caches, slabs: this.#budget.slabs.held },
       isReady: () => this.#readiness().isReady,
     }

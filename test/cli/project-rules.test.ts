@@ -20,8 +20,11 @@ t.test('a project has rules for paths and channels', async (t) => {
   const run = (...args: string[]) => runCommand(...args, '--data-dir', dataDir)
   await run('init')
   const options = [
-    ...['--path-cleaning-filters', JSON.stringify(PATHS)],
-    ...['--custom-channel-type-rules', JSON.stringify(CHANNELS), '--json'],
+    '--path-cleaning-filters',
+    JSON.stringify(PATHS),
+    '--custom-channel-type-rules',
+    JSON.stringify(CHANNELS),
+    '--json',
   ]
   const expected = { path_cleaning_filters: PATHS, custom_channel_type_rules: CHANNELS }
   t.match(JSON.parse((await run('project', 'set', '1', ...options)).out), expected)

@@ -315,8 +315,12 @@ function toolsOf(
   const pieceCounts = new PieceCounts()
   const memory = new FilledMemory(timesFull)
   const stores = {
-    ...{ warehouse: reader, reader, queryMsMax: 60_000, remembered, pieceCounts },
-    ...{ questionBytesMax: memory.questionBytesMax },
+    warehouse: reader,
+    reader,
+    queryMsMax: 60_000,
+    remembered,
+    pieceCounts,
+    questionBytesMax: memory.questionBytesMax,
     get cachedBytes() {
       return memory.cachedBytes
     },
@@ -353,8 +357,12 @@ t.test('a query that never fits is refused, and the next one is answered', async
   new History(log, new Dice(4)).send(EVENTS_PER_REQUEST)
   const query = { kind: 'TrendsQuery', series: [view({ math: 'dau' })], dateRange: RANGE }
   const task: QueryTask = {
-    ...{ projectId: 1, timezone: 'UTC', nowMs: START_MS + DAYS * DAY_MS },
-    ...{ testAccountFilters: [], query, format: 'json' },
+    projectId: 1,
+    timezone: 'UTC',
+    nowMs: START_MS + DAYS * DAY_MS,
+    testAccountFilters: [],
+    query,
+    format: 'json',
   }
   const full = toolsOf(log.reader, Number.POSITIVE_INFINITY)
   t.throws(() => runQuery(full, task, false), { code: 'query_too_large' })

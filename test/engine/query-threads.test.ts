@@ -57,7 +57,8 @@ function startDivided() {
     const isLight = JSON.stringify(query).includes('light')
     const answer = { kind: 'answer', text: new Uint8Array(1), sameUntilMs: 0 }
     const partOf = (index = 0) => ({
-      ...{ isLasting: true, found: [packPart(null)] },
+      isLasting: true,
+      found: [packPart(null)],
       state: state.areStatesApart && turn !== undefined ? `${index}` : 'a',
     })
     if (call === 'query' && isLight)

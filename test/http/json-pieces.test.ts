@@ -19,7 +19,14 @@ async function piecesOf(pieces: TextPieces): Promise<readonly Uint8Array[]> {
 
 t.test('what is short is one text, and the text of JSON.stringify', async (t) => {
   const values = [
-    ...[null, 1, 'text', [], {}, [undefined, () => 0], { a: undefined }, [[]]],
+    null,
+    1,
+    'text',
+    [],
+    {},
+    [undefined, () => 0],
+    { a: undefined },
+    [[]],
     Array.from({ length: 100 }, (_, index) => (index % 3 === 0 ? undefined : { index })),
     Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`"${index}`, [index]])),
     { a: undefined, b: Array.from({ length: 60 }, () => undefined), c: undefined, d: [] },

@@ -46,12 +46,16 @@ t.test('twenty readers of a shared dashboard cost one computation and no large t
   const daemon = await startDecisions(t, 1)
   await daemon.capture(
     Array.from({ length: VALUES }, (_, number) => ({
-      ...{ event: 'view', distinct_id: `d${number}`, timestamp: '2023-01-02T12:00:00Z' },
+      event: 'view',
+      distinct_id: `d${number}`,
+      timestamp: '2023-01-02T12:00:00Z',
       properties: { value: `v${number}` },
     })),
   )
   const trend = (date_to: string) => ({
-    ...{ kind: 'TrendsQuery', series: [{ event: 'view' }], interval: 'minute' },
+    kind: 'TrendsQuery',
+    series: [{ event: 'view' }],
+    interval: 'minute',
     dateRange: { date_from: '2023-01-01', date_to },
     breakdownFilter: { breakdown: 'value', breakdown_limit: VALUES },
   })

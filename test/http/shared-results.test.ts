@@ -31,8 +31,12 @@ function insightOf(id: number, query: Insight['fields']['query']): Insight {
 
 function boardOf(queries: readonly Insight['fields']['query'][], filters = {}) {
   const tiles = queries.map((query, index) => ({
-    ...{ id: index + 1, dashboardId: 1, insightId: index + 1, text: null },
-    ...{ layouts: {}, color: null },
+    id: index + 1,
+    dashboardId: 1,
+    insightId: index + 1,
+    text: null,
+    layouts: {},
+    color: null,
     insight: { insight: insightOf(index + 1, query), tiles: [] },
   }))
   return { dashboard: { id: 1, ...SAVED, fields: { ...NEW_DASHBOARD, filters } }, tiles }
@@ -69,7 +73,10 @@ t.test('the innermost query is asked; a refusal is told, a fault is a fault', as
     t.match(await show(query), { query, result: null, last_refresh: null, error: null })
   }
   t.match(await show({ kind: 'Refused' }), {
-    ...{ result: null, columns: null, hasMore: null, last_refresh: null },
+    result: null,
+    columns: null,
+    hasMore: null,
+    last_refresh: null,
     error: { type: 'query_timeout', message: 'too long' },
   })
   await t.rejects(show({ kind: 'Broken' }), { message: 'broken' })

@@ -168,13 +168,21 @@ class Daemon {
     this.#child = spawn(
       '/bin/sh',
       [
-        ...['-c', `${enter}exec env "$@"`, 'sh'],
-        ...[...variables, 'node', ...flags, 'dist/main.js', ...serve, ...further],
+        '-c',
+        `${enter}exec env "$@"`,
+        'sh',
+        ...variables,
+        'node',
+        ...flags,
+        'dist/main.js',
+        ...serve,
+        ...further,
       ],
       {
         stdio: ['ignore', 'pipe', 'pipe'],
         env: {
-          ...{ PATH: process.env['PATH'], TENREC_PROCESSING_LAG_LIMIT_MS: '3600000' },
+          PATH: process.env['PATH'],
+          TENREC_PROCESSING_LAG_LIMIT_MS: '3600000',
           TENREC_BOOTSTRAP_PROJECT_KEY: PROJECT_KEY,
           TENREC_BOOTSTRAP_PERSONAL_KEY: PERSONAL_KEY,
         },
@@ -372,21 +380,26 @@ function questions(): readonly (readonly [string, object])[] {
     [
       'by path',
       {
-        ...{ kind: 'TrendsQuery', series: view('total'), dateRange },
+        kind: 'TrendsQuery',
+        series: view('total'),
+        dateRange,
         breakdownFilter: { breakdown: '$pathname', breakdown_type: 'event' },
       },
     ],
     [
       'by a person property',
       {
-        ...{ kind: 'TrendsQuery', series: view('dau'), dateRange },
+        kind: 'TrendsQuery',
+        series: view('dau'),
+        dateRange,
         breakdownFilter: { breakdown: 'plan', breakdown_type: 'person' },
       },
     ],
     [
       'funnel of three',
       {
-        ...{ kind: 'FunnelsQuery', dateRange },
+        kind: 'FunnelsQuery',
+        dateRange,
         series: steps.map((event) => ({ kind: 'EventsNode', event })),
         funnelsFilter: { funnelWindowInterval: 14, funnelWindowIntervalUnit: 'day' },
       },
@@ -394,11 +407,13 @@ function questions(): readonly (readonly [string, object])[] {
     [
       'retention',
       {
-        ...{ kind: 'RetentionQuery', dateRange },
+        kind: 'RetentionQuery',
+        dateRange,
         retentionFilter: {
           targetEntity: { id: '$pageview', type: 'events' },
           returningEntity: { id: 'bought', type: 'events' },
-          ...{ period: 'Day', totalIntervals: DAYS },
+          period: 'Day',
+          totalIntervals: DAYS,
         },
       },
     ],
@@ -418,8 +433,12 @@ function questions(): readonly (readonly [string, object])[] {
     [
       'web pages',
       {
-        ...{ kind: 'WebStatsTableQuery', breakdownBy: 'Page', dateRange, properties: [] },
-        ...{ limit: 10, includeBounceRate: true },
+        kind: 'WebStatsTableQuery',
+        breakdownBy: 'Page',
+        dateRange,
+        properties: [],
+        limit: 10,
+        includeBounceRate: true,
       },
     ],
   ]
@@ -467,11 +486,9 @@ class Clients {
   async #send(daemon: Daemon, client: number): Promise<void> {
     for (let sent = 0; !this.#isStopping && daemon.ending === null; sent++) {
       const body = JSON.stringify({
-        ...{
-          api_key: PROJECT_KEY,
-          event: '$pageview',
-          distinct_id: `client-${client}-${sent % 50}`,
-        },
+        api_key: PROJECT_KEY,
+        event: '$pageview',
+        distinct_id: `client-${client}-${sent % 50}`,
         properties: { $pathname: `/path/${sent % PATHS}`, $session_id: `s-${client}` },
       })
       try {

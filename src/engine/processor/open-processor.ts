@@ -30,7 +30,11 @@ export function openProcessor(
   const { dataDir, plan } = settings
   const guard = choices.attempts ?? NO_GUARD
   const store = new EventStoreWriter({
-    ...{ dataDir, onDamage, outbox, hasCopies, guard },
+    dataDir,
+    onDamage,
+    outbox,
+    hasCopies,
+    guard,
     diskRoom: new DiskRoom(settings.diskRoom),
     ...(plan === undefined
       ? {}

@@ -37,8 +37,8 @@ export interface SharedRequest {
 }
 
 /**
- * Refusals are `ServiceError`s; views of what is not there are null, and those of deleted things are not. Texts of
- * what is deleted are null, too. A dashboard with its tiles can have megabytes, so only its text crosses threads.
+ * A refusal is a `ServiceError`. The view of a missing object is null, but a deleted object still has one. The text of a
+ * missing or deleted object is null. A dashboard with its tiles can have megabytes, so only its text crosses threads.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),

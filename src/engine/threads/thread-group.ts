@@ -133,7 +133,7 @@ export class ThreadGroup {
       recordTiming: false,
     })
     threads.on('workerDestroy', () => {
-      // Those that were ended because nobody asked them anything are no loss.
+      // Threads of an older pool were ended on purpose, because they were idle.
       if (threads === this.#threads) this.#died()
     })
     // The end of a thread that had no task.

@@ -26,7 +26,11 @@ const LONG_INTEGER = /\d{16}/
 const WHOLE_LONG_INTEGER = /^-?[1-9]\d{15,199}$/
 /** Members that name a person or a group. */
 const ID_MEMBERS: ReadonlySet<string> = new Set([
-  ...['distinct_id', '$distinct_id', '$anon_distinct_id', 'alias', '$group_key'],
+  'distinct_id',
+  '$distinct_id',
+  '$anon_distinct_id',
+  'alias',
+  '$group_key',
 ])
 /** The object whose members are keys of groups. */
 const GROUPS_MEMBER = '$groups'

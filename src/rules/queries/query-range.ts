@@ -101,7 +101,12 @@ export function readRange(
     fromMs = Math.max(fromMs, earliestStart(toMs, { interval, timezone, weekStart: 'sunday' }))
   }
   return {
-    ...{ fromMs, toMs, interval, timezone, isExplicit, start },
+    fromMs,
+    toMs,
+    interval,
+    timezone,
+    isExplicit,
+    start,
     isWeekAligned:
       interval === 'day' && isWholeWeeks(fromText) && (to?.kind ?? 'absolute') === 'absolute',
   }

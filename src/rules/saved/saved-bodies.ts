@@ -105,7 +105,9 @@ export function dashboardMembers(showing: Showing, dashboard: Dashboard) {
 /** The members of a tile besides its insight, and those that depend on the result of that. */
 export function tileMembers(showing: Showing, { id, layouts, color, text }: TileView) {
   return {
-    ...{ id, layouts, color },
+    id,
+    layouts,
+    color,
     text: text && textBody(showing, id, text),
     order: null,
     is_cached: false,

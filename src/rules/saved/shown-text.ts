@@ -126,7 +126,11 @@ function joined(
     questionEnds.push(questionBytes)
   }
   return {
-    ...{ projectId, format, within, gaps, questionEnds },
+    projectId,
+    format,
+    within,
+    gaps,
+    questionEnds,
     text: bytesOf(texts),
     questions: bytesOf(questions),
   }

@@ -98,7 +98,10 @@ interface KnownGroup extends FoundGroup {
 
 const NOBODY: KnownPerson = {
   ...{ position: -1, number: 0, version: -1, properties: null, units: 0 },
-  ...{ directory: null, folds: -1, storedVersion: -1, deltas: '' },
+  directory: null,
+  folds: -1,
+  storedVersion: -1,
+  deltas: '',
 }
 const NO_FILTERS: JsonObject = Object.freeze({})
 

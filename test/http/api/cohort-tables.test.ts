@@ -15,7 +15,9 @@ t.test('a table that Tenrec wrote makes a cohort of its persons', async (t) => {
   const timestamp = '2024-05-06T10:00:00Z'
   await daemon.capture(
     IDS.map((distinct_id) => ({
-      ...{ event: 'view', distinct_id, timestamp },
+      event: 'view',
+      distinct_id,
+      timestamp,
       properties: { $set: { email: `${IDS.indexOf(distinct_id)}@x.example` } },
     })),
   )

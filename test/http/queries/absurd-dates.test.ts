@@ -117,7 +117,10 @@ t.test('all begins with the first event of use in every time zone', async (t) =>
   t.equal(changed.status, 200)
   const properties = { $ignore_sent_at: true }
   const events = [...ABSURD, '2024-05-05T19:00:00Z', '2024-05-06T19:00:00Z'].map((timestamp) => ({
-    ...{ event: 'view', distinct_id: 'clock', timestamp, properties },
+    event: 'view',
+    distinct_id: 'clock',
+    timestamp,
+    properties,
   }))
   await daemon.capture(events)
   for (const interval of ['day', 'week', 'month']) {

@@ -19,7 +19,8 @@ const STEPS = [ANY, PRICING, { kind: 'EventsNode', event: 'signup' }]
 /** Events of one person, each so many seconds behind ten o'clock. */
 function visitOf(distinct_id: string, events: readonly (readonly [number, string, string?])[]) {
   return events.map(([seconds, event, path]) => ({
-    ...{ event, distinct_id },
+    event,
+    distinct_id,
     timestamp: new Date(Date.UTC(2024, 4, 6, 10) + seconds * 1000).toISOString(),
     properties: { path, plan: 'pro' },
   }))

@@ -9,8 +9,20 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const NAMES = [
-  ...['$feature/x-y', 'with space', 'a,b', 'two\nlines', 'x -- y', 'coalesce(a, b)', 'a)b', "it's"],
-  ...['a.b', 'ä 日本', 'x DESC', '[0]', '"', 'back\\slash'],
+  '$feature/x-y',
+  'with space',
+  'a,b',
+  'two\nlines',
+  'x -- y',
+  'coalesce(a, b)',
+  'a)b',
+  "it's",
+  'a.b',
+  'ä 日本',
+  'x DESC',
+  '[0]',
+  '"',
+  'back\\slash',
 ]
 
 /** As PostHog's clients write it. */
@@ -56,15 +68,18 @@ t.test('a property of any name is a column', async (t) => {
   t.strictSame(await rowOf({ select: persons }), ['Ann', 'c', 1])
 
   const refused = [
-    ...[
-      'properties.with space',
-      'properties."x',
-      'properties.`x',
-      'properties."x"y',
-      'properties.""',
-    ],
-    ...["properties['x'", 'properties[x]', 'properties["x"]', 'properties.', "properties.'x'"],
-    ...['properties."a" || properties."b"', 'properties."a", event'],
+    'properties.with space',
+    'properties."x',
+    'properties.`x',
+    'properties."x"y',
+    'properties.""',
+    "properties['x'",
+    'properties[x]',
+    'properties["x"]',
+    'properties.',
+    "properties.'x'",
+    'properties."a" || properties."b"',
+    'properties."a", event',
   ]
   for (const text of refused) {
     const body = await ask({ select: ['event', text] })

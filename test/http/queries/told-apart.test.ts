@@ -45,7 +45,9 @@ async function startIn(timezone: string): Promise<DecisionDaemon> {
   ] as const
   await daemon.capture(
     events.map(([distinct_id, day, plan]) => ({
-      ...{ event: 'e', distinct_id, properties: { plan } },
+      event: 'e',
+      distinct_id,
+      properties: { plan },
       timestamp: `${day}T07:00:00Z`,
     })),
   )

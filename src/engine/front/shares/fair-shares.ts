@@ -157,7 +157,7 @@ export class FairShares {
   readonly #holding = new Set<SenderAccount>()
   /** Sum of `workMs` of those. */
   #workMs = 0
-  /** Who was accepted something last, when, and when the last of all others was. */
+  /** The sender of the last accepted request, its time, and the time of the last one of any other sender. */
   #latest: Sender | null = null
   #latestAtMs = Number.NEGATIVE_INFINITY
   #beforeAtMs = Number.NEGATIVE_INFINITY

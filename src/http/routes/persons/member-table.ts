@@ -15,8 +15,14 @@ export interface TableMembers {
 const DISTINCT_ID = /^(?:(?:person|actor)\.)?(?:event_)?distinct[_-]?ids?(?:\.\d+)?$/i
 /** Headers of columns of persons' uuids, the surest first: in a table of events `uuid` is that of the event. */
 const PERSON_UUID = [
-  ...['person_id', 'person_uuid', 'person.uuid', 'person.id', 'actor.uuid', 'actor.id'],
-  ...['uuid', 'id'],
+  'person_id',
+  'person_uuid',
+  'person.uuid',
+  'person.id',
+  'actor.uuid',
+  'actor.id',
+  'uuid',
+  'id',
 ]
 const SEPARATORS = [',', ';', '\t'] as const
 
