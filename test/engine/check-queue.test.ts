@@ -21,6 +21,12 @@ const ACCEPTED = {
   eventCount: 1,
 }
 
+/** Resolves when the queue has begun the next check, which it does in an immediate: a timer alone may come before that. */
+async function nextTurns(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  await new Promise((resolve) => setImmediate(resolve))
+}
+
 /** A queue whose checks end when the test says so. */
 class Bench {
   nowMs = 0
@@ -105,7 +111,7 @@ class Bench {
     const check = this.find(name)
     const body = check?.task.request.body ?? new Uint8Array(0)
     check?.end(isDeferred ? { kind: 'deferred', body } : ACCEPTED)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await nextTurns()
   }
 
   /** Ends a check with whatever a thread may say. */
@@ -113,7 +119,7 @@ class Bench {
     const check = this.find(name)
     if (result instanceof Error) check?.fail(result)
     else check?.end(result)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await nextTurns()
   }
 }
 
