@@ -2,6 +2,7 @@
  * The composition root: opens everything in order, wires it together and stops it in reverse. What is
  * decided here is who knows whom, and what happens to the process when a part fails.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
 import { DiskRoom } from './base/disk-room.ts'
 import { EventLoopLag } from './base/event-loop-lag.ts'
@@ -35,7 +36,7 @@ import { DailyLimits } from './engine/front/shares/daily-limits.ts'
 import { FairShares } from './engine/front/shares/fair-shares.ts'
 import { type Queries, WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
-import type { ThreadDeath } from './engine/threads/thread-group.ts'
+import { type ThreadDeath, ThreadEndedError } from './engine/threads/thread-group.ts'
 import { buildDocument } from './http/openapi/document.ts'
 import { descriptionRoutes } from './http/routes/description.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
@@ -49,6 +50,7 @@ import type { Route } from './http/server/router.ts'
 import { AddressesBehind, TrustedProxies } from './http/server/url.ts'
 import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
+import { isShortage } from './store/faults.ts'
 import type { EventCopy } from './warehouse/event-copy.ts'
 
 /** How often changes of projects and keys made by other processes are looked for. */
@@ -69,6 +71,9 @@ const PROCESS_MS_MAX = 2500
 const CATCH_UP_MS_MAX = 3000
 /** After a failed write the answers get this long to leave before the process ends. */
 const FAILURE_GRACE_MS = 250
+/** How often a start asks for its first thread, and the pause between two attempts. */
+const START_ATTEMPTS = 40
+const START_PAUSE_MS = 250
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
 
@@ -266,7 +271,7 @@ class RunningDaemon implements Daemon {
     this.#dailyLimits.start()
     this.#addRoutes()
     // Opens the log before anybody waits for it.
-    await (this.#cluster?.start() ?? this.#pool.append({ blocks: [], trimThrough: 0 }))
+    await (this.#cluster?.start() ?? this.#openLog())
     this.#loop.start()
     this.#copy?.start()
     // Who gets an answer finds what was accepted before.
@@ -289,6 +294,23 @@ class RunningDaemon implements Daemon {
     )
     serviceManager.status(`serving on ${this.url}`)
     serviceManager.ready()
+  }
+
+  /**
+   * Threads that start at the same time open many files for a moment. If there are too few for that, the thread ended
+   * before it did anything, and another one is waited for.
+   */
+  async #openLog(): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#pool.append({ blocks: [], trimThrough: 0 })
+        return
+      } catch (cause) {
+        const mayRetry = cause instanceof ThreadEndedError && !cause.wasWriting
+        if (!mayRetry || isShortage(cause) !== 'files' || attempt === START_ATTEMPTS) throw cause
+        await sleep(START_PAUSE_MS)
+      }
+    }
   }
 
   stop(): Promise<void> {
