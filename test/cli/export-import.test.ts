@@ -310,8 +310,8 @@ t.test('what the daemon would refuse or drop is a fault of its line', (t) => {
     return readImportLine(Buffer.from(JSON.stringify(line)), 1, CONTEXT).faults[0]
   }
   t.equal(faultOf({}), undefined)
-  t.match(faultOf({ uuid: 'abc' }), /its uuid is none: "abc"/)
-  t.match(faultOf({ uuid: 7 }), /its uuid is none: 7/)
+  t.match(faultOf({ uuid: 'abc' }), /its uuid is not a UUID: "abc"/)
+  t.match(faultOf({ uuid: 7 }), /its uuid is not a UUID: 7/)
   t.match(faultOf({ distinct_id: ' ' }), /blank distinct_id/)
   t.match(faultOf({ distinct_id: null }), /without a distinct_id/)
   t.match(faultOf({ distinct_id: {} }), /neither text nor number/)
@@ -424,7 +424,7 @@ t.test('one line never stops an import, and files are named as what they are', a
   )
   const result = await run('import', file, ...target)
   t.equal(result.exitCode, 3)
-  t.match(result.err, /ndjson:2: left out: its uuid is none/)
+  t.match(result.err, /ndjson:2: left out: its uuid is not a UUID/)
   t.match(result.err, /ndjson:4: left out: /)
   t.match(result.err, /ndjson:5: left out: it is not in UTF-8/)
   t.match(result.err, /3 events sent, 3 left out/)

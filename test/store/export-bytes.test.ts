@@ -150,7 +150,7 @@ t.test('a line that only looks like one of an export spoils no other', (t) => {
   const two = `${good},${ownLine('{"y":2}')}`
   t.same(bodyOf([good, cut, two, good]), {
     events: [event, event],
-    faults: ['2: it is no JSON object', '3: it is no JSON object'],
+    faults: ['2: it is not a JSON object', '3: it is not a JSON object'],
   })
   const lone = bodyOf([ownLine('{"x":"\\ud83d"}'), good])
   // As the daemon reads such a text.

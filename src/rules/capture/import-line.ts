@@ -24,7 +24,7 @@ const LOSSES: Record<LossReason, string> = {
   no_event_name: 'it has an event without a name',
   no_distinct_id: 'it has an event with a blank distinct_id',
   ignored_event: 'events of this name are never stored',
-  client_ingestion_warning: 'it is a message of an SDK and no event',
+  client_ingestion_warning: 'it is a message of an SDK, not an event',
   personless_person_event:
     'its event is about a person, and $process_person_profile says that there is none',
   cookieless_person_event:
@@ -66,12 +66,12 @@ export function readImportLine(
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     const isDeep = parseJson(line.toString('utf8')) !== undefined
-    return { events: [], faults: [isDeep ? error.message : 'it is no JSON object'] }
+    return { events: [], faults: [isDeep ? error.message : 'it is not a JSON object'] }
   }
   if (value === undefined) return { events: [], faults: [] }
   if (!isObject(value)) {
     const isList = Array.isArray(value)
-    const fault = isList ? 'it is a list: write one event a line' : 'it is no JSON object'
+    const fault = isList ? 'it is a list: write one event a line' : 'it is not a JSON object'
     return { events: [], faults: [fault] }
   }
   const text = line.toString('utf8')
@@ -98,7 +98,7 @@ function listOf(value: JsonObject): readonly unknown[] {
 }
 
 function eventJson(item: unknown, seed: string, context: ImportContext): string {
-  if (!isObject(item)) throw new LineFault('it has an event that is no JSON object')
+  if (!isObject(item)) throw new LineFault('it has an event that is not a JSON object')
   const event = eventOf(item, seed, context)
   const json = JSON.stringify(event)
   const outcome = normaliseEvent(
@@ -147,7 +147,7 @@ function eventOf(item: JsonObject, seed: string, { nowMs }: ImportContext): Json
 function uuidOf(uuid: unknown, seed: string): string {
   if (uuid === undefined || uuid === null || uuid === '') return uuidV5(NAMESPACE, seed)
   if (typeof uuid === 'string' && parseUuid(uuid) !== null) return uuid
-  throw new LineFault(`its uuid is none: ${shown(uuid)}`)
+  throw new LineFault(`its uuid is not a UUID: ${shown(uuid)}`)
 }
 
 /** Milliseconds since 1970. A client of BigQuery writes a time as an object with a `value`. */
