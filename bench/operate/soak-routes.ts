@@ -18,7 +18,7 @@ export interface SoakRead {
 }
 
 /** Routes that take events by GET, too. */
-const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s']
+const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s', '/i/v0/ai/batch']
 /** For whoever is logged in to the console; the client has keys. */
 const OF_LOGIN = ['/api/console/session/']
 
@@ -69,7 +69,7 @@ const OF_PROJECT = [
 const OF_ORGANIZATION = [
   ...['', 'members/', 'members/{user}/', 'roles/', 'roles/{role}/', 'audit_log/'],
   ...['roles/{role}/role_memberships/', 'resource_access/', 'resource_access/{resourceAccess}/'],
-  ...['invites/', 'status/', 'dead_letters/'],
+  ...['invites/', 'status/', 'dead_letters/', 'projects/'],
 ]
 
 /** All questions, in the order in which they are asked. */
@@ -78,6 +78,7 @@ export const SOAK_READS: readonly SoakRead[] = [
   ...OF_ORGANIZATION.map((path) => ({ path: `${ORGANIZATION}/${path}` })),
   ...[
     ...['/api/projects/', `${PROJECT}/`, '/api/users/@me/', '/api/personal_api_keys/'],
+    ...['/api/organizations/', '/api/personal_api_keys/@current/'],
     ...['/api/personal_api_keys/{key}/', `/flags/?${TOKEN}&distinct_id=somebody`],
     ...[`/decide/?v=3&${TOKEN}&distinct_id=somebody`, `/flags/definitions/?${TOKEN}`],
     ...[`/api/feature_flag/local_evaluation/?${TOKEN}`, `/api/feature_flag/?${TOKEN}`],

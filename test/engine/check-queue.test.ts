@@ -19,6 +19,7 @@ const ACCEPTED = {
   block: { buffer: new ArrayBuffer(0), bytes: 0 },
   projectId: 1,
   eventCount: 1,
+  answer: null,
 }
 
 /** Resolves when the queue has begun the next check, which it does in an immediate: a timer alone may come before that. */

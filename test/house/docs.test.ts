@@ -300,6 +300,7 @@ const KEY_WORDS: Readonly<Record<Door, string>> = {
   none: 'none',
   personalKey: 'personal key',
   projectKey: 'project key',
+  projectKeyBearer: 'project key as Bearer token',
   projectKeyHeader: 'project key in a header',
   secretKey: 'secret key',
   session: 'session of the console',

@@ -1,5 +1,5 @@
 /**
- * The released posthog-node, version 5 (gzip) and version 3 (plain JSON), against the built daemon:
+ * The released posthog-node, version 5 (gzip, also by capture v1) and version 3 (plain JSON), against the built daemon:
  * everything that it is told arrives once, with its properties, and no request is sent twice.
  *
  * @lane quick
@@ -109,10 +109,15 @@ function checkStored(t: Test, events: readonly StoredEvent[], version: RegExp, u
   for (const { uuid } of events) t.match(uuid, /^[0-9a-f-]{36}$/)
 }
 
-function checkSentOnce(t: Test, recorded: readonly Recorded[], isGzip: boolean): void {
+function checkSentOnce(
+  t: Test,
+  recorded: readonly Recorded[],
+  isGzip: boolean,
+  path = '/batch/',
+): void {
   t.ok(recorded.length >= 2)
   for (const request of recorded) {
-    t.match(request, { path: '/batch/', status: 200, isGzip })
+    t.match(request, { path, status: 200, isGzip })
   }
   const eventCount = recorded.reduce((sum, request) => sum + request.eventCount, 0)
   t.equal(eventCount, ALL_EVENTS, 'no event was sent twice')
@@ -140,6 +145,43 @@ t.test('posthog-node 5', async (t) => {
   const source = { url: daemon.url, personalKey: PERSONAL_KEY }
   checkStored(t, await untilStored(source, ALL_EVENTS), /^5\./, 'user of 5')
   checkSentOnce(t, recorded, true)
+})
+
+t.test('posthog-node 5 by capture v1', async (t) => {
+  const daemon = await start(t)
+  const recorded: Recorded[] = []
+  process.env['POSTHOG_CAPTURE_MODE'] = 'v1'
+  t.teardown(() => delete process.env['POSTHOG_CAPTURE_MODE'])
+  const client = new PostHog(PROJECT_KEY, {
+    host: daemon.url,
+    fetch: recordingFetch(recorded),
+    fetchRetryDelay: 100,
+  })
+  const failures: unknown[] = []
+  client.on('error', (error) => failures.push(error))
+  await useAll(client, 'user of v1')
+  await client.flush()
+  const source = { url: daemon.url, personalKey: PERSONAL_KEY }
+  checkStored(t, await untilStored(source, ALL_EVENTS), /^5\./, 'user of v1')
+  checkSentOnce(t, recorded, true, '/i/v1/analytics/events')
+
+  client.capture({
+    distinctId: 'user of v1',
+    event: 'with options',
+    properties: { $session_id: 'one session', $process_person_profile: false },
+  })
+  client.capture({ distinctId: 'user of v1', event: '$ai_span', properties: {} })
+  await client.flush()
+  t.strictSame(failures, [])
+  client.capture({ distinctId: ' ', event: 'of nobody' })
+  await client.shutdown()
+  t.match(failures, [{ name: 'CaptureV1Error', drops: [{ details: 'missing_distinct_id' }] }])
+  const events = await untilStored(source, ALL_EVENTS + 2)
+  t.match(
+    events.find(({ event }) => event === 'with options'),
+    { properties: { $session_id: 'one session', $process_person_profile: false } },
+  )
+  t.ok(events.some(({ event }) => event === '$ai_span'))
 })
 
 t.test('posthog-node 3', async (t) => {

@@ -25,7 +25,12 @@ const SECRETS = /ph[xs]_\w+/g
 const NO_PROJECT = 0
 
 /** What is known of a refused request; null: its body was too large to be read. */
-export type RefusedRequest = { readonly query: string; readonly body: Uint8Array } | null
+export type RefusedRequest = {
+  readonly query: string
+  readonly body: Uint8Array
+  /** The headers of capture v1, whose bodies name no key. */
+  readonly v1?: { readonly key: string } | null
+} | null
 
 interface Refused {
   count: number
@@ -55,7 +60,7 @@ export class RefusedCaptures {
     if (error.status >= 500) return
     const nowMs = this.#clock.now()
     const text = textOf(request)
-    const key = PROJECT_KEY.exec(`${request?.query ?? ''}&${text ?? ''}`)?.[1]
+    const key = request?.v1?.key ?? PROJECT_KEY.exec(`${request?.query ?? ''}&${text ?? ''}`)?.[1]
     const project = key === undefined ? null : this.#directory.projectByKey(key)
     const refused = this.#refusedFor(project?.id ?? NO_PROJECT, error.code)
     refused.count++

@@ -47,6 +47,15 @@ export const PERSON_CALLS = {
     const record = reader.persons().record(projectId, reference)
     return record && { uuid: record.uuid }
   }),
+  /** The uuids of those that exist, each once. */
+  findPersons: short(
+    (
+      { reader },
+      projectId: number,
+      references: readonly PersonReference[],
+      distinctIds: readonly string[],
+    ) => reader.persons().uuidsOf(projectId, references, distinctIds),
+  ),
   /** Rows of `ValueCount`. */
   personValues: page(
     ({ stores, writer, check }, projectId: number, key: string, contains: string | null) =>

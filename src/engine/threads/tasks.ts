@@ -267,6 +267,8 @@ export type CheckResult =
       readonly block: BlockBuffer
       readonly projectId: number
       readonly eventCount: number
+      /** The JSON of the answer, for capture v1. */
+      readonly answer: string | null
     }
   | {
       readonly kind: 'refused'

@@ -38,13 +38,14 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     slab === null ? Buffer.allocUnsafeSlow(request.body.length + 65_536) : Buffer.from(slab),
   )
   try {
-    const { projectId, eventCount } = acceptCapture(request, tools, block)
+    const { projectId, eventCount, answer = null } = acceptCapture(request, tools, block)
     const bytes = block.finish()
     return {
       kind: 'accepted',
       block: { buffer: bytes.buffer, bytes: bytes.length },
       projectId,
       eventCount,
+      answer,
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error

@@ -81,6 +81,11 @@ const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
     description:
       'The key of a project (phc_...). In a body it is the member api_key or token, which OpenAPI has no scheme for.',
   },
+  projectKeyBearer: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The key of a project (phc_...).',
+  },
   projectKeyHeader: {
     type: 'apiKey',
     in: 'header',

@@ -26,6 +26,10 @@ export const PAGE_ACTIVITY_MAX = 1000
 export const SERIES_MAX = 100
 /** Persons that one request may merge into another. */
 export const MERGED_PERSONS_MAX = 1000
+/** Persons that one request may name to be deleted. */
+export const DELETED_PERSONS_MAX = 1000
+/** Of them, how many the log is told of at a time: other changes wait for it, too. */
+export const DELETED_PERSONS_AT_ONCE_MAX = 100
 /** Bytes on their way to the disk from which on large bodies wait: small ones share their next flush. */
 export const CAPTURE_WAITING_BYTES_MAX = 64 * 1024 * 1024
 /** UTF-8 bytes from which on a distinct_id is cut to its first 200 code points. */

@@ -34,6 +34,10 @@ export class RequestHead {
   apiKey = ''
   /** `X-PostHog-Project-Api-Key`: the project that a request of an SDK with a personal key is about. */
   projectApiKey = ''
+  /** `PostHog-Sdk-Info`: name and version of an SDK that speaks capture v1. */
+  sdkInfo = ''
+  /** `PostHog-Request-Timestamp`: the clock of such an SDK when it sent the request. */
+  requestTimestamp = ''
   /** Referer or a header that only browsers send was there. */
   isFromPage = false
   /** What makes the request unacceptable, as a sentence for the client, or null. */
@@ -133,6 +137,7 @@ function takeHeader(name: string, value: string): void {
     case 16:
       if (name === 'content-encoding') head.contentEncoding = value
       else if (name === 'x-forwarded-host') head.forwardedHost = value
+      else if (name === 'posthog-sdk-info') head.sdkInfo = value
       return
     case 17:
       if (name === 'transfer-encoding') takeTransferEncoding(value)
@@ -140,6 +145,7 @@ function takeHeader(name: string, value: string): void {
       return
     case 25:
       if (name === 'x-posthog-project-api-key') head.projectApiKey = value
+      else if (name === 'posthog-request-timestamp') head.requestTimestamp = value
       return
     case 30:
       if (name === 'access-control-request-headers') head.accessControlRequestHeaders = value

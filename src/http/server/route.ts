@@ -38,6 +38,7 @@ export type Door =
   | 'none'
   | 'personalKey'
   | 'projectKey'
+  | 'projectKeyBearer'
   | 'projectKeyHeader'
   | 'secretKey'
   | 'session'
@@ -67,6 +68,9 @@ export const ANYBODY: Who = { doors: ['none'], about: 'nothing', scope: null }
 
 /** A session of the console, whatever it may do. */
 export const BY_SESSION: Who = { doors: ['session'], about: 'caller', scope: null }
+
+/** Any personal key, whatever its scopes and projects. */
+export const BY_ANY_KEY: Who = { doors: ['personalKey'], about: 'caller', scope: null }
 
 /** A personal key with a scope. */
 export function callerWith(scope: Scope): Who {
@@ -357,7 +361,10 @@ function admit(
     if (grant !== null) return { grant, projectId: null }
     throw new ServiceError('not_authenticated', 'log in to the console first')
   }
-  if (about === 'nothing' || scope === null) return { grant: null, projectId: null }
+  if (about === 'nothing') return { grant: null, projectId: null }
+  if (scope === null) {
+    return { grant: authenticate(request, directory, services), projectId: null }
+  }
   const segments = new Map(request.parameters)
   const project = segments.get('project_id') ?? null
   if (doors.includes('secretKey')) {

@@ -8,7 +8,8 @@ import { parseUuid } from '../../base/ids.ts'
 import { EVENT_VALUES_MAX } from '../../base/limits.ts'
 import type { Project, ProjectDirectory } from '../access/project-directory.ts'
 import { outlineOf } from './body-outline.ts'
-import { type DecodedPayload, decodePayload, SlowBodyError } from './decode.ts'
+import { type CaptureV1Headers, takeCaptureV1 } from './capture-v1.ts'
+import { type DecodedPayload, decodeCaptureV1, decodePayload, SlowBodyError } from './decode.ts'
 import { checkEvents, type Envelope, outlinedEnvelope, parseEnvelope } from './envelope.ts'
 import { findKey, findProjectId, proveKey, resolveProject } from './key.ts'
 import {
@@ -24,7 +25,7 @@ import type { Scanner } from './scanner/scanner.ts'
 import { requestSentAt } from './time.ts'
 
 /** What the path of a request asks for. */
-export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording'] as const
+export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording', 'capture_v1'] as const
 /** One of `CAPTURE_KINDS`. */
 export type CaptureKind = (typeof CAPTURE_KINDS)[number]
 
@@ -39,6 +40,8 @@ export interface CaptureRequest {
   readonly address: string
   readonly arrivedAtMs: number
   readonly body: Uint8Array
+  /** What the headers of a request of the kind `capture_v1` say; null for the other kinds. */
+  readonly v1?: CaptureV1Headers | null
 }
 
 /** What `acceptCapture` works with. */
@@ -64,6 +67,8 @@ export interface Accepted {
   readonly projectId: number
   /** Events in the record; 0 when there is nothing to write. */
   readonly eventCount: number
+  /** The JSON of the answer to a request of the kind `capture_v1`. */
+  readonly answer?: string
 }
 
 /** Where accepted requests go: a block, or the group commit that fills one. */
@@ -80,7 +85,8 @@ export function acceptCapture(
   tools: AcceptTools,
   sink: RecordSink,
 ): Accepted {
-  const payload = decodePayload(request, tools)
+  const isV1 = request.kind === 'capture_v1'
+  const payload = isV1 ? decodeCaptureV1(request, tools) : decodePayload(request, tools)
   const { json } = payload
   const { scanner } = tools
   if (request.kind === 'capture' && scanner?.scan(json) === true) {
@@ -126,7 +132,8 @@ function acceptParsed(
   if (outline === null && isTooSlow) throw new SlowBodyError()
   const envelope =
     outline === null ? parseEnvelope(json, options) : outlinedEnvelope(outline, options)
-  const sources = { method: request.method, query, form, envelope }
+  const v1 = request.v1 ?? null
+  const sources = { method: request.method, query, form, envelope, bearer: v1?.key }
   const proved = outline === null ? null : proveKey(sources, json, directory)
   if (request.kind === 'session_recording' && proved !== null) {
     return { projectId: proved.id, eventCount: 0 }
@@ -134,6 +141,11 @@ function acceptParsed(
   if (isTooSlow) throw new SlowBodyError()
   const project = resolveProject(findKey(sources), findProjectId(sources), directory)
   if (request.kind === 'session_recording') return { projectId: project.id, eventCount: 0 }
+  if (v1 !== null) {
+    const { events, answer } = takeCaptureV1(envelope, v1, json.length)
+    write(request, project, v1.sentAt, envelope.isHistorical, payload, events, sink)
+    return { projectId: project.id, eventCount: events.eventCount, answer }
+  }
   const events = parsedEvents(envelope, json.length)
   write(request, project, envelope.sentAt, envelope.isHistorical, payload, events, sink)
   return { projectId: project.id, eventCount: events.eventCount }

@@ -4,7 +4,7 @@
  * Source: docs/compatibility/ingestion.md, "Reading the payload" and "Compression".
  */
 import { isUtf8 } from 'node:buffer'
-import { gunzipSync } from 'node:zlib'
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
 import { ServiceError } from '../../base/errors.ts'
 import { decodeBase64 } from './base64.ts'
 import { asBuffer, decodePercent, parseForm, replaceByte } from './form.ts'
@@ -103,6 +103,28 @@ export function decodePayload(request: RawPayload, limits: DecodeLimits): Decode
   if (isInflated) return { json: toJsonBytes(body, null, limits), form: NO_FIELDS, query }
   const hint = compressionHint(query.compression, request.contentEncoding)
   return { json: decodeLayers(body, hint, limits), form: NO_FIELDS, query }
+}
+
+/**
+ * The same for a body of capture v1, whose SDKs also compress with deflate (RFC 1950) and Brotli. ServiceError
+ * `unsupported_media_type` for zstd.
+ */
+export function decodeCaptureV1(request: RawPayload, limits: DecodeLimits): DecodedPayload {
+  const encoding = request.contentEncoding.trim().toLowerCase()
+  switch (encoding) {
+    case 'deflate':
+    case 'br': {
+      const body = decompress(request.body, encoding, limits)
+      return decodePayload({ ...request, contentEncoding: '', body }, limits)
+    }
+    case 'zstd':
+      throw new ServiceError(
+        'unsupported_media_type',
+        'The body is compressed with zstd. Send it with gzip, deflate or br, or uncompressed.',
+      )
+    default:
+      return decodePayload(request, limits)
+  }
 }
 
 /** The query parameters that ingestion reads. `query` is the raw text without `?`. Linear. */
@@ -220,11 +242,28 @@ export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array
   try {
     return gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') {
-      throw tooLarge()
-    }
+    if (isBeyondOutput(error)) throw tooLarge()
     throw invalid('The body begins like gzip but is damaged or incomplete.')
   }
+}
+
+function decompress(
+  compressed: Uint8Array,
+  encoding: 'deflate' | 'br',
+  limits: DecodeLimits,
+): Uint8Array {
+  const options = { maxOutputLength: limits.decodedBytesMax }
+  try {
+    if (encoding === 'br') return brotliDecompressSync(compressed, options)
+    return inflateSync(compressed, options)
+  } catch (error) {
+    if (isBeyondOutput(error)) throw tooLarge()
+    throw invalid(`The body was declared as ${encoding} but is not, or is damaged or incomplete.`)
+  }
+}
+
+function isBeyondOutput(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE'
 }
 
 /** What is left of a base64 text after transports that escape it: `%XX` decoded, spaces are plus signs. */

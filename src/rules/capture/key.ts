@@ -24,6 +24,8 @@ export interface KeySources {
   readonly query: OuterFields
   readonly form: OuterFields
   readonly envelope: Envelope
+  /** The key of `Authorization: Bearer`, the only place of capture v1; '' when absent. Undefined elsewhere. */
+  readonly bearer?: string | undefined
 }
 
 /**
@@ -106,7 +108,12 @@ export function resolveProject(
 }
 
 /** The key that stands outside of the elements; undefined when there is none. */
-function namedKey({ method, query, form, envelope }: KeySources): unknown {
+function namedKey({ method, query, form, envelope, bearer }: KeySources): unknown {
+  if (bearer === '') {
+    const detail = "The request has no project key. Send it as 'Authorization: Bearer <key>'."
+    throw new ServiceError('missing_api_key', detail)
+  }
+  if (bearer !== undefined) return bearer
   const ofQuery = method === 'GET' ? query.token || query.apiKey : undefined
   const named = ofQuery || form.apiKey || form.token
   if (named) return named

@@ -37,3 +37,5 @@ export const CLASSES_KEPT_MAX = 1000
 export const CLASSES_KEPT_UNITS_MAX = 300
 /** UTF-16 units of a value that the reason for leaving out a line shows. Longer: cut. */
 export const IMPORT_VALUE_SHOWN_UNITS_MAX = 100
+/** UTF-16 units of the name and version of an SDK in `PostHog-Sdk-Info`. Longer: the header is ignored. */
+export const SDK_INFO_UNITS_MAX = 200

@@ -34,7 +34,7 @@ import { listEntries } from '../lmdb/entry-log.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
-import { loadDistinctText } from './distinct-ids.ts'
+import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import {
   PERSON_SUMMARY_BYTES_MAX,
@@ -44,7 +44,7 @@ import {
 } from './limits.ts'
 import { positionOf, rowsAt } from './linked-ids.ts'
 import { loadPlaces } from './person-changes.ts'
-import { loadOwner, loadSince } from './person-owners.ts'
+import { loadOwner, loadOwnerNow, loadSince } from './person-owners.ts'
 import {
   candidateOf,
   INLINE_IDS_MAX,
@@ -146,6 +146,26 @@ export class PersonReader {
     if (!UUID.test(uuid)) return null
     const known = loadUuid(this.#tables.person_uuids, projectId, uuid)
     return known === null ? null : loadPerson(this.#tables, projectId, known.number)
+  }
+
+  /** The uuids of the living persons with one of these numbers, uuids or distinct_ids, each once. */
+  uuidsOf(
+    projectId: number,
+    references: readonly PersonReference[],
+    distinctIds: readonly string[],
+  ): readonly string[] {
+    const uuids = new Set<string>()
+    for (const reference of references) {
+      const record = this.record(projectId, reference)
+      if (record !== null) uuids.add(record.uuid)
+    }
+    for (const text of distinctIds) {
+      const id = loadDistinctId(this.#tables, projectId, text)
+      const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
+      const record = number === 0 ? null : loadPerson(this.#tables, projectId, number)
+      if (record !== null) uuids.add(record.uuid)
+    }
+    return [...uuids]
   }
 
   /** D of ids of a person in the order of their links: all, or `idsMax` from place `first` on. */

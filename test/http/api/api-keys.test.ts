@@ -72,6 +72,36 @@ t.test('a personal key is shown once, works, is changed, rolled and revoked', as
   }
 })
 
+t.test('any key shows itself, whatever it may do', async (t) => {
+  const asked = { label: 'narrow', scopes: ['feature_flag:read'], scoped_teams: [2] }
+  const made = await daemon.ask('POST', KEYS, asked, ann.key)
+  const narrow = textOf(made, 'value')
+  for (const path of [`${KEYS}@current/`, `${KEYS}@current`]) {
+    const shown = await daemon.ask('GET', path, undefined, narrow)
+    t.equal(shown.status, 200)
+    t.strictSame(shown.body, { ...made.body, value: null, scoped_organizations: [] }, path)
+  }
+  t.match(await daemon.ask('GET', `${KEYS}@current/`), {
+    status: 200,
+    body: { scopes: ['*'], scoped_teams: [], scoped_organizations: [], value: null },
+  })
+  t.match(
+    await daemon.ask('GET', `${KEYS}${String(made.body['id'])}/`, undefined, narrow),
+    error(403, 'permission_denied'),
+    'its number needs the scope',
+  )
+  const none = await daemon.ask('GET', `${KEYS}@current/`, undefined, null)
+  t.match(none, error(401, 'not_authenticated'))
+  for (const key of ['phx_nobody', daemon.decisions.key()]) {
+    const denied = await daemon.ask('GET', `${KEYS}@current/`, undefined, key)
+    t.match(denied, error(401, 'authentication_failed'), key)
+  }
+  const path = `${KEYS}${String(made.body['id'])}/`
+  t.equal((await daemon.ask('DELETE', path, undefined, ann.key)).status, 204)
+  const revoked = await daemon.ask('GET', `${KEYS}@current/`, undefined, narrow)
+  t.match(revoked, error(401, 'authentication_failed'))
+})
+
 t.test('what makes no personal key', async (t) => {
   const base = { label: 'x', scopes: ['*'] }
   const refused: readonly (readonly [object, string, string])[] = [

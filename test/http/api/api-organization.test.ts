@@ -54,6 +54,46 @@ t.test('the organization, by its id or @current', async (t) => {
   )
 })
 
+t.test('the organization and its projects are listed', async (t) => {
+  const one = await daemon.ask('GET', ORGANIZATION, undefined, ann.key)
+  for (const path of ['organizations/', 'organizations']) {
+    const list = await daemon.ask('GET', path, undefined, ann.key)
+    t.equal(list.status, 200)
+    t.strictSame(list.body, { count: 1, next: null, previous: null, results: [one.body] }, path)
+  }
+  const behind = await daemon.ask('GET', 'organizations/?limit=1&offset=1')
+  t.match(behind, { status: 200, body: { count: 1, next: null, results: [] } })
+
+  const id = textOf(one, 'id')
+  const all = await daemon.ask('GET', 'projects/', undefined, ann.key)
+  for (const name of [id, id.toUpperCase(), '@current']) {
+    const list = await daemon.ask('GET', `organizations/${name}/projects/`, undefined, ann.key)
+    t.equal(list.status, 200, name)
+    t.strictSame(list.body, all.body, name)
+  }
+  const second = await daemon.ask('GET', `${ORGANIZATION}projects/?limit=1&offset=1`)
+  t.match(second, {
+    status: 200,
+    body: { count: 2, next: null, previous: /offset=0|limit=1/, results: [{ id: 2 }] },
+  })
+  t.match(await daemon.ask('GET', `organizations/${NOWHERE}/projects/`), error(404, 'not_found'))
+
+  const events = daemon.keyOf({ scopes: ['event:read'] })
+  const organizations = daemon.keyOf({ scopes: ['organization:read'] })
+  await daemon.settled()
+  for (const path of ['organizations/', `${ORGANIZATION}projects/`]) {
+    t.match(await daemon.ask('GET', path, undefined, null), error(401, 'not_authenticated'), path)
+    t.match(await daemon.ask('GET', path, undefined, events), error(403, 'permission_denied'), path)
+    const denied = await daemon.ask('GET', path, undefined, limited)
+    t.match(denied, error(403, 'permission_denied'), path)
+    const posted = await daemon.ask('POST', path, { name: 'x' })
+    t.match(posted, { ...error(405, 'method_not_allowed'), headers: { allow: 'GET' } }, path)
+  }
+  t.equal((await daemon.ask('GET', 'organizations/', undefined, organizations)).status, 200)
+  const projects = await daemon.ask('GET', `${ORGANIZATION}projects/`, undefined, organizations)
+  t.match(projects, error(403, 'permission_denied'), 'its scope is project:read')
+})
+
 t.test('members are listed, promoted and removed by those above them', async (t) => {
   const list = await daemon.ask('GET', MEMBERS, undefined, ann.key)
   t.match(list, {

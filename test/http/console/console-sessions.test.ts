@@ -57,6 +57,19 @@ t.test('a wrong key gets a reason and no cookie', async (t) => {
   })
 })
 
+t.test('a session shows the key with which it was begun', async (t) => {
+  const client = browser()
+  const { text, key } = await makeKey({ label: 'of a session', scopes: ['event:read'] })
+  t.equal(await client.logIn({ key: text }), 200)
+  t.match(await client.ask('GET', 'personal_api_keys/@current/'), {
+    status: 200,
+    body: { id: key.id, label: 'of a session', scopes: ['event:read'] },
+  })
+  const linked = browser()
+  t.equal(await linked.logIn({ code: store.console.createCode(1) }), 200)
+  t.match(await linked.ask('GET', 'personal_api_keys/@current/'), { status: 404 })
+})
+
 t.test('the right key gets a cookie that scripts cannot read', async (t) => {
   const client = browser()
   const answer = await client.ask('POST', 'console/session/', { json: { key: PERSONAL_KEY } })

@@ -10,7 +10,14 @@ import type { PersonalKeyView } from '../../../engine/threads/organization-tasks
 import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
 import { denied, type FullGrant } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { type Call, callerWith, done, type Resource, routesOf } from '../../server/route.ts'
+import {
+  BY_ANY_KEY,
+  type Call,
+  callerWith,
+  done,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { ask, change, listing, type OrganizationServices } from './organization-services.ts'
@@ -39,13 +46,20 @@ const SCOPE_LIST = is.about(
   is.list(is.refused(is.TEXT, 'scopes must hold texts')),
   `* for all, or some of ${SCOPES.join(', ')}.`,
 )
-/** A personal key. */
-export const PERSONAL_KEY = is.namedObject('PersonalKey', {
+const PERSONAL_KEY_MEMBERS = {
   ...KEY_MEMBERS,
   user_id: is.WHOLE,
   scopes: is.list(is.TEXT),
   scoped_teams: is.about(is.nullable(is.list(is.WHOLE)), 'Numbers of projects; null is all.'),
   expires_at: is.nullable(is.TIME),
+}
+/** A personal key. */
+export const PERSONAL_KEY = is.namedObject('PersonalKey', PERSONAL_KEY_MEMBERS)
+/** The key of the request itself: clients read the two lists without a test for null. */
+const CURRENT_KEY = is.namedObject('CurrentPersonalKey', {
+  ...PERSONAL_KEY_MEMBERS,
+  scoped_teams: is.about(is.list(is.WHOLE), 'Numbers of projects; empty for all.'),
+  scoped_organizations: is.about(is.list(is.TEXT), 'Always empty.'),
 })
 const DRAFT = is.named(
   'PersonalKeyDraft',
@@ -88,6 +102,14 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
         ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
       })
       return keyBody(key, text)
+    },
+  }),
+  route('GET', '@current/', 'getCurrentPersonalKey', 'Shows the key of the request itself.', {
+    who: BY_ANY_KEY,
+    answers: { 200: done(CURRENT_KEY) },
+    async handle(call) {
+      const key = keyBody(await ownKey(call, call.grant.keyId ?? null), null)
+      return { ...key, scoped_teams: key.scoped_teams ?? [], scoped_organizations: [] }
     },
   }),
   route('GET', ':id/', 'getPersonalKey', 'Shows a key.', {
@@ -203,8 +225,11 @@ async function ownKeys(call: KeyCall): Promise<readonly PersonalKeyView[]> {
   return keys.filter(({ revokedAtMs }) => revokedAtMs === null)
 }
 
-async function keyInPath(call: KeyCall): Promise<PersonalKeyView> {
-  const id = call.number('id')
+function keyInPath(call: KeyCall): Promise<PersonalKeyView> {
+  return ownKey(call, call.number('id'))
+}
+
+async function ownKey(call: KeyCall, id: number | null): Promise<PersonalKeyView> {
   const key = (await ownKeys(call)).find((candidate) => candidate.id === id)
   if (key !== undefined) return key
   throw new ServiceError('not_found', 'you have no such personal API key')

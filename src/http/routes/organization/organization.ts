@@ -9,7 +9,13 @@ import type { FlagAccessLevel } from '../../../rules/access/levels.ts'
 import type { FlagAccessSetting, Project } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { byAdministrators, done, inOrganization, type Resource } from '../../server/route.ts'
+import {
+  byAdministrators,
+  done,
+  inOrganization,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { STATUS_ROUTES, type StatusServices } from '../status.ts'
@@ -55,6 +61,10 @@ const RESOURCE_ACCESS = is.namedObject('ResourceAccess', {
 })
 
 const route = organizationRoutes<OrganizationServices>()
+const listRoute = routesOf<OrganizationServices>(
+  '/api/organizations/',
+  inOrganization('organization:read'),
+)
 
 const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   id: is.WHOLE,
@@ -86,6 +96,13 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
     invite_id: is.about(is.UUID, 'The uuid of an invitation.'),
   },
   routes: [
+    listRoute('GET', '', 'listOrganizations', 'Lists the one organization.', {
+      ...listing(ORGANIZATION),
+      handle: (call) =>
+        pageOfList(call, [call.services.directory.projects()], (projects) =>
+          organizationBody(call, projects),
+        ),
+    }),
     route('GET', '', 'getOrganization', 'Shows the organization.', {
       answers: { 200: done(ORGANIZATION) },
       handle: (call) => organizationBody(call, call.services.directory.projects()),

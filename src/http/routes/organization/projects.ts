@@ -31,6 +31,7 @@ import {
   listing,
   type OrganizationServices,
   organizationOf,
+  organizationRoutes,
 } from './organization-services.ts'
 
 const CHANNEL_RULES = is.about(
@@ -111,6 +112,8 @@ const route = routesOf<OrganizationServices>(
   byAdministrators(inProject('project:write')),
 )
 
+const ofOrganization = organizationRoutes<OrganizationServices>('projects/')
+
 /** Projects and their secret keys. */
 export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   name: 'Projects',
@@ -122,6 +125,14 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
       ...listing(PROJECT),
       handle: (call) =>
         pageOfList(call, visibleProjects(call), (project) => projectBody(call, project)),
+    }),
+    ofOrganization('GET', '', 'listProjectsOfOrganization', 'Lists all projects.', {
+      who: inOrganization('project:read'),
+      ...listing(PROJECT),
+      handle: (call) =>
+        pageOfList(call, call.services.directory.projects(), (project) =>
+          projectBody(call, project),
+        ),
     }),
     route('POST', '', 'createProject', 'Makes a project.', {
       who: byAdministrators(inOrganization('project:write')),

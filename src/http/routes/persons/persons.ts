@@ -5,7 +5,7 @@
  */
 
 import { CSV_TYPE } from '../../../base/csv.ts'
-import { invalidInput } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import { readListFilters } from '../../../rules/filters/filter-tree.ts'
@@ -14,12 +14,17 @@ import { personBody } from '../../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import { pageUrls } from '../../server/pages.ts'
-import { personReference, type RequestParameters, required } from '../../server/parameters.ts'
+import {
+  listMember,
+  personReference,
+  type RequestParameters,
+  required,
+} from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerList, answerOne, answerRow, answerRows, inputOf, wholeRows } from '../formats.ts'
-import { MERGED_PERSONS_MAX } from '../limits.ts'
+import { DELETED_PERSONS_AT_ONCE_MAX, DELETED_PERSONS_MAX, MERGED_PERSONS_MAX } from '../limits.ts'
 import { COHORTS_OF_PERSON } from './cohorts.ts'
 import { ACTIVITY_ROUTES } from './person-activity.ts'
 import {
@@ -53,6 +58,16 @@ const PERSON_CHANGED = is.namedObject(
   { ...PERSON_MEMBERS, success: is.BOOLEAN },
   ID_COUNT,
 )
+const PERSONS_DELETED = is.namedObject('PersonsDeleted', {
+  persons_found: is.about(is.WHOLE, 'Persons that the request named and that exist.'),
+  persons_deleted: is.WHOLE,
+  events_queued_for_deletion: is.BOOLEAN,
+  recordings_queued_for_deletion: is.BOOLEAN,
+  deletion_errors: is.about(
+    is.list(is.object({ person_uuid: is.UUID })),
+    'Persons that were left as they were; send them again.',
+  ),
+})
 const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
 
 const SETTING = {
@@ -100,6 +115,17 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       }),
       answers: { 200: done(COHORTS_OF_PERSON) },
       respond: listCohorts,
+    }),
+    route('POST', 'bulk_delete/', 'deletePersons', 'Removes persons for good.', {
+      body: is.options({
+        ids: is.about(is.list(is.TEXT_OR_NUMBER), 'Numbers or uuids of the persons.'),
+        distinct_ids: is.about(is.list(is.TEXT_OR_NUMBER), 'The same by their distinct_ids.'),
+        delete_events: is.about(is.BOOLEAN, 'Removes the events, too.'),
+        keep_person: is.about(is.BOOLEAN, 'Keeps the persons, for a removal of their events.'),
+        delete_recordings: is.about(is.BOOLEAN, 'There are none.'),
+      }),
+      answers: { 202: done(PERSONS_DELETED) },
+      respond: deletePersons,
     }),
     route('GET', ':id/', 'getPerson', 'Shows a person.', {
       query: is.options({
@@ -226,15 +252,98 @@ function patchPerson(call: PersonCall): Promise<Answer> {
 }
 
 async function deletePerson(call: PersonCall): Promise<void> {
-  const { person, given } = await readForPerson(call, isDeletionOfEventsWanted)
+  const { person, given } = await readForPerson(call, (parameters) =>
+    isWanted(parameters, 'delete_events'),
+  )
   await change(call, { kind: 'delete_person', person, deletesEvents: given })
 }
 
 /** The bare parameter is enough, as it always was; but whoever writes false means it. */
-function isDeletionOfEventsWanted(parameters: RequestParameters): boolean {
-  if (!parameters.has('delete_events')) return false
-  const text = parameters.text('delete_events')?.toLowerCase()
+function isWanted(parameters: RequestParameters, name: string): boolean {
+  if (!parameters.has(name)) return false
+  const text = parameters.text(name)?.toLowerCase()
   return text !== 'false' && text !== '0'
+}
+
+/** Persons who do not exist are left out; whoever cannot be deleted is named in the answer. */
+async function deletePersons(call: PersonCall): Promise<Answer> {
+  const { parameters, format } = inputOf(call)
+  const { references, distinctIds } = readDeleted(parameters)
+  const deletesEvents = isWanted(parameters, 'delete_events')
+  const keepsPersons = isWanted(parameters, 'keep_person')
+  const { projectId, request, services } = call
+  const uuids = await services.queries.findPersons(projectId, references, distinctIds)
+  const [first = null] = uuids
+  if (uuids.length === 1) request.objectId = first
+  const isChange = deletesEvents || !keepsPersons
+  const failed = isChange ? await deleteEach(call, uuids, { deletesEvents, keepsPersons }) : []
+  const done = uuids.length - failed.length
+  const body = {
+    persons_found: uuids.length,
+    persons_deleted: keepsPersons ? 0 : done,
+    events_queued_for_deletion: deletesEvents && done > 0,
+    recordings_queued_for_deletion: false,
+    deletion_errors: failed.map((uuid) => ({ person_uuid: uuid })),
+  }
+  return answerOne(format, body, 202)
+}
+
+/** The uuids of those who could not be deleted. Throws why when that is so of all of them. */
+async function deleteEach(
+  call: PersonCall,
+  uuids: readonly string[],
+  { deletesEvents, keepsPersons }: { deletesEvents: boolean; keepsPersons: boolean },
+): Promise<readonly string[]> {
+  const failed: string[] = []
+  let reason: unknown = null
+  for (let start = 0; start < uuids.length; start += DELETED_PERSONS_AT_ONCE_MAX) {
+    const some = uuids.slice(start, start + DELETED_PERSONS_AT_ONCE_MAX)
+    await Promise.all(
+      some.map(async (uuid) => {
+        try {
+          await change(call, deletionOf(uuid, deletesEvents, keepsPersons))
+        } catch (error) {
+          if (!(error instanceof ServiceError)) throw error
+          failed.push(uuid)
+          reason ??= error
+        }
+      }),
+    )
+  }
+  if (failed.length > 0 && failed.length === uuids.length) throw reason
+  return failed
+}
+
+function deletionOf(uuid: string, deletesEvents: boolean, keepsPerson: boolean): PersonCommand {
+  if (!keepsPerson) return { kind: 'delete_person', person: uuid, deletesEvents }
+  const others = { event: null, afterMs: null, beforeMs: null, distinctId: null }
+  return { kind: 'erase_events', criteria: { ...others, personId: uuid } }
+}
+
+function readDeleted(parameters: RequestParameters) {
+  const ids = listMember(parameters.json('ids'), 'ids', DELETED_PERSONS_MAX) ?? []
+  const name = 'distinct_ids'
+  const distinctIds = listMember(parameters.json(name), name, DELETED_PERSONS_MAX) ?? []
+  if (ids.length > 0 && distinctIds.length > 0) {
+    throw invalidInput(name, 'must not stand beside ids: send one of the two lists')
+  }
+  if (ids.length === 0 && distinctIds.length === 0) {
+    throw new ServiceError('required', 'name the persons in ids or distinct_ids', { attr: 'ids' })
+  }
+  return {
+    references: ids.map(readReference),
+    distinctIds: distinctIds.map((id: unknown) => {
+      if (typeof id === 'string' || typeof id === 'number') return String(id)
+      throw invalidInput(name, 'must hold texts')
+    }),
+  }
+}
+
+function readReference(id: unknown): PersonReference {
+  const isText = typeof id === 'string' || typeof id === 'number'
+  const person = isText ? personReference(String(id)) : null
+  if (person === null) throw invalidInput('ids', 'must hold numbers or uuids of persons')
+  return person
 }
 
 async function mergePersons(call: PersonCall): Promise<Answer> {
@@ -270,12 +379,7 @@ function readMergedIds(parameters: RequestParameters): readonly PersonReference[
   if (!Array.isArray(ids) || ids.length === 0 || ids.length > MERGED_PERSONS_MAX) {
     throw invalidInput('ids', `must be a list of 1 to ${MERGED_PERSONS_MAX} numbers or uuids`)
   }
-  return ids.map((id: unknown) => {
-    const isText = typeof id === 'string' || typeof id === 'number'
-    const person = isText ? personReference(String(id)) : null
-    if (person === null) throw invalidInput('ids', 'must hold numbers or uuids of persons')
-    return person
-  })
+  return ids.map(readReference)
 }
 
 async function listValues(call: PersonCall): Promise<Answer> {

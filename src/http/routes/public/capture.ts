@@ -28,6 +28,7 @@ import {
 } from '../../../rules/capture/accept.ts'
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { captureEventShape } from '../../../rules/capture/capture-schema.ts'
+import { bearerKey, limitedAnswer } from '../../../rules/capture/capture-v1.ts'
 import { readQuery } from '../../../rules/capture/decode.ts'
 import type { RecordEvents, RecordHeader } from '../../../rules/capture/log-block.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
@@ -43,7 +44,7 @@ import {
   pascalCase,
   preflight,
 } from '../../server/public-route.ts'
-import { sendAccepted, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
+import { send, sendAccepted, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import type { Members } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
@@ -59,6 +60,9 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
   '/track': 'capture',
   '/engage': 'engage',
   '/s': 'session_recording',
+  '/i/v0/ai/batch': 'capture',
+  '/i/v1/analytics/events': 'capture_v1',
+  '/i/v1/ai/events': 'capture_v1',
 }
 
 const ACCEPTED = { status: 1 }
@@ -67,6 +71,7 @@ const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
 /** posthog-js sends no events for a minute when it reads this: a daily limit of the project is reached. */
 const EVENTS_LIMITED = { status: 1, quota_limited: ['events'] }
 const NO_BODY = new Uint8Array(0)
+const JSON_TYPE = 'application/json'
 
 /** What the ingestion endpoints work with. */
 export interface CaptureOptions {
@@ -162,6 +167,7 @@ class CaptureHandler {
   ): void {
     const { isForwardedForTrusted, limits } = this.#options
     const { contentType, contentEncoding, query, forwardedFor } = head
+    const isV1 = kind === 'capture_v1'
     const request: CaptureRequest = {
       kind,
       method: exchange.method === 'GET' ? 'GET' : 'POST',
@@ -171,6 +177,7 @@ class CaptureHandler {
       address: clientAddress(forwardedFor, peer, isForwardedForTrusted),
       arrivedAtMs: this.#options.clock.now(),
       body,
+      v1: isV1 ? captureV1Headers(head) : null,
     }
     if (body.length > FRONT_BODY_BYTES_MAX) {
       this.#checkInPool(exchange, request, sender, memory)
@@ -179,7 +186,8 @@ class CaptureHandler {
     const { groupCommit } = this.#options
     const waiting = new WaitingRequest(exchange, request, sender.small, groupCommit, limits)
     try {
-      const { projectId, eventCount } = acceptCapture(request, this.#tools, waiting)
+      const { projectId, eventCount, answer } = acceptCapture(request, this.#tools, waiting)
+      if (isV1) waiting.answer = answer ?? null
       if (waiting.bytes > 0) {
         this.#options.onAccepted(projectId, eventCount, waiting.bytes)
         return
@@ -232,6 +240,7 @@ class CaptureHandler {
           waiting.acknowledge(error)
           return
         }
+        waiting.answer = result.answer
         if (result.eventCount === 0) waiting.acknowledge(null)
         else this.#takeBlock(result, waiting)
       })
@@ -309,6 +318,50 @@ const ERRORS = [
   'request_too_large',
 ] as const
 
+const V1_EVENT = is.named(
+  'CaptureV1Event',
+  is.openObject(
+    {
+      event: is.about(is.TEXT, 'The name; an event without one is dropped.'),
+      uuid: is.about(is.TEXT, 'The UUID under which the answer tells the result.'),
+      distinct_id: is.about(is.TEXT_OR_NUMBER, 'Who did it.'),
+    },
+    {
+      timestamp: is.about(is.TEXT_OR_NUMBER, 'When; the time of arrival when absent.'),
+      session_id: is.about(is.TEXT, 'Stored as the property $session_id.'),
+      window_id: is.about(is.TEXT, 'Stored as the property $window_id.'),
+      properties: is.JSON_OBJECT,
+      options: is.openObject(
+        {},
+        {
+          cookieless_mode: is.about(is.BOOLEAN, 'The property $cookieless_mode.'),
+          disable_skew_correction: is.about(is.BOOLEAN, 'The property $ignore_sent_at.'),
+          process_person_profile: is.about(is.BOOLEAN, 'The property $process_person_profile.'),
+          product_tour_id: is.about(is.TEXT, 'The property $product_tour_id.'),
+        },
+      ),
+    },
+  ),
+)
+const V1_BODY = is.named(
+  'CaptureV1Body',
+  is.openObject(
+    { batch: is.list(V1_EVENT) },
+    {
+      created_at: is.about(is.TEXT, 'When the SDK made the batch; not looked at.'),
+      historical_migration: is.about(is.BOOLEAN, 'The events are old ones from another place.'),
+    },
+  ),
+)
+const V1_DONE = done(
+  is.object({
+    results: is.about(
+      is.mapOf(is.object({ result: is.choice('ok', 'warning', 'drop') }, { details: is.TEXT })),
+      'By the uuid of each event: ok and warning are accepted, drop is not stored.',
+    ),
+  }),
+)
+
 type CaptureRecord = PublicRecord<CaptureHandler>
 
 /** `/capture/` and its other names. */
@@ -319,6 +372,7 @@ export const CAPTURE: PublicResource<CaptureHandler> = {
     const id = `Events${pascalCase(path)}`
     const handle: CaptureRecord['handle'] = (capture, exchange, head) =>
       capture.handle(exchange, head, kind)
+    if (kind === 'capture_v1') return captureV1Records(path, id, handle)
     return [
       {
         method: 'GET',
@@ -359,6 +413,28 @@ export const CAPTURE: PublicResource<CaptureHandler> = {
   }),
 }
 
+function captureV1Records(
+  path: string,
+  id: string,
+  handle: CaptureRecord['handle'],
+): readonly CaptureRecord[] {
+  return [
+    {
+      method: 'POST',
+      path,
+      id: `post${id}`,
+      summary: 'Sends events by capture v1, which tells the result of each event.',
+      who: { ...ANYBODY, doors: ['projectKeyBearer'] },
+      query: is.options({ project_id: SHARED.project_id }),
+      body: V1_BODY,
+      answers: { 200: V1_DONE },
+      errors: [...ERRORS, 'unsupported_media_type'],
+      handle,
+    },
+    preflight(path, id),
+  ]
+}
+
 /** The routes of `CAPTURE`, those for GET only where the settings want them. */
 export function captureRoutes(options: CaptureOptions): readonly PublicRoute[] {
   const { isGetCaptureEnabled } = options
@@ -373,6 +449,8 @@ class WaitingRequest implements AcknowledgeTarget, RecordSink {
   isLimited = false
   /** What its events take in the group commit. */
   bytes = 0
+  /** The JSON of the answer of capture v1; null for every other protocol. */
+  answer: string | null = null
   readonly #exchange: Exchange
   readonly #groupCommit: CaptureOptions['groupCommit']
   readonly #limits: CaptureOptions['limits']
@@ -402,9 +480,19 @@ class WaitingRequest implements AcknowledgeTarget, RecordSink {
   acknowledge(error: ServiceError | null): void {
     const exchange = this.#exchange
     if (error !== null) sendError(exchange, error)
+    else if (this.answer !== null) this.#sendResults(this.answer)
     else if (this.#query !== '' && readQuery(this.#query).beacon === '1') sendEmpty(exchange, 204)
     else if (this.#isRecording) sendJson(exchange, 200, RECORDINGS_PAUSED)
     else if (this.isLimited) sendJson(exchange, 200, EVENTS_LIMITED)
     else sendAccepted(exchange)
   }
+
+  #sendResults(answer: string): void {
+    const body = this.isLimited ? limitedAnswer(answer) : answer
+    send(this.#exchange, { status: 200, contentType: JSON_TYPE, body })
+  }
+}
+
+function captureV1Headers({ authorization, sdkInfo, requestTimestamp }: RequestHead) {
+  return { key: bearerKey(authorization), sdkInfo, sentAt: requestTimestamp }
 }

@@ -1,0 +1,168 @@
+/**
+ * Capture v1, the protocol of `/i/v1/analytics/events`: the key and the version of the SDK stand in headers, a few
+ * properties have typed fields of their own, and the answer names what became of each event. An event is written to
+ * the log in the form of `/batch/`, so that everything behind the log knows one form only.
+ * Source: docs/compatibility/ingestion.md, "Capture v1".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { parseUuid } from '../../base/ids.ts'
+import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
+import type { Envelope } from './envelope.ts'
+import { eventDistinctId, eventName, isEmptyValue } from './fields.ts'
+import { SDK_INFO_UNITS_MAX } from './limits.ts'
+import { ParsedEvents } from './log-block.ts'
+import { parseTimestamp } from './timestamp.ts'
+
+/** What the headers of a request of capture v1 say; '' where one is absent. */
+export interface CaptureV1Headers {
+  /** The key of `Authorization: Bearer`. */
+  readonly key: string
+  /** `PostHog-Sdk-Info`: `name/version`. */
+  readonly sdkInfo: string
+  /** `PostHog-Request-Timestamp`: the client's clock when sending. */
+  readonly sentAt: string
+}
+
+/** What became of one event, as SDKs read it. */
+interface EventResult {
+  /** `ok` and `warning`: accepted. `drop`: not stored, and sending it again does not help. */
+  readonly result: 'ok' | 'warning' | 'drop'
+  readonly details?: string
+}
+
+/** The events of a request and the answer to it. */
+interface CaptureV1Events {
+  readonly events: ParsedEvents
+  /** JSON: `{"results": {"<uuid as it was sent>": {"result", "details"?}}}`. */
+  readonly answer: string
+}
+
+const OK: EventResult = { result: 'ok' }
+const ACCEPTED_RESULT = /\{"result":"(?:ok|warning)"[^}]*\}/g
+const LIMITED_RESULT = JSON.stringify({ result: 'drop', details: 'daily_limit_reached' })
+const NO_PROPERTIES: JsonObject = {}
+
+/** Where each member of `options` lies among the properties of an event, and how its value is read. */
+const OPTIONS = [
+  ['cookieless_mode', '$cookieless_mode', flagOf],
+  ['disable_skew_correction', '$ignore_sent_at', flagOf],
+  ['process_person_profile', '$process_person_profile', flagOf],
+  ['product_tour_id', '$product_tour_id', textOf],
+] as const
+
+/** Returns the key of an `Authorization` header with the scheme `Bearer`, or ''. */
+export function bearerKey(authorization: string): string {
+  const isBearer = authorization.slice(0, 7).toLowerCase() === 'bearer '
+  return isBearer ? authorization.slice(7).trim() : ''
+}
+
+/**
+ * The events of a body in the form of `/batch/`. An event that cannot be stored is left out and named in the answer.
+ * An event without a name or a `distinct_id` is named as well but written, because it is counted behind the log.
+ * Throws ServiceError `invalid_payload` when there is no `batch`, or an event is no object or has no UUID, under
+ * which its result could be told; `no_data` when there are no events.
+ */
+export function takeCaptureV1(
+  envelope: Envelope,
+  { sdkInfo }: CaptureV1Headers,
+  bytesExpected: number,
+): CaptureV1Events {
+  if (envelope.root === null || !envelope.isBatch || envelope.isBatchMalformed) {
+    throw new ServiceError('invalid_payload', "'batch' must be an array of events.")
+  }
+  const sdk = readSdkInfo(sdkInfo)
+  const events = new ParsedEvents([], [], bytesExpected)
+  const results = new Map<string, EventResult>()
+  let index = 0
+  for (const event of envelope.events) {
+    if (!isObject(event) || isEmptyValue(event)) throw invalidEvent(index, 'must be an object.')
+    const uuid = event['uuid']
+    const uuidText = typeof uuid === 'string' ? uuid.trim() : ''
+    const uuidBytes = parseUuid(uuidText)
+    if (uuidBytes === null) throw invalidEvent(index, "needs a 'uuid' that is a UUID.")
+    const problem = moveFields(event as OwnObject, sdk)
+    if (problem === null) events.add(JSON.stringify(event), uuidBytes)
+    results.set(uuidText, problem ?? resultOf(event))
+    index++
+  }
+  if (index === 0) {
+    const detail = "The request holds no events. Send them in 'batch'."
+    throw new ServiceError('no_data', detail)
+  }
+  return { events, answer: JSON.stringify({ results: Object.fromEntries(results) }) }
+}
+
+/** The same answer when a daily limit of the project is reached and no event was stored. */
+export function limitedAnswer(answer: string): string {
+  return answer.replace(ACCEPTED_RESULT, LIMITED_RESULT)
+}
+
+/** Moves the fields of capture v1 to where `/batch/` has them. Returns a result when the event cannot be stored. */
+function moveFields(
+  event: OwnObject,
+  sdk: { readonly name: string; readonly version: string } | null,
+): EventResult | null {
+  const given = event['properties'] ?? {}
+  if (!isObject(given)) return drop('malformed_event_properties')
+  const properties: OwnObject = given
+  const options = event['options'] ?? {}
+  if (!isObject(options)) return drop('invalid_options')
+  for (const [option, property, read] of OPTIONS) {
+    const value = options[option]
+    if (value === undefined || value === null) continue
+    const known = read(value)
+    if (known === null) return drop('invalid_options')
+    properties[property] = known
+  }
+  if (typeof event['session_id'] === 'string') properties['$session_id'] = event['session_id']
+  if (typeof event['window_id'] === 'string') properties['$window_id'] = event['window_id']
+  if (sdk !== null) {
+    properties['$lib'] = sdk.name
+    properties['$lib_version'] = sdk.version
+  }
+  event['properties'] = properties
+  event['options'] = undefined
+  event['session_id'] = undefined
+  event['window_id'] = undefined
+  return null
+}
+
+function resultOf(event: JsonObject): EventResult {
+  if (eventName(event) === null) return drop('missing_event_name')
+  const properties = event['properties']
+  const distinctId = eventDistinctId(event, isObject(properties) ? properties : NO_PROPERTIES)
+  if (distinctId === null) return drop('missing_distinct_id')
+  const timestamp = event['timestamp']
+  const isTimed = !isEmptyValue(timestamp) && parseTimestamp(timestamp) === null
+  return isTimed ? { result: 'warning', details: 'invalid_event_timestamp' } : OK
+}
+
+/** `name/version`, split at the last slash as names may have one; null when it is neither or too long. */
+function readSdkInfo(sdkInfo: string): { readonly name: string; readonly version: string } | null {
+  const slash = sdkInfo.lastIndexOf('/')
+  if (slash === -1 || sdkInfo.length > SDK_INFO_UNITS_MAX) return null
+  const name = sdkInfo.slice(0, slash).trim()
+  const version = sdkInfo.slice(slash + 1).trim()
+  return name === '' || version === '' ? null : { name, version }
+}
+
+function flagOf(value: unknown): boolean | null {
+  if (typeof value === 'boolean') return value
+  if (typeof value === 'number') return value !== 0
+  const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
+  if (text === 'true' || text === '1') return true
+  return text === 'false' || text === '0' ? false : null
+}
+
+function textOf(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  return Number.isInteger(value) ? String(value) : null
+}
+
+function drop(details: string): EventResult {
+  return { result: 'drop', details }
+}
+
+function invalidEvent(index: number, problem: string): ServiceError {
+  return new ServiceError('invalid_payload', `Event ${index} (counted from 0) ${problem}`)
+}
