@@ -25,7 +25,6 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const NODE_OLDEST = [20, 19]
 const INSTALL_STAMP = 'node_modules/.tenrec-install'
 const BUILD_STAMP = 'dist/.tenrec-build'
 const BENCH_STAMP = '.bench/.tenrec-build'
@@ -72,10 +71,19 @@ function runNpm(args) {
   return run(command, [...first, ...args], 'ignore')
 }
 
+/** Refuses a Node that package.json does not name: `engines.node` there lists release lines, `^20.19.0 || ^22.0.0`. */
 function checkNode() {
+  const { engines } = JSON.parse(readFileSync('package.json', 'utf8'))
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  if (major > NODE_OLDEST[0] || (major === NODE_OLDEST[0] && minor >= NODE_OLDEST[1])) return
-  fail(`Node ${NODE_OLDEST.join('.')} or newer is needed, this is ${process.versions.node}.`)
+  const lines = [...engines.node.matchAll(/\^(\d+)\.(\d+)/g)].map((line) =>
+    line.slice(1).map(Number),
+  )
+  if (lines.some((line) => line[0] === major && minor >= line[1])) return
+  const names = lines.map((line) => line.join('.')).join(', ')
+  fail(
+    `Node ${process.versions.node} is not supported: install one of ${names} (or a newer release of the same line); ` +
+      'nothing was changed.',
+  )
 }
 
 /** What an installation depends on: the lock file, and what native addons are compiled for. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import { groupLimit } from '../../base/memory/machine-memory.ts'
+import { nodeObstacle } from '../../base/node-versions.ts'
 import type { Settings } from '../../config/settings.ts'
 import { ENVIRONMENT_NAMES } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
@@ -26,9 +27,8 @@ const MEMORY_BYTES_FEW = 1024 ** 3
 
 /** Whether this Node is one of those that Tenrec is tested with. */
 export function checkNode(version: string): Finding {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  if ((major === 20 && minor >= 19) || major === 22) return fine('node', `Node ${version}`)
-  return problem('node', `Node ${version} is not supported: use 20.19 or newer of 20, or 22`)
+  const obstacle = nodeObstacle(version)
+  return obstacle === null ? fine('node', `Node ${version}`) : problem('node', obstacle)
 }
 
 /** Whether the wall clock runs evenly, shows a credible year, and never ran ahead of the stored files. */

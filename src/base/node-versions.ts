@@ -1,0 +1,36 @@
+/**
+ * The releases of Node that Tenrec is tested with. They are checked before anything is loaded or written: another
+ * release may lack what the program needs, which would show later as an unrelated error.
+ *
+ * This file imports no other source and uses no syntax that an old Node cannot read.
+ */
+
+/** A release line, and the first release of it that has all that Tenrec needs. */
+interface NodeLine {
+  readonly major: number
+  readonly minorMin: number
+}
+
+/** The same as `engines.node` in package.json. */
+const NODE_LINES: readonly NodeLine[] = [
+  { major: 20, minorMin: 19 },
+  { major: 22, minorMin: 0 },
+  { major: 24, minorMin: 0 },
+  { major: 26, minorMin: 0 },
+]
+
+/** Returns the supported releases as `engines.node` in package.json names them. */
+export function nodeRange(): string {
+  return NODE_LINES.map(({ major, minorMin }) => `^${major}.${minorMin}.0`).join(' || ')
+}
+
+/** Returns a sentence that says why Tenrec does not run on this version of Node, such as `18.20.4`, or null. */
+export function nodeObstacle(version: string): string | null {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const isSupported = NODE_LINES.some((line) => major === line.major && minor >= line.minorMin)
+  if (isSupported) return null
+  return (
+    `Node ${version} is not supported: Tenrec runs on Node 20 (20.19 or newer), 22, 24 and 26; ` +
+    'install one of these; nothing was changed'
+  )
+}
