@@ -16,6 +16,7 @@ import { createHash } from 'node:crypto'
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   lstatSync,
   readdirSync,
   readFileSync,
@@ -25,6 +26,8 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+/** The HTTP library: one package with the binaries of 24 combinations of machine and Node, 130 MB in all. */
+const ADDONS = 'node_modules/uWebSockets.js/dist/bin'
 const INSTALL_STAMP = 'node_modules/.tenrec-install'
 const BUILD_STAMP = 'dist/.tenrec-build'
 const BENCH_STAMP = '.bench/.tenrec-build'
@@ -122,6 +125,7 @@ function install({ needsTests }) {
   const [done, extent] = readOrNull(INSTALL_STAMP)?.split(' ') ?? []
   if (done === hash && (extent === 'all' || !needsTests)) return
   if (done === undefined && isInstalledByHand()) {
+    removeOtherAddons()
     writeFileSync(INSTALL_STAMP, `${hash} all`)
     return
   }
@@ -142,7 +146,18 @@ function install({ needsTests }) {
   if (!runNpm([...command, ...options])) {
     fail(`npm ${command[0]} failed, see above. Is the registry reachable?`)
   }
+  removeOtherAddons()
   writeFileSync(INSTALL_STAMP, `${hash} ${isAll ? 'all' : 'serving'}`)
+}
+
+/** Removes the binaries that neither this machine nor this Node loads. Another Node gets its own by `npm ci`. */
+function removeOtherAddons() {
+  const own = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`
+  // A release of uWebSockets.js itself, in the place of uws-pack, keeps its binaries elsewhere.
+  if (!existsSync(ADDONS)) return
+  for (const name of readdirSync(ADDONS)) {
+    if (name.endsWith('.node') && name !== own) rmSync(join(ADDONS, name))
+  }
 }
 
 /** Hash of the names and contents of all files in `folders`, and of what else decides a build. */
