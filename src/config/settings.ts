@@ -47,6 +47,8 @@ const OTHER_VARIABLES: readonly string[] = [
   CONFIG_VARIABLE,
   // Browser of the tests, see docs/CONTRIBUTING.md.
   'TENREC_CHROMIUM',
+  // Where the single executable keeps its files; see src/executable/program-cache.ts.
+  'TENREC_CACHE_DIR',
 ]
 const VARIABLE_PREFIX = 'TENREC_'
 const CREDENTIALS_VARIABLE = 'CREDENTIALS_DIRECTORY'

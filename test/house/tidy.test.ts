@@ -26,6 +26,8 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'cluster', 'http', 'warehouse'],
   cli: ['base', 'rules', 'config', 'store', 'engine', 'warehouse', 'cluster', 'http', 'daemon.ts'],
   'main.ts': ['base', 'cli'],
+  // Runs before the program, in the single executable.
+  executable: ['base'],
   // A program of its own, for browsers.
   console: [],
 }

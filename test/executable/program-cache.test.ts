@@ -1,0 +1,131 @@
+/**
+ * The files of the single executable in their cache: written once, compared at each start, mended where they are
+ * damaged, and never taken from a folder that somebody else can write to.
+ *
+ * @lane quick
+ */
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import {
+  cacheFolders,
+  type PackedProgram,
+  unpackProgram,
+} from '../../src/executable/program-cache.ts'
+
+const USER_ID = process.getuid?.() ?? 0
+
+function programOf(contents: Readonly<Record<string, string>>, version = '1.2.3'): PackedProgram {
+  const files = Object.entries(contents).map(([path, text]) => ({
+    path,
+    sha256: createHash('sha256').update(text).digest('hex'),
+  }))
+  return { version, files, read: (path) => Buffer.from(contents[path] ?? '') }
+}
+
+const CONTENTS = {
+  'dist/main.js': 'main()\n',
+  'node_modules/a/b.node': 'binary',
+  'start.cjs': "import('./dist/main.js')\n",
+}
+const PROGRAM = programOf(CONTENTS)
+
+t.test('the files are written once, for this user only', async (t) => {
+  const root = t.testdir()
+  const cache = join(root, 'cache')
+  const { folder, writtenCount } = unpackProgram(PROGRAM, [cache], USER_ID)
+  t.equal(writtenCount, 3)
+  for (const [path, text] of Object.entries(CONTENTS)) {
+    t.equal(readFileSync(join(folder, path), 'utf8'), text)
+    t.equal(statSync(join(folder, path)).mode & 0o077, 0, path)
+  }
+  t.equal(statSync(cache).mode & 0o777, 0o700)
+  t.strictSame(readdirSync(folder).sort(), ['dist', 'node_modules', 'start.cjs'], 'and no drafts')
+  t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 0 })
+})
+
+t.test('a file that is damaged, cut or missing is written again, and no other', async (t) => {
+  const cache = join(t.testdir(), 'cache')
+  const { folder } = unpackProgram(PROGRAM, [cache], USER_ID)
+  const main = join(folder, 'dist/main.js')
+  const damages: readonly (readonly [string, () => void])[] = [
+    ['a changed byte', () => writeFileSync(main, 'main();')],
+    ['a cut file', () => truncateSync(main, 3)],
+    ['an empty file', () => truncateSync(main, 0)],
+    ['a missing file', () => rmSync(main)],
+    ['a missing folder', () => rmSync(join(folder, 'dist'), { recursive: true })],
+    [
+      'a link to somewhere else',
+      () => {
+        rmSync(main)
+        symlinkSync('/dev/null', main)
+      },
+    ],
+  ]
+  for (const [what, damage] of damages) {
+    damage()
+    t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 1 }, what)
+    t.equal(readFileSync(main, 'utf8'), CONTENTS['dist/main.js'], what)
+  }
+})
+
+t.test(
+  'another program has a folder of its own, and what nobody runs any more is removed',
+  async (t) => {
+    const cache = join(t.testdir(), 'cache')
+    const { folder: old } = unpackProgram(PROGRAM, [cache], USER_ID)
+    mkdirSync(join(cache, 'notes'))
+    const next = programOf({ ...CONTENTS, 'dist/main.js': 'other()\n' })
+    const { folder } = unpackProgram(next, [cache], USER_ID)
+    t.not(folder, old)
+    t.notOk(existsSync(old))
+    t.ok(existsSync(join(cache, 'notes')), 'what has another name is not touched')
+  },
+)
+
+t.test('a folder of somebody else, or that others can write to, is passed over', async (t) => {
+  const root = t.testdir({ open: {}, file: 'no folder' })
+  const open = join(root, 'open')
+  chmodSync(open, 0o777)
+  const good = join(root, 'good')
+  const { folder } = unpackProgram(PROGRAM, [join(root, 'file'), open, good], USER_ID)
+  t.equal(folder.startsWith(`${good}/`), true)
+  t.strictSame(readdirSync(open), [])
+  symlinkSync(good, join(root, 'link'))
+  t.throws(() => unpackProgram(PROGRAM, [join(root, 'link')], USER_ID), /no folder of its own/)
+  t.throws(() => unpackProgram(PROGRAM, [good], USER_ID + 1), /belongs to another user/)
+  t.throws(() => unpackProgram(PROGRAM, [open, join(root, 'file')], USER_ID), {
+    message: /set TENREC_CACHE_DIR .*open: other users can write to it; .*file: /,
+    exitCode: 1,
+  })
+})
+
+t.test('the cache is where the operator, the service or the user keeps such files', async (t) => {
+  const places = { environment: {}, home: '/users/ann', temporary: '/scratch', userId: 7 }
+  const foldersOf = (environment: Readonly<Record<string, string>>, home = places.home) =>
+    cacheFolders({ ...places, environment, home })
+  t.strictSame(foldersOf({}), ['/users/ann/.cache/tenrec', '/scratch/tenrec-7'])
+  t.strictSame(foldersOf({ TENREC_CACHE_DIR: '/srv/cache' }), ['/srv/cache'])
+  t.strictSame(foldersOf({ TENREC_CACHE_DIR: '' }, '/'), ['/scratch/tenrec-7'])
+  t.strictSame(foldersOf({ CACHE_DIRECTORY: '/var/cache/tenrec:/var/cache/b' }, ''), [
+    '/var/cache/tenrec',
+    '/scratch/tenrec-7',
+  ])
+  t.strictSame(foldersOf({ XDG_CACHE_HOME: '/caches' }, ''), [
+    '/caches/tenrec',
+    '/scratch/tenrec-7',
+  ])
+  t.strictSame(foldersOf({ XDG_CACHE_HOME: 'relative' }, ''), ['/scratch/tenrec-7'])
+})
