@@ -44,8 +44,10 @@ export const COMMANDS: Commands = [
       'Serve the tests of an application: data in memory, public keys, ready line as JSON; all ends with it.',
     options: {
       '--port NUMBER': 'The port; without it a free one.',
-      '--host ADDRESS': 'Where to listen; without it 127.0.0.1. Anybody who reaches it knows the keys.',
-      '--until-stdin-ends': 'Also stop when standard input ends, as it does with the parent process.',
+      '--host ADDRESS':
+        'Where to listen; without it 127.0.0.1. Anybody who reaches it knows the keys.',
+      '--until-stdin-ends':
+        'Also stop when standard input ends, as it does with the parent process.',
       '--log-level LEVEL': {
         sentence: 'What standard error tells; without it warn.',
         choices: LOG_LEVELS,

@@ -62,7 +62,8 @@ function foldersIn(parent: string): readonly string[] {
 function isAbandoned(path: string, nowMs: number): boolean {
   const stat = lstatSync(path)
   if (!stat.isDirectory() || stat.uid !== process.getuid?.()) return false
-  const [, namespace = '', pid = '', startTime = ''] = NAME_PATTERN.exec(path.slice(path.lastIndexOf('/') + 1)) ?? []
+  const [, namespace = '', pid = '', startTime = ''] =
+    NAME_PATTERN.exec(path.slice(path.lastIndexOf('/') + 1)) ?? []
   if (namespace === namespaceNumber()) {
     if (startTimeOf(Number(pid)) === startTime) return false
   } else if (nowMs - stat.mtimeMs < STARTING_MS) {

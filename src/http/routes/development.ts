@@ -196,7 +196,8 @@ async function readEvents(
   for await (const piece of piecesOf(body)) {
     for (const line of linesOf(piece)) {
       bytes += line.length
-      const isFull = events.length === DEVELOPMENT_EVENTS_MAX || bytes > DEVELOPMENT_ANSWER_BYTES_MAX
+      const isFull =
+        events.length === DEVELOPMENT_EVENTS_MAX || bytes > DEVELOPMENT_ANSWER_BYTES_MAX
       if (isFull && events.length > 0) {
         if ('next' in body) body.cancel()
         return { events, hasMore: true }

@@ -161,11 +161,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
    * Opens the store that is in `dataDir` and reads it. `firstProjectKey`: once project 1 was replaced, its number
    * stands for the project that has this key. Throws `DamagedRecordError`.
    */
-  constructor(
-    dataDir: string,
-    clock: Clock = SYSTEM_CLOCK,
-    firstProjectKey: string | null = null,
-  ) {
+  constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK, firstProjectKey: string | null = null) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.#clock = clock
     this.#firstProjectKey = firstProjectKey

@@ -20,8 +20,8 @@ import {
   type User,
 } from '../../rules/access/organization.ts'
 import { replacementOf } from '../../rules/queries/web/path-cleaning.ts'
-import { demand, demandRoom, nextId } from './checks.ts'
 import { numberKey } from '../lmdb/keys.ts'
+import { demand, demandRoom, nextId } from './checks.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore, refuseDevelopmentKey } from './key-store.ts'
 import { PROJECT_LIST_BYTES_MAX, PROJECT_LIST_ITEMS_MAX, PROJECTS_MAX } from './limits.ts'
