@@ -4,9 +4,8 @@
  */
 import { lstatSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { DataDir } from '../../store/directory/data-dir.ts'
-import { ownPidNamespace, ownStartTime, startTimeOf } from '../../store/directory/pid-namespace.ts'
 
 /** Where Linux has files in memory. */
 const MEMORY_FOLDER = '/dev/shm'
@@ -15,16 +14,15 @@ const TMPFS = 0x01021994
 /** Free bytes that make it worth using: containers often have 64 MiB, which a few tests would fill. */
 const MEMORY_ROOM_BYTES = 512 * 1024 ** 2
 const PREFIX = 'tenrec-dev-'
-/** `tenrec-dev-NAMESPACE-PID-START-RANDOM`. */
-const NAME_PATTERN = /^tenrec-dev-(\d+)-(\d{1,10})-(\d{1,20})-\w{6}$/
+/** With the name of the process. */
+const NAME_PATTERN = /^tenrec-dev-(\d+-\d{1,10}-\d{1,20})-\w{6}$/
 /** A folder of another pid namespace may belong to a process that is about to lock it. */
 const STARTING_MS = 60_000
 
 /** Makes an empty folder that nobody else may look into, and answers its absolute path. */
 export function makeThrowAwayFolder(): string {
   const parent = hasMemoryFolder() ? MEMORY_FOLDER : tmpdir()
-  const maker = [namespaceNumber(), process.pid, ownStartTime() ?? 0].join('-')
-  return mkdtempSync(join(parent, `${PREFIX}${maker}-`))
+  return mkdtempSync(join(parent, `${PREFIX}${DataDir.ownProcessName()}-`))
 }
 
 /** Removes a folder that `makeThrowAwayFolder` made. */
@@ -62,18 +60,9 @@ function foldersIn(parent: string): readonly string[] {
 function isAbandoned(path: string, nowMs: number): boolean {
   const stat = lstatSync(path)
   if (!stat.isDirectory() || stat.uid !== process.getuid?.()) return false
-  const [, namespace = '', pid = '', startTime = ''] =
-    NAME_PATTERN.exec(path.slice(path.lastIndexOf('/') + 1)) ?? []
-  if (namespace === namespaceNumber()) {
-    if (startTimeOf(Number(pid)) === startTime) return false
-  } else if (nowMs - stat.mtimeMs < STARTING_MS) {
-    return false
-  }
-  return DataDir.holder(path) === null
-}
-
-function namespaceNumber(): string {
-  return /\d+/.exec(ownPidNamespace() ?? '')?.[0] ?? '0'
+  const [, maker = ''] = NAME_PATTERN.exec(basename(path)) ?? []
+  const hasEnded = DataDir.hasProcessEnded(maker) ?? nowMs - stat.mtimeMs > STARTING_MS
+  return hasEnded && DataDir.holder(path) === null
 }
 
 function hasMemoryFolder(): boolean {
