@@ -42,6 +42,7 @@ const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, reado
   ['backup', [() => import('./commands/backup.ts')]],
   ['restore', [() => import('./commands/backup.ts')]],
   ['verify', [() => import('./commands/verify.ts')]],
+  ['prove-durability', [() => import('./proof/proof.ts')]],
   ['migrate', [() => import('./commands/migrate.ts')]],
   ['doctor', [() => import('./doctor/doctor.ts')]],
   ['bench', [() => import('./bench/bench.ts')]],
