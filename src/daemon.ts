@@ -414,13 +414,19 @@ class RunningDaemon implements Daemon {
     if (key === undefined) return []
     const queries = this.#queries
     const projectId = (): number => this.#directory.projectByKey(key)?.id ?? 0
+    const resetNow = async (): Promise<void> => {
+      await queries.organization('replaceProject', projectId())
+      this.#flags.snapshots.refresh()
+    }
+    let lastReset = Promise.resolve()
     return developmentRoutes({
       ...this.#routeServices(),
       queries,
       projectId,
-      reset: async () => {
-        await queries.organization('replaceProject', projectId())
-        this.#flags.snapshots.refresh()
+      reset: () => {
+        // One after the other: each replaces the project of the one before.
+        lastReset = lastReset.then(resetNow, resetNow)
+        return lastReset
       },
       accepted: () => this.#lastCommitted,
       processed: () => this.#lastProcessed,

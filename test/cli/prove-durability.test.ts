@@ -30,8 +30,8 @@ async function prove(
 
 t.test('a daemon that keeps its promise passes', async (t) => {
   const dataDir = t.testdir({})
-  const words = ['--data-dir', dataDir, '--kills', '3', '--seconds', '1', '--seed', '2', '--json']
-  const { exitCode, out, err } = await prove(MAIN, ...words)
+  const load = ['--kills', '3', '--seconds', '1', '--connections', '2', '--seed', '2']
+  const { exitCode, out, err } = await prove(MAIN, '--data-dir', dataDir, ...load, '--json')
   t.equal(exitCode, 0, err)
   const report = JSON.parse(out) as Record<string, unknown>
   t.match(report, {
@@ -54,8 +54,8 @@ t.test('a daemon that keeps its promise passes', async (t) => {
 
 t.test('a daemon that loses, doubles and alters events fails', async (t) => {
   const dataDir = join(t.testdir({}), 'proof')
-  const words = ['--data-dir', dataDir, '--kills', '2', '--seconds', '1', '--seed', '117']
-  const { exitCode, out, err } = await prove(LOSING, ...words, '--json')
+  const load = ['--kills', '2', '--seconds', '1', '--connections', '4', '--seed', '117']
+  const { exitCode, out, err } = await prove(LOSING, '--data-dir', dataDir, ...load, '--json')
   t.equal(exitCode, 3, err)
   const report = JSON.parse(out) as Record<string, unknown>
   t.equal(report['verdict'], 'failed')

@@ -41,7 +41,7 @@ export const COMMANDS: Commands = [
   {
     name: 'dev',
     sentence:
-      'Serve the tests of an application: data in memory, public keys, ready line as JSON; all ends with it.',
+      'Serve the end-to-end tests of an application, from memory and with public keys; print a line of JSON when ready.',
     options: {
       '--port NUMBER': 'The port; without it a free one.',
       '--host ADDRESS':
@@ -74,7 +74,7 @@ async function develop(input: CommandInput): Promise<number> {
   try {
     const daemon = await start(input, folder, logLevel)
     const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
-    if (failure !== null) throw failure
+    if (failure !== null) return fail(io, failure, remove)
     await daemon.stop()
   } finally {
     remove()
@@ -84,6 +84,15 @@ async function develop(input: CommandInput): Promise<number> {
     forgetInput?.()
   }
   return 0
+}
+
+/** As for `tenrec serve`: a failed store may hold a thread for ever, and with it an ordinary exit. */
+function fail(io: CommandIo, failure: unknown, remove: () => void): number {
+  const reason = failure instanceof Error ? failure.message : String(failure)
+  io.err(`tenrec: the daemon failed: ${reason}\n`)
+  remove()
+  if (typeof failure !== 'string') io.exitNow('kill')
+  return 1
 }
 
 async function start(input: CommandInput, folder: string, level: LogLevel): Promise<Daemon> {

@@ -12,12 +12,7 @@ import { type Comparison, ProofLedger, type Random, seededRandom } from './proof
 import { type LoadOptions, ProofLoad, type Statuses, settle } from './proof-load.ts'
 
 /** When a daemon is killed. */
-export const KILL_MOMENTS = [
-  'at_random',
-  'after_an_answer',
-  'while_stopping',
-  'while_starting',
-] as const
+const KILL_MOMENTS = ['at_random', 'after_an_answer', 'while_stopping', 'while_starting'] as const
 /** One of `KILL_MOMENTS`. */
 export type KillMoment = (typeof KILL_MOMENTS)[number]
 
