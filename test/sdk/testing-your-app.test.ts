@@ -4,23 +4,18 @@
  * @lane all
  */
 import { execFile } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { writePageFiles } from '../fixtures/page-files.ts'
 
 const run = promisify(execFile)
-const PAGE = readFileSync('docs/TESTING-YOUR-APP.md', 'utf8')
-/** A line with the name of a file, and the block behind it. */
-const FILE = /^`([\w.-]+)`[^\n]*:\n\n```js\n(.*?)```/gms
 
 t.test('the example for node:test passes', async (t) => {
   const folder = t.testdir()
-  const names = [...PAGE.matchAll(FILE)].map(([, name = '', content = '']) => {
-    writeFileSync(join(folder, name), content)
-    return name
-  })
-  t.strictSame(names.sort(), [
+  const names = writePageFiles(folder)
+  t.strictSame([...names].sort(), [
     'app.mjs',
     'playwright.config.mjs',
     'signup.spec.mjs',
