@@ -6,7 +6,7 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { measureDisk } from '../doctor/doctor-disk-speed.ts'
+import { type DiskSpeed, measureDisk } from '../doctor/doctor-disk-speed.ts'
 import { type CommandInput, type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print } from '../lib/output.ts'
 import {
@@ -69,7 +69,7 @@ async function prove(input: CommandInput): Promise<number> {
     isStopped = true
   })
   try {
-    const disk = measureDisk(dataDir, io.clock)
+    const disk = measure(io, dataDir)
     const outcome = await kill(io, plan, () => isStopped)
     requireProof(outcome)
     const report = reportOf({
@@ -149,6 +149,15 @@ function requireEmpty(path: string): boolean {
 function clear(dataDir: string, isNew: boolean): void {
   if (isNew) rmSync(dataDir, { recursive: true, force: true })
   else for (const name of readdirSync(dataDir)) rmSync(join(dataDir, name), { recursive: true })
+}
+
+/** Throws `OperatorError`. */
+function measure({ clock }: CommandIo, dataDir: string): DiskSpeed {
+  try {
+    return measureDisk(dataDir, clock)
+  } catch (cause) {
+    throw new OperatorError(`${dataDir} cannot be written: ${String(cause)}`, { cause })
+  }
 }
 
 async function kill(io: CommandIo, plan: Plan, isStopped: () => boolean): Promise<KillOutcome> {
