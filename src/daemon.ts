@@ -39,6 +39,7 @@ import { type AppendResult, type ProcessResult, threadSettings } from './engine/
 import { type ThreadDeath, ThreadEndedError } from './engine/threads/thread-group.ts'
 import { buildDocument } from './http/openapi/document.ts'
 import { descriptionRoutes } from './http/routes/description.ts'
+import { developmentRoutes } from './http/routes/development.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
 import { privateRoutes } from './http/routes/private-api.ts'
 import { CAPTURE_PATHS, captureRoutes } from './http/routes/public/capture.ts'
@@ -104,6 +105,8 @@ export interface DaemonOptions {
   readonly consoleFolder?: URL
   /** The file that every thread runs: it says which stores they work with. Default thread.ts. */
   readonly threads?: URL
+  /** The project key of `tenrec dev`, which has routes of its own. Absent: these routes do not exist. */
+  readonly developmentKey?: string
 }
 
 /**
@@ -122,10 +125,11 @@ export async function startDaemon(
   const dataDir =
     options.dataDir ?? (await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed))
   for (const note of dataDir.notes) log.warn(note)
-  const { onListening = () => {}, retentionMs, threads, consoleFolder } = options
+  const { onListening = () => {}, retentionMs, threads, consoleFolder, developmentKey } = options
   const running = new RunningDaemon({
     ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs, threads },
     consoleFolder,
+    developmentKey,
     cluster: settings.cluster.length === 0 ? null : await import('./cluster/cluster-node.ts'),
     warehouse: settings.warehouse === null ? null : await import('./warehouse/event-copy.ts'),
   })
@@ -144,6 +148,7 @@ interface Parts extends Required<Pick<DaemonOptions, 'clock' | 'log' | 'dataDir'
   readonly retentionMs: number | undefined
   readonly threads: URL | undefined
   readonly consoleFolder: URL | undefined
+  readonly developmentKey: string | undefined
   readonly cluster: typeof import('./cluster/cluster-node.ts') | null
   readonly warehouse: typeof import('./warehouse/event-copy.ts') | null
 }
@@ -174,6 +179,9 @@ class RunningDaemon implements Daemon {
   readonly #front: ReturnType<typeof createFront>
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
+  /** Positions in the log. */
+  #lastCommitted = 0
+  #lastProcessed = 0
   #isStopping = false
   #stopped: Promise<void> | undefined
   #failure: unknown
@@ -189,7 +197,7 @@ class RunningDaemon implements Daemon {
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
     const diskRoom = new DiskRoom()
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes, diskRoom)
-    this.#directory = new ProjectDirectory(settings.dataDir, clock)
+    this.#directory = new ProjectDirectory(settings.dataDir, clock, parts.developmentKey)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     const shared = threadSettings(settings, this.#damage.shared, diskRoom.shared)
     this.#pool = new WorkerPool({
@@ -385,6 +393,7 @@ class RunningDaemon implements Daemon {
       ),
       ...descriptionRoutes(buildDocument),
       ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
+      ...this.#developmentRoutes(this.#parts.developmentKey),
       ...this.#privateRoutes(),
     ])
   }
@@ -398,6 +407,31 @@ class RunningDaemon implements Daemon {
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     }
+  }
+
+  /** None without a key: only `tenrec dev` has one. */
+  #developmentRoutes(key: string | undefined): readonly Route[] {
+    if (key === undefined) return []
+    const queries = this.#queries
+    const projectId = (): number => this.#directory.projectByKey(key)?.id ?? 0
+    const resetNow = async (): Promise<void> => {
+      await queries.organization('replaceProject', projectId())
+      this.#flags.snapshots.refresh()
+    }
+    let lastReset = Promise.resolve()
+    return developmentRoutes({
+      ...this.#routeServices(),
+      queries,
+      projectId,
+      reset: () => {
+        // One after the other: each replaces the project of the one before.
+        lastReset = lastReset.then(resetNow, resetNow)
+        return lastReset
+      },
+      accepted: () => this.#lastCommitted,
+      processed: () => this.#lastProcessed,
+      hurry: () => this.#loop.hurry(),
+    })
   }
 
   #privateRoutes(): readonly Route[] {
@@ -463,12 +497,14 @@ class RunningDaemon implements Daemon {
     this.#load.committed(requests)
     this.#metrics.logCommitSeconds.observe(result.commitMs / 1000)
     if (bytes === 0) return
+    this.#lastCommitted = result.last
     this.#metrics.ingestBatchBytes.observe(bytes)
     if (this.#cluster === null) this.#loop.committed(result.last, bytes, events)
   }
 
   #processed(result: ProcessResult): void {
     this.#metrics.processed(result)
+    this.#lastProcessed = result.processed
     this.#groupCommit.trim(result.processed)
     this.#shares.learn(result.elapsedMs)
     // What was processed takes room of the store now.

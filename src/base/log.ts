@@ -83,7 +83,12 @@ function printable(line: string): string {
  * Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. A line that
  * cannot be written (a full disk, a reader of the pipe that left) is lost and nothing else.
  */
-export function createLogger(options: { level: LogLevel; format: LogFormat }): Logger {
+export function createLogger(options: {
+  level: LogLevel
+  format: LogFormat
+  /** Standard output, unless it is for something else. */
+  descriptor?: 1 | 2
+}): Logger {
   const base = { level: options.level, base: null }
   if (options.format === 'pretty') {
     const colorize = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
@@ -91,7 +96,7 @@ export function createLogger(options: { level: LogLevel; format: LogFormat }): L
     const stream = pretty({ colorize, sync: true, ignore: 'pid,hostname' })
     return pino(base, { write: (line) => void stream.write(printable(line)) })
   }
-  const destination = pino.destination({ dest: 1, sync: true })
+  const destination = pino.destination({ dest: options.descriptor ?? 1, sync: true })
   destination.on('error', () => {})
   return pino(base, isJournal() ? new JournalStream(destination) : destination)
 }

@@ -9,6 +9,7 @@ type CommandFile = () => Promise<{ readonly COMMANDS: Commands }>
 /** First words of commands in the order of the help, and the files that describe them. */
 const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, readonly CommandFile[]>([
   ['serve', [() => import('./commands/serve.ts')]],
+  ['dev', [() => import('./dev/dev.ts')]],
   ['status', [() => import('./commands/status.ts')]],
   ['cluster', [() => import('./commands/cluster.ts')]],
   ['init', [() => import('./commands/init.ts')]],
@@ -41,6 +42,7 @@ const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, reado
   ['backup', [() => import('./commands/backup.ts')]],
   ['restore', [() => import('./commands/backup.ts')]],
   ['verify', [() => import('./commands/verify.ts')]],
+  ['prove-durability', [() => import('./proof/proof.ts')]],
   ['migrate', [() => import('./commands/migrate.ts')]],
   ['doctor', [() => import('./doctor/doctor.ts')]],
   ['bench', [() => import('./bench/bench.ts')]],

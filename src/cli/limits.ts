@@ -76,3 +76,21 @@ export const OBJECT_ID_CHARACTERS_MAX = 200
 export const DAILY_EVENTS_LIMIT_MAX = 1_000_000_000_000
 /** Bytes of events of a day that a project may be limited to. More: a wrong use. */
 export const DAILY_BYTES_LIMIT_MAX = 1024 ** 5
+/** Kills of `prove-durability`. More: a wrong use. */
+export const PROOF_KILLS_MAX = 10_000
+/** Seconds of load before a kill of `prove-durability`. More: a wrong use. */
+export const PROOF_SECONDS_MAX = 600
+/** Connections of `prove-durability`. More: a wrong use. */
+export const PROOF_CONNECTIONS_MAX = 256
+/** The largest seed of `prove-durability`. More: a wrong use. */
+export const PROOF_SEED_MAX = 2_147_483_648
+/** Events that `prove-durability` sends. Beyond, it only sends again what got no answer. */
+export const PROOF_EVENTS_MAX = 2_000_000
+/** Milliseconds in which a daemon of `prove-durability` gets ready. Longer: the command fails. */
+export const PROOF_START_MS_MAX = 120_000
+/** Milliseconds that a request of `prove-durability` waits for its answer. Longer: its events count as unanswered. */
+export const PROOF_ANSWER_MS_MAX = 30_000
+/** Milliseconds in which the events of `prove-durability` are processed at the end. Longer: the command fails. */
+export const PROOF_PROCESSING_MS_MAX = 300_000
+/** Events of each kind of fault that the report of `prove-durability` names by their uuid; the others are counted. */
+export const PROOF_EXAMPLES_MAX = 20

@@ -10,11 +10,12 @@ import { readFileSync, rmSync } from 'node:fs'
 import { join as joinPath, resolve } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { publishDraft, writeDraft, writeDurably } from '../base/durable-file.ts'
-import { OperatorError } from '../base/errors.ts'
+import { OperatorError, UsageError } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import type { Settings } from '../config/settings.ts'
 import type { LogOrigin } from '../ports/log.ts'
+import { isDevelopmentKey } from '../rules/access/development-keys.ts'
 import { FlagStore } from './catalog/flag-store.ts'
 import { generatePersonalKey, generateProjectKey } from './catalog/key-store.ts'
 import { OrganizationStore } from './catalog/organization-store.ts'
@@ -64,11 +65,28 @@ export type JoinCatalogue = (fill: () => boolean, path: string) => Promise<boole
 export async function openFilled(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
-  join: JoinCatalogue = async (fill) => {
-    fill()
-    return true
-  },
+  join: JoinCatalogue = fillAlone,
 ): Promise<FilledDataDir> {
+  return open(settings, clock, join, false)
+}
+
+/** The same for `tenrec dev`, whose keys everybody knows. */
+export function openForDevelopment(settings: Settings, clock: Clock): Promise<FilledDataDir> {
+  return open(settings, clock, fillAlone, true)
+}
+
+const fillAlone: JoinCatalogue = async (fill) => {
+  fill()
+  return true
+}
+
+async function open(
+  settings: Settings,
+  clock: Clock,
+  join: JoinCatalogue,
+  isForDevelopment: boolean,
+): Promise<FilledDataDir> {
+  if (!isForDevelopment) refusePublicKeys(settings)
   const dataDir = await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed)
   try {
     const store = new ProjectStore(dataDir.path, clock)
@@ -78,6 +96,7 @@ export async function openFilled(
         first = fill(store, dataDir.path, settings)
         return first !== null
       }, dataDir.path)
+      if (!isForDevelopment) refuseThrowAway(store, dataDir.path)
       if (isKept || first === null) return { dataDir, first }
       rmSync(joinPath(dataDir.path, CREDENTIALS_NAME), { force: true })
       return { dataDir, first: null }
@@ -109,6 +128,25 @@ export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
   const corrected = { ...first, baseUrl }
   writeDurably(first.credentialsPath, credentialsText(corrected))
   return corrected
+}
+
+/** Keys that everybody knows open a daemon to everybody. Throws `UsageError`. */
+function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Settings): void {
+  const keys = { project: bootstrapProjectKey, personal: bootstrapPersonalKey }
+  for (const [kind, key] of Object.entries(keys)) {
+    if (key === null || !isDevelopmentKey(key)) continue
+    throw new UsageError(
+      `the preset ${kind} key is that of 'tenrec dev', which everybody knows: choose another`,
+    )
+  }
+}
+
+/** A copy or a leftover of a directory of `tenrec dev` must not be served to others. Throws `OperatorError`. */
+function refuseThrowAway(store: ProjectStore, path: string): void {
+  if (!store.hasDevelopmentKey) return
+  throw new OperatorError(
+    `${path} belongs to 'tenrec dev', whose keys everybody knows: use another data directory`,
+  )
 }
 
 function fill(store: ProjectStore, path: string, settings: Settings): FirstStart | null {

@@ -54,7 +54,7 @@ const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
 const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM', 'TENREC_PROT']
 
-const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...filesBelow('docs', '.md')]
+const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', ...filesBelow('docs', '.md')]
 const TEXTS = new Map(DOCUMENTS.map((path) => [path, readFileSync(path, 'utf8')]))
 /** What is promised, on all its pages. */
 const COMPATIBILITY = DOCUMENTS.filter((path) => /COMPATIBILITY|compatibility/.test(path))

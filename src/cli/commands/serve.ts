@@ -17,6 +17,7 @@ import {
 import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 import { loginLink } from '../lib/login-link.ts'
+import { type StopRequest, watchStopSignals } from '../lib/stop-request.ts'
 
 /** The user of the first start. */
 const OWNER_ID = 1
@@ -154,18 +155,9 @@ function fail(io: CommandIo, failure: unknown): number {
   return 1
 }
 
-/** Listens from the beginning, so that a signal during the start is not lost. */
-function watchSignals(io: CommandIo): { requested: Promise<void>; forget(): void } {
-  let isRequested = false
-  let request: () => void = () => {}
-  const requested = new Promise<void>((resolve) => {
-    request = resolve
-  })
-  const forgetStop = io.onStopSignal(() => {
-    if (isRequested) io.exitNow(1)
-    isRequested = true
-    request()
-  })
+/** As `watchStopSignals`; SIGHUP, which other daemons take as a wish to read their settings again, is answered. */
+function watchSignals(io: CommandIo): Pick<StopRequest, 'requested' | 'forget'> {
+  const { requested, forget: forgetStop } = watchStopSignals(io)
   const forgetHangup = io.onHangup(() => {
     io.err('no setting can be changed while running: restart to apply changes\n')
   })

@@ -139,26 +139,53 @@ export function judgeFileSystem(type: string): Finding {
   return fine(check, plain === '' ? 'of an unknown type' : `${plain}, a local file system`)
 }
 
-/**
- * The type of the file system that holds an absolute path, from the text of `/proc/self/mountinfo`; ''
- * when no line fits. Of mounts at the same place the last one counts.
- */
+/** A mounted file system. */
+export interface Mount {
+  /** As the kernel names it, such as `ext4`. */
+  readonly type: string
+  /** The device, or what stands for one. */
+  readonly source: string
+  /** Options of the mount and of the file system, such as `rw,relatime`. */
+  readonly options: string
+}
+
+/** The file system that holds a path that exists; null when it cannot be found out. */
+export function findMount(path: string): Mount | null {
+  const mounts = readMounts()
+  return mounts === null ? null : mountOf(mounts, realpathSync(path))
+}
+
+/** The type of the file system that holds an absolute path; '' when no line fits. See `mountOf`. */
 export function fileSystemOf(mounts: string, path: string): string {
-  let type = ''
+  return mountOf(mounts, path)?.type ?? ''
+}
+
+/**
+ * The file system that holds an absolute path, from the text of `/proc/self/mountinfo`; null when no line
+ * fits. Of mounts at the same place the last one counts.
+ */
+function mountOf(mounts: string, path: string): Mount | null {
+  let mount: Mount | null = null
   let depth = -1
   for (const line of mounts.split('\n')) {
     const [before = '', after = ''] = line.split(' - ')
-    const place = before.split(' ')[4]
+    const [, , , , place, options = ''] = before.split(' ')
     if (place === undefined) continue
-    const point = place.replace(/\\(\d{3})/g, (_, octal: string) =>
-      String.fromCharCode(Number.parseInt(octal, 8)),
-    )
+    const point = unescapeMount(place)
     const isAbove = point === '/' || path === point || path.startsWith(`${point}/`)
     if (!isAbove || point.length < depth) continue
     depth = point.length
-    type = after.split(' ')[0] ?? ''
+    const [type = '', source = '', superOptions = ''] = after.split(' ')
+    const all = [...new Set([...options.split(','), ...superOptions.split(',')])]
+    mount = { type, source: unescapeMount(source), options: all.join(',') }
   }
-  return type
+  return mount
+}
+
+function unescapeMount(text: string): string {
+  return text.replace(/\\(\d{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  )
 }
 
 function readMounts(): string | null {

@@ -38,6 +38,8 @@ export interface CommandIo {
   onStopSignal(listener: () => void): () => void
   /** Calls `listener` on every SIGHUP until the returned function is called. */
   onHangup(listener: () => void): () => void
+  /** Calls `listener` once when standard input ends; absent where there is none. */
+  onInputEnd?(listener: () => void): () => void
   /** Ends the process without a word, `kill` even when a thread hangs. */
   exitNow(how: 1 | 'kill'): void
 }

@@ -41,6 +41,18 @@ export function createProcessIo(): CommandIo {
       return onSignals(['SIGINT', 'SIGTERM'], withoutEchoes(listener))
     },
     onHangup: (listener) => onSignals(['SIGHUP'], listener),
+    onInputEnd(listener) {
+      const { stdin } = process
+      stdin.once('close', listener)
+      stdin.once('end', listener)
+      // What is written to it means nothing; reading it shows where it ends.
+      stdin.resume()
+      return () => {
+        stdin.off('close', listener)
+        stdin.off('end', listener)
+        stdin.destroy()
+      }
+    },
     exitNow(how) {
       if (how === 'kill') process.kill(process.pid, 'SIGKILL')
       else process.exit(how)

@@ -94,6 +94,8 @@ const HANDLERS = {
     projects.createProject(request),
   changeProject: ({ projects }: Store, { id, changes }: { id: number; changes: ProjectChanges }) =>
     projects.setProject(id, changes),
+  /** For `tenrec dev`; no route of another daemon asks for it. */
+  replaceProject: ({ projects }: Store, id: number) => projects.replaceProject(id),
   listKeys: ({ projects }: Store, { userId }: { userId: number }) =>
     projects.keys
       .list()

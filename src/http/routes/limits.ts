@@ -74,3 +74,11 @@ export const LIVE_STREAMS_OF_SESSION_MAX = 5
 export const USER_AGENT_CHARACTERS_MAX = 300
 /** Characters of the code of a login link or an invitation. Longer: 400 `invalid_input`. */
 export const LOGIN_CODE_CHARACTERS_MAX = 64
+/** Events of one answer of `GET /_dev/events`, and the largest `count`. The answer ends there, with `has_more`. */
+export const DEVELOPMENT_EVENTS_MAX = 10_000
+/** Bytes of events of one answer of `GET /_dev/events`, unless it is a single event. The answer ends there, with `has_more`. */
+export const DEVELOPMENT_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+/** Milliseconds that `GET /_dev/events` may wait. A longer `wait`: 400 `invalid_input`. */
+export const DEVELOPMENT_WAIT_MS_MAX = 60_000
+/** Requests to `GET /_dev/events` that wait at a time. A further one: 429 `throttled`. */
+export const DEVELOPMENT_WAITS_MAX = 200

@@ -5,6 +5,7 @@
 
 import { createHash, randomInt } from 'node:crypto'
 import { KEY_ALLOWED, KEY_PATTERN } from '../../config/settings-table.ts'
+import { DEVELOPMENT_PERSONAL_KEY, isDevelopmentKey } from '../../rules/access/development-keys.ts'
 import type {
   KeyChanges,
   KeyRequest,
@@ -47,6 +48,13 @@ export function checkKeyText(what: string, text: string, attr: string): void {
   demand(KEY_PATTERN.test(text), 'invalid_input', `${what} must be ${KEY_ALLOWED}`, attr)
 }
 
+/** Throws 400 for a key of `tenrec dev`, which everybody knows. `attr` is the field that it stands in. */
+export function refuseDevelopmentKey(text: string | undefined, attr?: string): void {
+  const isSecret = text === undefined || !isDevelopmentKey(text)
+  const detail = 'This key is public, because `tenrec dev` uses it. Choose another key.'
+  demand(isSecret, 'invalid_input', detail, attr)
+}
+
 /** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
 export class KeyStore {
   readonly #environment: DirectoryEnvironment
@@ -57,8 +65,15 @@ export class KeyStore {
 
   /** Creates a personal key. */
   create(request: KeyRequest = {}): NewKey<PersonalKey> {
+    refuseDevelopmentKey(request.text)
     const text = request.text ?? generatePersonalKey()
     return { text, key: this.#environment.change(() => this.insert(text, request)) }
+  }
+
+  /** Whether the personal key of `tenrec dev` is in force here. */
+  get hasDevelopmentKey(): boolean {
+    const hash = hashKey(DEVELOPMENT_PERSONAL_KEY)
+    return this.list().some((key) => key.revokedAtMs === null && key.hash.equals(hash))
   }
 
   /** The same within a change that is already on its way. */

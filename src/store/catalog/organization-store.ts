@@ -129,6 +129,9 @@ export class OrganizationStore {
   }
 }
 
+/** The number of the project that the first start makes. */
+const FIRST_PROJECT_ID = 1
+
 /** The roles of one user. */
 interface RolesOfUser {
   readonly numbers: Set<number>
@@ -143,6 +146,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   readonly #environment: DirectoryEnvironment
   readonly #clock: Clock
   readonly #console: ConsoleStore
+  readonly #firstProjectKey: string | null
   #version = -1
   #organization: Organization | null = null
   #warehouse: string | null = null
@@ -153,10 +157,14 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #users: ReadonlyMap<number, User> = new Map()
   #roles: ReadonlyMap<number, RolesOfUser> = new Map()
 
-  /** Opens the store that is in `dataDir` and reads it. Throws `DamagedRecordError`. */
-  constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
+  /**
+   * Opens the store that is in `dataDir` and reads it. `firstProjectKey`: once project 1 was replaced, its number
+   * stands for the project that has this key. Throws `DamagedRecordError`.
+   */
+  constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK, firstProjectKey: string | null = null) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.#clock = clock
+    this.#firstProjectKey = firstProjectKey
     this.#console = new ConsoleStore(this.#environment)
     this.refreshIfChanged()
   }
@@ -202,7 +210,10 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   projectById(id: number): Project | null {
-    return this.#byId.get(id) ?? null
+    const project = this.#byId.get(id)
+    if (project !== undefined) return project
+    const isFirst = id === FIRST_PROJECT_ID && this.#firstProjectKey !== null
+    return isFirst ? this.projectByKey(this.#firstProjectKey) : null
   }
 
   /**

@@ -8,6 +8,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
+import { isDevelopmentKey } from '../../rules/access/development-keys.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
 import {
   DEFAULT_BROWSER_CAPTURE,
@@ -19,9 +20,10 @@ import {
   type User,
 } from '../../rules/access/organization.ts'
 import { replacementOf } from '../../rules/queries/web/path-cleaning.ts'
+import { numberKey } from '../lmdb/keys.ts'
 import { demand, demandRoom, nextId } from './checks.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
-import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
+import { checkKeyText, generateProjectKey, KeyStore, refuseDevelopmentKey } from './key-store.ts'
 import { PROJECT_LIST_BYTES_MAX, PROJECT_LIST_ITEMS_MAX, PROJECTS_MAX } from './limits.ts'
 
 /** The keys of the first start. */
@@ -87,6 +89,7 @@ export class ProjectStore {
   }
 
   createProject(request: ProjectRequest): Project {
+    refuseDevelopmentKey(request.apiKey, 'api_token')
     return this.#environment.change(() => this.#insertProject(request))
   }
 
@@ -97,9 +100,31 @@ export class ProjectStore {
       const before = projects.find((project) => project.id === id)
       demand(before !== undefined, 'not_found', `there is no project ${id}`)
       const after: Project = { ...before, ...changes }
+      if (after.apiKey !== before.apiKey) refuseDevelopmentKey(after.apiKey, 'api_token')
       this.#checkProject(after, projects)
       return this.#environment.put('projects', after)
     })
+  }
+
+  /**
+   * Puts a new, empty project with the settings of a new one in the place of a project, whose key and name it takes
+   * over. The number of the old one is not given again. What belonged to it stays on the disk, where nothing finds it.
+   */
+  replaceProject(id: number): Project {
+    return this.#environment.change(() => {
+      const before = this.project(id)
+      demand(before !== null, 'not_found', `there is no project ${id}`)
+      const next = nextId(this.listProjects())
+      this.#environment.table('projects').removeSync(numberKey(id))
+      const { apiKey, name } = before
+      return this.#insertProject({ apiKey, name }, next)
+    })
+  }
+
+  /** Whether one of the keys of `tenrec dev` is in force here. */
+  get hasDevelopmentKey(): boolean {
+    if (this.listProjects().some(({ apiKey }) => isDevelopmentKey(apiKey))) return true
+    return this.keys.hasDevelopmentKey
   }
 
   /** All projects by id. */
@@ -115,11 +140,11 @@ export class ProjectStore {
     return this.#environment.close()
   }
 
-  #insertProject(request: ProjectRequest): Project {
+  #insertProject(request: ProjectRequest, id?: number): Project {
     const projects = this.listProjects()
     demandRoom(projects.length, PROJECTS_MAX, 'projects')
     const project: Project = {
-      id: nextId(projects),
+      id: id ?? nextId(projects),
       apiKey: request.apiKey ?? generateProjectKey(),
       isIpAnonymized: request.isIpAnonymized ?? false,
       areGroupTypesClosed: request.areGroupTypesClosed ?? false,

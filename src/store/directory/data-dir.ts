@@ -37,6 +37,7 @@ import { type LockHolder, lockDataDir, lockHolder } from './data-dir-lock.ts'
 import { joinEnvironment } from './environment-lock.ts'
 import { requireLocalFileSystem } from './file-system.ts'
 import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts'
+import { hasProcessEnded, ownProcessName } from './pid-namespace.ts'
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
@@ -144,6 +145,16 @@ export class DataDir {
    */
   static holder(path: string): LockHolder | null {
     return lockHolder(path)
+  }
+
+  /** This process in the name of a folder that is to be removed after it. */
+  static ownProcessName(): string {
+    return ownProcessName()
+  }
+
+  /** Whether the process with such a name is gone; null when it lives in another pid namespace. */
+  static hasProcessEnded(name: string): boolean | null {
+    return hasProcessEnded(name)
   }
 
   /**

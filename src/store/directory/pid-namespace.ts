@@ -40,3 +40,19 @@ function startTimeIn(path: string): string | null {
   const [state = ''] = fields
   return state === 'Z' || state === 'X' ? null : (fields[19] ?? null)
 }
+
+/** `NAMESPACE-PID-START`: this process in the name of a folder, for `hasProcessEnded`. */
+export function ownProcessName(): string {
+  return [namespaceNumber(), process.pid, ownStartTime() ?? 0].join('-')
+}
+
+/** Whether the process with such a name is gone; null when it lives in a pid namespace that we cannot look into. */
+export function hasProcessEnded(name: string): boolean | null {
+  const [namespace, pid, startTime] = name.split('-')
+  if (namespace !== namespaceNumber()) return null
+  return startTimeOf(Number(pid)) !== startTime
+}
+
+function namespaceNumber(): string {
+  return /\d+/.exec(ownPidNamespace() ?? '')?.[0] ?? '0'
+}

@@ -1,0 +1,153 @@
+/** The daemon of a proof: this very program, as a child process that is killed at any moment. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../base/clock.ts'
+import { OperatorError } from '../../base/errors.ts'
+import { isObject, parseJson } from '../../base/json.ts'
+import { PROOF_START_MS_MAX } from '../limits.ts'
+
+const LAST_LINES = 20
+
+/** The signal that ended a process; null when it ended by itself. */
+export type Ending = NodeJS.Signals | null
+
+/** A daemon that is ready. */
+export interface ProofDaemon {
+  /** Without a slash at its end. */
+  readonly url: string
+  /** From its start until it was ready. */
+  readonly startMs: number
+  /** Resolves when the process has ended, with the signal that ended it. */
+  readonly ended: Promise<Ending>
+  readonly isRunning: boolean
+  signal(name: 'SIGTERM' | 'SIGKILL'): void
+}
+
+/** What starts the daemon of a proof, each time with the same data. */
+export interface ProofLauncher {
+  /** Throws `OperatorError` with its last words when it does not get ready. */
+  start(): Promise<ProofDaemon>
+  /** Starts one and kills it so many milliseconds later, ready or not. */
+  startAndKill(delayMs: number): Promise<Ending>
+}
+
+/** What a daemon is started with. */
+export interface LauncherOptions {
+  /** What starts this program, without arguments. */
+  readonly program: readonly string[]
+  /** The words of `tenrec serve`. */
+  readonly words: readonly string[]
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly clock: Pick<Clock, 'monotonic'>
+}
+
+/** What started this process, without its arguments. */
+export async function ownProgram(): Promise<readonly string[]> {
+  const { isSea } = await import('node:sea')
+  if (isSea()) return [process.execPath]
+  return [process.execPath, ...process.execArgv, process.argv[1] ?? '']
+}
+
+/** Starts this program's daemon. Whatever it started ends with this process. */
+export class ChildLauncher implements ProofLauncher {
+  readonly #options: LauncherOptions
+  #child: ChildProcess | null = null
+
+  constructor(options: LauncherOptions) {
+    this.#options = options
+    process.once('exit', () => this.#child?.kill('SIGKILL'))
+  }
+
+  async start(): Promise<ProofDaemon> {
+    const { clock } = this.#options
+    const startedAtMs = clock.monotonic()
+    const { child, ended, lines } = this.#spawn()
+    const url = await untilReady(child, ended, lines)
+    return {
+      url,
+      startMs: clock.monotonic() - startedAtMs,
+      ended,
+      get isRunning() {
+        return isRunning(child)
+      },
+      signal(name) {
+        if (isRunning(child)) child.kill(name)
+      },
+    }
+  }
+
+  async startAndKill(delayMs: number): Promise<Ending> {
+    const { child, ended } = this.#spawn()
+    await Promise.race([sleep(delayMs), ended])
+    child.kill('SIGKILL')
+    return ended
+  }
+
+  #spawn(): { child: ChildProcess; ended: Promise<Ending>; lines: Lines } {
+    const { program, words, environment } = this.#options
+    const [command = '', ...before] = program
+    const child = spawn(command, [...before, 'serve', ...words], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: environment,
+    })
+    this.#child = child
+    const ended = new Promise<Ending>((resolve) => {
+      child.once('exit', (_, signal) => resolve(signal))
+      child.once('error', () => resolve(null))
+    })
+    return { child, ended, lines: new Lines(child) }
+  }
+}
+
+/** The last lines that a process wrote. */
+class Lines {
+  readonly last: string[] = []
+  onLine: (line: string) => void = () => {}
+
+  constructor({ stdout, stderr }: ChildProcess) {
+    for (const stream of [stdout, stderr]) {
+      if (stream === null) continue
+      createInterface({ input: stream }).on('line', (line) => {
+        this.last.push(line)
+        if (this.last.length > LAST_LINES) this.last.shift()
+        this.onLine(line)
+      })
+    }
+  }
+}
+
+function isRunning({ exitCode, signalCode, pid }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null && pid !== undefined
+}
+
+async function untilReady(
+  child: ChildProcess,
+  ended: Promise<Ending>,
+  lines: Lines,
+): Promise<string> {
+  const limit = new AbortController()
+  const ready = new Promise<string>((resolve) => {
+    lines.onLine = (line) => {
+      const url = urlIn(line)
+      if (url !== null) resolve(url)
+    }
+  })
+  const tooLate = sleep(PROOF_START_MS_MAX, null, { signal: limit.signal }).catch(() => null)
+  const url = await Promise.race([ready, ended.then(() => null), tooLate])
+  limit.abort()
+  if (url !== null) return url
+  child.kill('SIGKILL')
+  await ended
+  // The last lines may come after the end.
+  await sleep(100)
+  throw new OperatorError(`the daemon did not get ready:\n${lines.last.join('\n')}`)
+}
+
+/** The address in the ready line; null for any other line. */
+function urlIn(line: string): string | null {
+  const fields = line.startsWith('{') ? parseJson(line) : null
+  if (!isObject(fields) || fields['msg'] !== 'ready') return null
+  const { url } = fields
+  return typeof url === 'string' ? url.replace(/\/$/, '') : null
+}

@@ -1,0 +1,234 @@
+/**
+ * The routes of `tenrec dev` and of no other daemon: an empty project before each test, and events as a test asks for
+ * them. They need no key, because the keys of that daemon are public. docs/TESTING-YOUR-APP.md.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../base/clock.ts'
+import { invalidInput, ServiceError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
+import type { TextPieces } from '../../base/pages.ts'
+import type { ExportQueries } from '../../engine/threads/call-table.ts'
+import { ANYBODY, done, type RouteServices, routesOf } from '../server/route.ts'
+import type { ApiRequest, Route } from '../server/router.ts'
+import * as is from '../server/schema.ts'
+import {
+  DEVELOPMENT_ANSWER_BYTES_MAX,
+  DEVELOPMENT_EVENTS_MAX,
+  DEVELOPMENT_WAIT_MS_MAX,
+  DEVELOPMENT_WAITS_MAX,
+} from './limits.ts'
+
+/** How often a request that waits for events looks for them. */
+const LOOK_MS = 10
+const WAIT_MS_DEFAULT = 5000
+const LINE_END = 10
+
+/** What these routes work with. */
+export interface DevelopmentServices extends RouteServices {
+  readonly clock: Clock
+  readonly queries: ExportQueries
+  /** The project that the fixed key belongs to now. */
+  readonly projectId: () => number
+  /** Puts an empty project in the place of that one. Resolves when requests find it. */
+  readonly reset: () => Promise<void>
+  /** Positions in the log: of the last event that was accepted, and of the last one that was processed. */
+  readonly accepted: () => number
+  readonly processed: () => number
+  /** Lets processing begin at once. */
+  readonly hurry: () => void
+}
+
+const EVENT = is.object({
+  uuid: is.UUID,
+  event: is.TEXT,
+  distinct_id: is.TEXT,
+  timestamp: is.TIME,
+  properties: is.JSON_OBJECT,
+})
+const EVENTS_QUERY = is.options({
+  event: is.about(is.TEXT, 'Only events of this name.'),
+  distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
+  count: is.about(is.WHOLE, 'Wait for so many events; 0 when absent.'),
+  wait: is.about(is.WHOLE, `Milliseconds to wait at most; ${WAIT_MS_DEFAULT} when absent.`),
+})
+const QUERY_NAMES = ['event', 'distinct_id', 'count', 'wait']
+
+/** Which events a request asks for. */
+interface Wish {
+  readonly event?: string
+  readonly distinctId?: string
+  readonly count: number
+  readonly waitMs: number
+}
+
+/** An event as a test sees it. */
+interface SeenEvent {
+  readonly uuid: unknown
+  readonly event: unknown
+  readonly distinct_id: unknown
+  readonly timestamp: unknown
+  readonly properties: unknown
+}
+
+/** What was found, in the order of arrival. */
+interface Found {
+  readonly events: readonly SeenEvent[]
+  /** There are more events than one answer holds. */
+  readonly hasMore: boolean
+}
+
+const route = routesOf<DevelopmentServices>('/_dev/', ANYBODY)
+
+const RESET = route('POST', 'reset/', 'resetProject', 'Empties the project.', {
+  answers: { 200: done(is.object({ reset: is.BOOLEAN })) },
+  audits: false,
+  async handle({ services }) {
+    await services.reset()
+    return { reset: true }
+  },
+})
+
+const EVENTS = route('GET', 'events/', 'awaitEvents', 'Lists events, and waits for them.', {
+  query: EVENTS_QUERY,
+  answers: {
+    200: done(
+      is.object({
+        count_reached: is.BOOLEAN,
+        count: is.WHOLE,
+        has_more: is.BOOLEAN,
+        results: is.list(EVENT),
+      }),
+    ),
+  },
+  async handle(call) {
+    refuseOtherNames(call.request)
+    const { event, distinct_id: distinctId, count = 0, wait = WAIT_MS_DEFAULT } = call.query()
+    const wish: Wish = {
+      ...(event === undefined ? {} : { event }),
+      ...(distinctId === undefined ? {} : { distinctId }),
+      count: bounded('count', count, DEVELOPMENT_EVENTS_MAX),
+      waitMs: bounded('wait', wait, DEVELOPMENT_WAIT_MS_MAX),
+    }
+    const { events, hasMore } = await awaitEvents(wish, call.services, call.request)
+    return {
+      count_reached: events.length >= wish.count,
+      count: events.length,
+      has_more: hasMore,
+      results: events,
+    }
+  },
+})
+
+/** The routes; nobody else but `tenrec dev` may serve them. */
+export function developmentRoutes(services: DevelopmentServices): readonly Route[] {
+  return [RESET, EVENTS].map((record) => record.bind(services))
+}
+
+/** A test that misspells a parameter would pass or fail for the wrong reason. */
+function refuseOtherNames({ query }: ApiRequest): void {
+  const other = [...query.keys()].find((name) => !QUERY_NAMES.includes(name))
+  if (other === undefined) return
+  throw invalidInput(other.slice(0, 100), `is no parameter: use ${QUERY_NAMES.join(', ')}`)
+}
+
+function bounded(name: string, value: number, max: number): number {
+  if (Number.isInteger(value) && value >= 0 && value <= max) return value
+  throw invalidInput(name, `must be a whole number from 0 to ${max}`)
+}
+
+let waitingCount = 0
+
+/**
+ * Resolves when so many events as wished are processed, or with fewer when the time is over. All events that were
+ * accepted before the request are among those that it sees, unless the time is over before they are processed.
+ */
+async function awaitEvents(
+  wish: Wish,
+  services: DevelopmentServices,
+  request: ApiRequest,
+): Promise<Found> {
+  if (waitingCount >= DEVELOPMENT_WAITS_MAX) {
+    const detail = `At most ${DEVELOPMENT_WAITS_MAX} requests may wait for events at a time. Lower the number of parallel tests.`
+    throw new ServiceError('throttled', detail, { retryAfterSeconds: 1 })
+  }
+  const { clock } = services
+  const deadlineMs = clock.monotonic() + wish.waitMs
+  let hasLeft = false
+  request.onLeave(() => {
+    hasLeft = true
+  })
+  const acceptedBefore = services.accepted()
+  let readThrough = -1
+  waitingCount++
+  try {
+    for (;;) {
+      const processed = services.processed()
+      const isOver = hasLeft || clock.monotonic() >= deadlineMs
+      const isNew = processed >= acceptedBefore && processed > readThrough
+      if (isNew || isOver) {
+        readThrough = processed
+        const found = await readEvents(wish, services)
+        if (found.events.length >= wish.count || isOver) return found
+      }
+      if (processed < services.accepted()) services.hurry()
+      await sleep(LOOK_MS)
+    }
+  } finally {
+    waitingCount--
+  }
+}
+
+/** The events that are processed now. */
+async function readEvents(
+  { event, distinctId }: Wish,
+  { queries, projectId }: DevelopmentServices,
+): Promise<Found> {
+  const task = {
+    projectId: projectId(),
+    afterId: 0,
+    format: 'ndjson',
+    ...(event === undefined ? {} : { event }),
+    ...(distinctId === undefined ? {} : { distinctId }),
+  } as const
+  const body = await queries.eventExport(task, () => {})
+  const events: SeenEvent[] = []
+  let bytes = 0
+  for await (const piece of piecesOf(body)) {
+    for (const line of linesOf(piece)) {
+      bytes += line.length
+      const isFull =
+        events.length === DEVELOPMENT_EVENTS_MAX || bytes > DEVELOPMENT_ANSWER_BYTES_MAX
+      if (isFull && events.length > 0) {
+        if ('next' in body) body.cancel()
+        return { events, hasMore: true }
+      }
+      events.push(seenEvent(line))
+    }
+  }
+  return { events, hasMore: false }
+}
+
+/** Each holds whole lines. */
+async function* piecesOf(body: Uint8Array | TextPieces): AsyncGenerator<Uint8Array> {
+  if (!('next' in body)) {
+    yield body
+    return
+  }
+  for (let piece = await body.next(); piece !== null; piece = await body.next()) yield piece
+}
+
+function* linesOf(piece: Uint8Array): Generator<Uint8Array> {
+  let start = 0
+  while (start < piece.length) {
+    const end = piece.indexOf(LINE_END, start)
+    yield piece.subarray(start, end < 0 ? piece.length : end)
+    start = end < 0 ? piece.length : end + 1
+  }
+}
+
+function seenEvent(line: Uint8Array): SeenEvent {
+  const value: unknown = JSON.parse(Buffer.from(line).toString())
+  if (!isObject(value)) throw new TypeError('an exported event is no object')
+  const { uuid, event, distinct_id, timestamp, properties } = value
+  return { uuid, event, distinct_id, timestamp, properties }
+}
