@@ -19,7 +19,9 @@ t.test('the supported release lines of Node are accepted, and others are named',
 })
 
 t.test('package.json names the same releases', async (t) => {
-  const { engines } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const { engines } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    readonly engines: { readonly node: string }
+  }
   t.equal(engines.node, nodeRange())
 })
 
