@@ -24,7 +24,7 @@ export const PROPERTY_PAGE_BYTES = 1024
 export const STRETCHES_KEPT_MAX = 4096
 /** Bytes, about, of the distinct_ids that the processing thread remembers, some 60 each. Beyond: those not asked for lately are forgotten. */
 export const CACHED_ID_BYTES_MAX = 32 * 1024 * 1024
-/** Bytes of the key of a group. Longer: the group is not kept. */
+/** Bytes of the key of a group in the store. Longer: it is stored under its beginning and a hash of the whole key. */
 export const GROUP_KEY_BYTES_MAX = 400
 /** Entries of the record of changes of a person. Beyond: a further record. */
 export const PERSON_CHANGES_MAX = 64
