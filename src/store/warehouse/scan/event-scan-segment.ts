@@ -7,7 +7,12 @@
 import type { Block } from '../../../base/shared-blocks.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { pairKey } from '../../lmdb/keys.ts'
-import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
+import {
+  ERASED_NAME,
+  ROLE_ELEMENTS,
+  ROLE_NAME,
+  type SegmentSummary,
+} from '../format/segment-format.ts'
 import {
   type DenseColumn,
   propertyColumn,
@@ -54,7 +59,7 @@ interface HeldColumn {
 /** All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
 export class ScanSegment {
   readonly #sessionStretches: readonly number[] | null
-  /** Some were erased: these have no name. */
+  /** Some were erased. */
   readonly hasDeletedRows: boolean
   /** An estimate of the memory that it takes of the thread's own. */
   bytes: number
@@ -88,7 +93,8 @@ export class ScanSegment {
     this.#view = null
     const { names, sessions } = this.#open().directory
     this.#sessionStretches = sessions
-    this.hasDeletedRows = names.reduce((sum, [, count]) => sum + count, 0) < summary.rows
+    const named = names.reduce((sum, [name, count]) => sum + (name === ERASED_NAME ? 0 : count), 0)
+    this.hasDeletedRows = named < summary.rows
     this.bytes = SEGMENT_BYTES + sealed.length
   }
 
