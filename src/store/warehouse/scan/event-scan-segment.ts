@@ -16,7 +16,9 @@ import {
 import {
   type DenseColumn,
   propertyColumn,
+  type StoredColumn,
   specialColumn,
+  storedColumn,
   uuidColumn,
 } from '../format/segment-properties.ts'
 import type { SegmentTables } from '../format/segment-tables.ts'
@@ -56,6 +58,11 @@ interface HeldColumn {
   readonly bytes: number
 }
 
+/** Long texts as they are stored. Valid until the query ends. */
+export interface StoredTexts extends StoredColumn {
+  readonly json: Buffer
+}
+
 /** All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
 export class ScanSegment {
   readonly #sessionStretches: readonly number[] | null
@@ -72,6 +79,8 @@ export class ScanSegment {
   /** By key: a name for both would be put together for each segment of each scan. */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
+  /** By key; null: the values are short. */
+  readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
   /** Only during a scan, unless the segment is small: it keeps what it unpacks. */
@@ -175,6 +184,28 @@ export class ScanSegment {
     )
   }
 
+  /**
+   * A property whose values are long, as it is stored; null for any other. Nothing of it is decoded but which value each
+   * row has, and nothing is kept but that.
+   */
+  stored(key: string): StoredTexts | null {
+    let held = this.#stored.get(key)
+    if (held === undefined) {
+      held = this.#properties.has(key) ? null : this.#storedColumn(key)
+      this.#stored.set(key, held)
+    }
+    if (held === null) return null
+    return { ...held, json: this.#open().storedJson(held.entry) }
+  }
+
+  #storedColumn(key: string): StoredColumn | null {
+    const column = storedColumn(this.#open(), key)
+    if (column === null) return null
+    const ids = inNameOrder(column.ids, this.nameRows)
+    this.bytes += COLUMN_BYTES + ids.byteLength + column.places.byteLength
+    return { ...column, ids }
+  }
+
   /** The pairs of one of its columns. */
   pairs(column: DenseColumn): PairCounts {
     let pairs = this.#pairs.get(column)
@@ -201,6 +232,13 @@ export class ScanSegment {
     const bytes = this.#view?.heldBytes ?? 0
     this.bytes += bytes - this.#viewBytes
     this.#viewBytes = bytes
+  }
+
+  /** Gives up what is decoded of the segment as a whole; columns stay. */
+  releaseView(): void {
+    this.#view = null
+    this.bytes -= this.#viewBytes
+    this.#viewBytes = 0
   }
 
   get #isLarge(): boolean {
