@@ -32,7 +32,7 @@ const DOTTED_I = Buffer.from('\u0130')
 const KELVIN = Buffer.from('\u212a')
 const SURROGATE = /\p{Surrogate}/u
 /** A shift fits a byte. */
-const SHIFT_MAX = 255
+const FARTHEST_SHIFT = 255
 
 /** ASCII capitals as small letters. */
 const FOLDED = Uint8Array.from({ length: 256 }, (_, byte) =>
@@ -120,9 +120,9 @@ class FoldedSearch {
     this.#needle = Buffer.from(needle, 'latin1')
     const { length } = this.#needle
     const last = length - 1
-    this.#shifts = new Uint8Array(256).fill(Math.min(SHIFT_MAX, length))
+    this.#shifts = new Uint8Array(256).fill(Math.min(FARTHEST_SHIFT, length))
     for (let index = 0; index < last; index++) {
-      this.#setShift(this.#needle[index] ?? 0, Math.min(SHIFT_MAX, last - index))
+      this.#setShift(this.#needle[index] ?? 0, Math.min(FARTHEST_SHIFT, last - index))
     }
     const lastByte = this.#needle[last] ?? 0
     this.#shiftOfLast = this.#shifts[lastByte] ?? 1

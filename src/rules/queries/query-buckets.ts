@@ -67,7 +67,7 @@ export function tableDays(days: readonly unknown[], timezone: string): readonly 
     const place = shown.get(day) ?? 0
     shown.set(day, place + 1)
     const offsetMs = offsetsAt(wall, timezone)[place]
-    return offsetMs === undefined ? day : `${day}${offsetText(offsetMs)}`
+    return offsetMs === undefined ? day : `${String(day)}${offsetText(offsetMs)}`
   })
 }
 
