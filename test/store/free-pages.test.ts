@@ -7,17 +7,28 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, closeSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { isShortage } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { FreePageRelease } from '../../src/store/lmdb/free-page-release.ts'
 import { punchHoles } from '../../src/store/lmdb/hole-punch.ts'
 import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
 import { freePagesBefore, newestState, walkLmdbFile } from '../../src/store/lmdb/lmdb-walk.ts'
 import { Dice } from '../fixtures/dice.ts'
+import { onSmallDisk } from '../fixtures/small-disk.ts'
 import { SCRIPT_WORDS, sourceText } from '../fixtures/source-script.ts'
 
 const TABLES = ['large', 'small'] as const
@@ -248,6 +259,45 @@ t.test('a process that is killed while it gives pages back loses nothing', async
     first = last + 2
   }
 })
+
+t.test('on a full disk nothing is written to pages that were given back', (t) =>
+  onSmallDisk(t, 64, async (dataDir) => {
+    const environment = new Environment({ dataDir, name: 'events', tables: TABLES })
+    const lockDescriptor = openSync(dataDir, 'r')
+    const file = join(dataDir, 'events', 'data.mdb')
+    const store = { environment, file, lockDescriptor }
+    for (let round = 0; round < 8; round++) fill(store, round * 50, 50, 1)
+    clear(store, 0, 390)
+    commitTwice(store)
+    const { bytes, failure } = environment.releasePages(0, EVERYTHING, lockDescriptor)
+    t.equal(failure, null)
+    t.ok(bytes > 350 * LARGE_BYTES)
+    const other = join(dataDir, 'other')
+    const descriptor = openSync(other, 'w')
+    try {
+      for (;;) writeSync(descriptor, Buffer.alloc(4096, 1))
+    } catch {
+      closeSync(descriptor)
+    }
+    const found: unknown[] = []
+    for (let number = 1000; number < 1400; number++) {
+      try {
+        fill(store, number, 1, 2)
+      } catch (error) {
+        found.push(isShortage(error))
+        if (found.length === 5) break
+      }
+    }
+    t.strictSame(found, Array(5).fill('disk'), 'transactions are taken back')
+    t.strictSame(wrongValues(store, 390, 10, 1), [])
+    rmSync(other)
+    fill(store, 0, 300, 3)
+    t.strictSame(wrongValues(store, 0, 300, 3), [])
+    t.doesNotThrow(() => walkLmdbFile(file, newestState(file)))
+    await environment.close()
+    closeSync(lockDescriptor)
+  }),
+)
 
 /** Runs `action` with programs of its own in front of all others, or with none at all. */
 function withPrograms<T>(folder: string, isAlone: boolean, action: () => T): T {
