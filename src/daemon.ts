@@ -35,7 +35,12 @@ import { StatusReport } from './engine/front/service-status.ts'
 import { DailyLimits } from './engine/front/shares/daily-limits.ts'
 import { FairShares } from './engine/front/shares/fair-shares.ts'
 import { type Queries, WorkerPool } from './engine/threads/pool.ts'
-import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
+import {
+  type AppendResult,
+  type ProcessResult,
+  planOf,
+  threadSettings,
+} from './engine/threads/tasks.ts'
 import { type ThreadDeath, ThreadEndedError } from './engine/threads/thread-group.ts'
 import { buildDocument } from './http/openapi/document.ts'
 import { descriptionRoutes } from './http/routes/description.ts'
@@ -199,7 +204,15 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes, diskRoom)
     this.#directory = new ProjectDirectory(settings.dataDir, clock, parts.developmentKey)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const shared = threadSettings(settings, this.#damage.shared, diskRoom.shared)
+    const { lockDescriptor } = parts.dataDir
+    const plan = planOf(settings)
+    const shared = threadSettings(
+      settings,
+      this.#damage.shared,
+      diskRoom.shared,
+      plan,
+      lockDescriptor,
+    )
     this.#pool = new WorkerPool({
       threads: shared,
       ...{ entry: parts.threads, workerThreads, analyticsThreads, queryMsMax, cacheBytesMax },
@@ -505,6 +518,7 @@ class RunningDaemon implements Daemon {
   #processed(result: ProcessResult): void {
     this.#metrics.processed(result)
     this.#lastProcessed = result.processed
+    this.#noteReleased(result.released ?? null)
     this.#groupCommit.trim(result.processed)
     this.#shares.learn(result.elapsedMs)
     // What was processed takes room of the store now.
@@ -513,6 +527,17 @@ class RunningDaemon implements Daemon {
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result)
     this.#live.stored(result.live ?? [])
+  }
+
+  /** Tells the log what was given back to the disk. */
+  #noteReleased(released: ProcessResult['released']): void {
+    if (!released) return
+    const { log } = this.#parts
+    const { bytes, failure: reason } = released
+    if (bytes > 0) log.info({ bytes }, 'free pages of the store were given back to the disk')
+    if (reason !== null) {
+      log.warn({ reason }, 'free pages of the store could not be given back to the disk')
+    }
   }
 
   #gaugeSources(): GaugeSources {

@@ -139,6 +139,19 @@ export function momentOf(wall: Wall, timezone: string): number {
   return utcOf(wallOf(after, timezone)) === localMs ? after : before
 }
 
+/**
+ * How far clocks are ahead of UTC when they show a time, milliseconds: twice for a time that they show twice, in the
+ * order of the moments.
+ */
+export function offsetsAt(wall: Wall, timezone: string): readonly number[] {
+  const localMs = utcOf(wall)
+  const firstMs = momentOf(wall, timezone)
+  const first = localMs - firstMs
+  const later = utcOf(wallOf(firstMs + DAY_MS, timezone)) - (firstMs + DAY_MS)
+  const isTwice = later !== first && utcOf(wallOf(localMs - later, timezone)) === localMs
+  return isTwice ? [first, later] : [first]
+}
+
 /** As `momentOf` for the last millisecond of something: of two moments the later one. */
 export function endMomentOf(wall: Wall, timezone: string): number {
   return wall[6] === 999
@@ -146,23 +159,28 @@ export function endMomentOf(wall: Wall, timezone: string): number {
     : momentOf(wall, timezone)
 }
 
-/** The full hour before a moment. A clock that is put back shows some hours twice, and they are two hours. */
+/**
+ * The beginning of the hour that clocks show at a moment. A clock that is put back shows some hours twice, and they are
+ * two hours. One that is put forward by a part of an hour may skip the beginning of an hour: it begins then.
+ */
 export function hourStart(timeMs: number, timezone: string): number {
   const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
   const startMs = timeMs - (minute * 60 + second) * 1000 - millisecond
-  if (isFullHour(startMs, timezone)) return startMs
+  if (isHourStart(startMs, timezone)) return startMs
   // Clocks were moved by a part of an hour in between.
   const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
   for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {
-    if (isFullHour(stepMs, timezone)) return stepMs
+    if (isHourStart(stepMs, timezone)) return stepMs
   }
   return startMs
 }
 
-/** Whether clocks show a full hour. */
-export function isFullHour(timeMs: number, timezone: string): boolean {
-  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
-  return minute === 0 && second === 0 && millisecond === 0
+/** Whether clocks begin to show an hour: a full one, or what a moved clock has left of it. */
+export function isHourStart(timeMs: number, timezone: string): boolean {
+  const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
+  if (minute === 0 && second === 0 && millisecond === 0) return true
+  const [, , , hourBefore] = wallOf(timeMs - 1, timezone)
+  return hour !== hourBefore
 }
 
 /** A date in ISO 8601, cut into its numbers. */

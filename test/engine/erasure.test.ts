@@ -3,8 +3,10 @@
  *
  * @lane all
  */
+import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
@@ -376,6 +378,34 @@ async function ask(daemon: SpawnedDaemon, method: string, path: string, body?: o
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
 }
+
+t.test('the space of erased events goes back to the disk while the daemon runs', async (t) => {
+  const dataDir = t.testdir()
+  const daemon = await spawnDaemon({ dataDir })
+  t.teardown(() => daemon.stop())
+  const sendLarge = (event: string): Promise<unknown> => {
+    const batch = Array.from({ length: 13 }, () => {
+      const properties = { text: randomBytes(720_000).toString('base64') }
+      return { event, distinct_id: 'ann', properties }
+    })
+    return postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
+  }
+  const source = { url: daemon.url, personalKey: SPAWNED_PERSONAL_KEY }
+  for (let round = 0; round < 10; round++) await sendLarge('gone')
+  await sendLarge('kept')
+  await untilStored(source, 13, 'event=kept')
+  const diskBytes = (): number => statSync(join(dataDir, 'events', 'data.mdb')).blocks * 512
+  const before = diskBytes()
+  t.ok(before > 80 * 1024 ** 2, `${before} bytes`)
+  t.equal((await ask(daemon, 'POST', 'erasures/', { event: 'gone' })).status, 202)
+  // It waits for merges, and begins within some seconds.
+  while (diskBytes() > before / 2) await sleep(100)
+  await sendLarge('kept')
+  await untilStored(source, 26, 'event=kept')
+  await daemon.kill()
+  const { findings } = await verifyStore(dataDir, () => undefined)
+  t.strictSame(findings, [])
+})
 
 t.test('after a kill an accepted erasure goes on', async (t) => {
   const dataDir = t.testdir()

@@ -77,6 +77,32 @@ t.test('rules mean whole days of UTC', (t) => {
   t.end()
 })
 
+t.test('what retention has removed is counted no more', async (t) => {
+  const daemon = await start(t)
+  const count = async (series: object, more: object = {}): Promise<unknown> => {
+    const query = {
+      kind: 'TrendsQuery',
+      series: [{ kind: 'EventsNode', math: 'total', ...series }],
+      dateRange: { date_from: '-2y' },
+      trendsFilter: { display: 'BoldNumber' },
+      ...more,
+    }
+    const { body } = await daemon.api('POST', 'query/', 1, { query })
+    return (body['results'] as { aggregated_value: unknown }[])[0]?.aggregated_value
+  }
+  const perMonth = { interval: 'month' }
+  const before = Number(await count({ event: null }))
+  t.ok(before >= 15)
+  t.equal(await count({ event: null }, perMonth), before)
+  await daemon.api('PUT', 'retention/', 1, { days: 30 })
+  const { body } = await daemon.api('POST', 'retention/run/')
+  await untilDone(daemon, Number(body['id']))
+  // Those that are left lie within one year, and the segment with them has removed rows.
+  t.equal(await count({ event: null }), before - 9)
+  t.equal(await count({ event: null }, perMonth), before - 9)
+  t.equal(await count({ event: 'view' }), 2)
+})
+
 t.test('the rules of a project are kept, tried and carried out', async (t) => {
   const daemon = await start(t)
   const empty = await daemon.api('GET', 'retention/')

@@ -6,6 +6,7 @@
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import type { FilterGroup, PropertyFilter } from '../../src/rules/filters/filter-group.ts'
+import { propertyTest } from '../../src/rules/filters/property-filter.ts'
 import type { PersonView } from '../../src/rules/persons/person-queries.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { RowPool, timeOrder } from '../../src/store/warehouse/scan/event-scan-rows.ts'
@@ -121,6 +122,77 @@ t.test(
     t.not(kept.lend(0), large)
   },
 )
+
+t.test('long texts are searched as they are stored', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const texts = Array.from({ length: 90 }, (_, index) => {
+    const words = `Step ${index}: "Next\\nStep" \n called Tool_${index % 7} – grüße `
+    const text = words.repeat(40)
+    // Of some events it is a list, of some short, and some have none.
+    if (index % 10 === 3) return [{ role: 'user', content: text }, index]
+    if (index % 10 === 4) return null
+    if (index % 10 === 5) return undefined
+    return index % 10 === 6
+      ? `Tool_${index % 7}`
+      : `${text} \u212a`.slice(0, index % 2 ? -1 : undefined)
+  })
+  for (let start = 0; start < 90; start += 30) {
+    log.send(
+      1,
+      texts.slice(start, start + 30).map((text, index) => ({
+        event: index % 2 ? 'trace' : 'other',
+        distinct_id: `u${index % 5}`,
+        timestamp: new Date(START_MS + index).toISOString(),
+        properties: { index: start + index, ...(text === undefined ? {} : { text }) },
+      })),
+    )
+    log.process()
+  }
+  const operators = [
+    'icontains',
+    'not_icontains',
+    'exact',
+    'is_not',
+    'regex',
+    'is_set',
+    'is_not_set',
+  ]
+  const needles = [
+    'tool_3',
+    'step 41',
+    '"next\\nSTEP"',
+    'nstep',
+    'k',
+    'GRÜSSE',
+    'grüße',
+    'role',
+    'null',
+    texts[7],
+    texts[13],
+  ]
+  const scanner = log.reader.scanner(NO_LIMITS)
+  const differences = new Differences()
+  for (const operator of operators) {
+    for (const value of needles) {
+      const filter: PropertyFilter = { key: 'text', operator, value: value as string }
+      const test = propertyTest(filter)
+      const expected = texts.filter((text) => test?.(text) === true).length
+      const found = scanner.scan({ ...BASE, filter: all(filter) }).count
+      differences.equal(found, expected, `${operator} ${String(value).slice(0, 20)}`)
+      const both = scanner.scan({
+        ...BASE,
+        filter: all(filter, { key: 'index', operator: 'lt', value: 45 }),
+      })
+      const few = texts.slice(0, 45).filter((text) => test?.(text) === true).length
+      differences.equal(
+        both.count,
+        few,
+        `the same of some, ${operator} ${String(value).slice(0, 20)}`,
+      )
+    }
+  }
+  t.strictSame(differences.list(), [])
+})
 
 t.test('members of cohorts are found', async (t) => {
   const log = new PersonLog(t, t.testdir())

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { RECORD_HISTORICAL } from '../../src/rules/capture/log-block.ts'
 import { personBody } from '../../src/rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
@@ -413,3 +414,35 @@ t.test(
     t.equal(await personDigest(log.dataDir), before, 'an event that changes nothing')
   },
 )
+
+t.test('whether live events have told of a group is stored', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const identify = (minute: number, key: string, $group_set: object, flags = 0): void => {
+    const properties = { $group_type: 'company', $group_key: key, $group_set }
+    log.send(1, [sent('ann', '$groupidentify', minute, properties)], undefined, flags)
+  }
+  const groupOf = (key: string) => log.reader.persons().group(1, 0, key)
+  identify(20, 'live', { plan: 'pro' })
+  identify(10, 'past', { plan: 'free' }, RECORD_HISTORICAL)
+  identify(10, 'both', { plan: 'free', size: 1 }, RECORD_HISTORICAL)
+  identify(20, 'both', { plan: 'pro' })
+  log.process()
+  await log.reopen()
+  for (const key of ['live', 'past', 'both']) {
+    identify(11, key, { plan: 'basic', city: 'Bern' }, RECORD_HISTORICAL)
+  }
+  log.process()
+  const past = { plan: 'basic', city: 'Bern' }
+  t.match(groupOf('past'), { group_properties: past, created_at: /T00:10:00/ })
+  t.match(groupOf('live'), {
+    group_properties: { plan: 'pro', city: 'Bern' },
+    created_at: /T00:11:00/,
+  })
+  const both = { plan: 'pro', size: 1, city: 'Bern' }
+  t.match(groupOf('both'), { group_properties: both, created_at: /T00:10:00/ })
+  const page = log.reader.persons().groups(1, 0, null, 10, null)
+  t.strictSame(
+    page.results.map(({ group_key }) => group_key),
+    ['both', 'live', 'past'],
+  )
+})

@@ -156,12 +156,12 @@ export class ServiceMetrics {
   /** Label `store`. */
   readonly storeMapUsedBytes = this.page.gauges(
     'store_map_used_bytes',
-    'Bytes of the memory map that hold data.',
+    'Bytes of the disk that the files of the store take.',
     ['store'],
   )
   readonly storeFreeBytes = this.page.gauges(
     'store_free_bytes',
-    'Bytes of the data file that hold nothing: what is written takes them first.',
+    'Bytes of them that hold nothing: what is written takes them first.',
     ['store'],
   )
   readonly storeDamage = this.page

@@ -247,11 +247,14 @@ export class LogProcessor {
       const deadline = this.#process(budgetMs, stretchEvents, onBlock)
       elapsedMs = performance.now() - begunAt
       this.#work = 'maintenance'
-      const isIdle = this.#maintain(deadline, stretchEvents !== undefined)
+      const isDone = this.#maintain(deadline, stretchEvents !== undefined)
+      const isBusy = stretchEvents !== undefined || this.#total.events > 0
+      const isIdle = !this.#releaseFreePages(isDone, deadline, isBusy) && isDone
       const deadLetters = this.#store.deadLetters.takeCounts()
-      const freeBytes = this.#store.freeBytes()
+      const freeBytes = this.#store.reusableBytes()
       this.#room.noteReusable(freeBytes)
-      return { ...this.#answer(elapsedMs), deadLetters, freeBytes, isIdle }
+      const released = this.#store.takeReleaseNews()
+      return { ...this.#answer(elapsedMs), deadLetters, freeBytes, released, isIdle }
     } catch (cause) {
       elapsedMs ||= performance.now() - begunAt
       return { ...this.#answer(elapsedMs), failure: this.#failed(cause) }
@@ -365,6 +368,15 @@ export class LogProcessor {
     const maintainMs = isBusy ? MAINTAIN_MS_BUSY : deadline - performance.now()
     this.#store.note(this.#seen(this.#position))
     return !this.#warehouse.maintain(maintainMs, this.#isWaiting || !this.#room.mayMerge)
+  }
+
+  /**
+   * Gives free pages of the data file back to the file system: when no maintenance is left that would use them, and at
+   * once when the disk is short. Returns true when there is more to give back.
+   */
+  #releaseFreePages(isMaintained: boolean, deadline: number, isBusy: boolean): boolean {
+    const isShort = this.#isDiskShort || this.#isWaiting
+    return (isMaintained || isShort) && this.#store.releaseFreePages(deadline, isBusy)
   }
 
   /** Classifies an error, and records it so that the next attempt is smaller. */

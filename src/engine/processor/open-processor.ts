@@ -22,12 +22,13 @@ export interface ProcessorChoices
 
 /** Opens log and store of a data directory. Throws `DamagedRecordError`. */
 export function openProcessor(
-  settings: LogProcessorOptions['settings'] & Pick<ThreadSettings, 'warehouse' | 'plan'>,
+  settings: LogProcessorOptions['settings'] &
+    Pick<ThreadSettings, 'lockDescriptor' | 'warehouse' | 'plan'>,
   onDamage: DamageListener,
   { outbox, log = new LogReader(settings), ...choices }: ProcessorChoices = {},
 ): LogProcessor {
   const hasCopies = settings.warehouse !== undefined
-  const { dataDir, plan } = settings
+  const { dataDir, plan, lockDescriptor } = settings
   const guard = choices.attempts ?? NO_GUARD
   const store = new EventStoreWriter({
     dataDir,
@@ -35,6 +36,7 @@ export function openProcessor(
     outbox,
     hasCopies,
     guard,
+    lockDescriptor,
     diskRoom: new DiskRoom(settings.diskRoom),
     ...(plan === undefined
       ? {}

@@ -69,6 +69,8 @@ export interface ThreadSettings {
   readonly logReach?: BigInt64Array
   /** Shared by all threads: as `DiskRoom` reads it. */
   readonly diskRoom?: Float64Array | undefined
+  /** The descriptor that holds the lock on the data directory; absent: no free pages are given back to the disk. */
+  readonly lockDescriptor?: number | undefined
 }
 
 /** What threads for analytics are told besides what all are told. */
@@ -96,6 +98,7 @@ export function threadSettings(
   damageCount: Int32Array,
   diskRoom?: Float64Array,
   plan: MemoryPlan = planOf(settings),
+  lockDescriptor?: number,
 ): ThreadSettings {
   const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
   const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
@@ -114,6 +117,7 @@ export function threadSettings(
     logFormat: settings.logFormat,
     damageCount,
     diskRoom,
+    lockDescriptor,
     logReach: new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT)),
   }
 }
@@ -220,8 +224,10 @@ export interface ProcessResult {
   readonly deadLetters?: DeadLetterCounts | undefined
   /** As `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
-  /** Bytes of the data file of environment `events` that hold nothing now. */
+  /** Bytes of the disk that the data file of environment `events` takes and that hold nothing now. */
   readonly freeBytes?: number | undefined
+  /** Free pages that were given back to the disk, in bytes, and why it failed; null: neither. Absent after a failure. */
+  readonly released?: { readonly bytes: number; readonly failure: string | null } | null | undefined
   /** Absent when there is to be no such database. */
   readonly geoIp?: GeoIpCounts | undefined
   /** Persons that were folded. */

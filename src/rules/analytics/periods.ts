@@ -9,7 +9,7 @@ import {
   addMonths,
   CLOCK_STEP_MS,
   hourStart,
-  isFullHour,
+  isHourStart,
   momentOf,
   startOfDay,
   utcOf,
@@ -234,7 +234,7 @@ function collectHours(fromMs: number, toMs: number, timezone: string, add: Add):
     const isPlain = nextDayMs - dayMs === DAY_MS
     const stepMs = isPlain ? HOUR_MS : CLOCK_STEP_MS
     for (let timeMs = dayMs; timeMs < nextDayMs; timeMs += stepMs) {
-      if (timeMs <= firstMs || !(isPlain || isFullHour(timeMs, timezone))) continue
+      if (timeMs <= firstMs || !(isPlain || isHourStart(timeMs, timezone))) continue
       add(timeMs)
       if (timeMs > toMs) return
     }

@@ -52,14 +52,15 @@ const LISTS: FilterDialect = {
  * The test of a filter, or null when it cannot be built (no key, no value, unknown operator): such
  * filters are left out, not refused. `negation` swaps the operator with its opposite.
  */
-export function propertyTest({
-  key,
-  operator: given = 'exact',
-  value,
-  negation,
-}: PropertyFilter): PropertyTest | null {
-  const operator = negation === true ? (OPPOSITES.get(given) ?? given) : given
-  return key === '' || !KNOWN.has(operator) ? null : operatorTest(operator, value, LISTS, 'UTC')
+export function propertyTest(filter: PropertyFilter): PropertyTest | null {
+  const operator = effectiveOperator(filter)
+  if (filter.key === '' || !KNOWN.has(operator)) return null
+  return operatorTest(operator, filter.value, LISTS, 'UTC')
+}
+
+/** The operator of a filter, or its opposite where it is negated. */
+export function effectiveOperator({ operator = 'exact', negation }: PropertyFilter): string {
+  return negation === true ? (OPPOSITES.get(operator) ?? operator) : operator
 }
 
 /** The number that a text is, spaces aside; NaN for any other text. */

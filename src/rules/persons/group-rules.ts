@@ -6,7 +6,8 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
 import type { EventCells } from '../capture/types.ts'
 import { groupState, type PersonContext, type PersonWorld } from './person-world.ts'
-import { type UpdateResult, updateProperties } from './property-updates.ts'
+import { PropertyTable } from './property-table.ts'
+import { fillProperties, type UpdateResult, updateProperties } from './property-updates.ts'
 
 /** A group of an event: `$group_<typeIndex>` is its key. */
 export interface GroupKey {
@@ -14,6 +15,8 @@ export interface GroupKey {
   readonly key: string
 }
 
+/** Groups have no `$initial_` properties of their own. */
+const JUST_MISSING = { automatic: undefined, isEarlier: false }
 const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])
 const GROUP_PROPERTIES: readonly string[] = Array.from(
   { length: GROUP_TYPES_MAX },
@@ -61,7 +64,8 @@ export function setGroupProperties(
 
 /**
  * Makes or updates the group that a `$groupidentify` event describes: its properties are merged one by
- * one, `created_at` is the earliest moment known. Nothing when type or key are not usable or the project
+ * one, `created_at` is the earliest moment known. An event of an import only adds properties that are missing to a
+ * group of which live events have told. Nothing when type or key are not usable or the project
  * has its number of types. `refused`: the group would have become too large; it has its old properties.
  */
 export function identifyGroup(
@@ -77,14 +81,21 @@ export function identifyGroup(
   const typeIndex = typeIndexOf(type, world, context)
   if (typeIndex === -1) return 'unchanged'
   const known = world.group(typeIndex, key)
-  const group = known ?? groupState(typeIndex, key, context.arrivedAtMs)
+  const isHistorical = context.isHistorical === true
+  const group =
+    known ?? groupState(typeIndex, key, context.arrivedAtMs, new PropertyTable(), isHistorical)
   const updates = { $set: properties['$group_set'] }
   const { propertiesBytesMax } = context
-  const result = updateProperties(group.properties, updates, eventBytes, propertiesBytesMax)
+  const result =
+    isHistorical && !group.isImported
+      ? fillProperties(group.properties, updates, eventBytes, propertiesBytesMax, JUST_MISSING)
+      : updateProperties(group.properties, updates, eventBytes, propertiesBytesMax)
   const isEarlier = timestampMs < group.createdAtMs
   if (isEarlier) group.createdAtMs = timestampMs
+  const isNewlyLive = group.isImported && !isHistorical
+  if (isNewlyLive) group.isImported = false
   if (known === null) world.createGroup(group)
-  else if (isEarlier || result === 'changed') world.updateGroup(group)
+  else if (isEarlier || isNewlyLive || result === 'changed') world.updateGroup(group)
   return result
 }
 

@@ -49,6 +49,8 @@ export interface GroupState {
   readonly key: string
   createdAtMs: number
   readonly properties: PropertyTable
+  /** Only events of imports have made the group what it is: the first live one ends that. */
+  isImported: boolean
   /** For the world: changed since it was last stored. The rules neither read nor write it. */
   isUnsaved: boolean
   /** For the world: bytes of memory that it has counted for the group. */
@@ -150,6 +152,7 @@ export function groupState(
   key: string,
   createdAtMs: number,
   properties = new PropertyTable(),
+  isImported = false,
 ): GroupState {
-  return { typeIndex, key, createdAtMs, properties, isUnsaved: false, countedBytes: 0 }
+  return { typeIndex, key, createdAtMs, properties, isImported, isUnsaved: false, countedBytes: 0 }
 }

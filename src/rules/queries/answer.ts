@@ -9,7 +9,7 @@ import type { RowFormat } from '../../base/pages.ts'
 import { wallOf } from '../../base/time-zone.ts'
 import { resultHtml } from '../saved/result-html.ts'
 import { CHART_POINTS_MAX, INSIGHT_RESULT_BYTES_MAX, QUERY_ANSWER_BYTES_MAX } from './limits.ts'
-import { bucketDay } from './query-buckets.ts'
+import { bucketDay, tableDays } from './query-buckets.ts'
 import type { QueryContext, QueryPage, QueryShard } from './query-kind.ts'
 
 /**
@@ -121,13 +121,14 @@ function surroundings({ projectId, timezone, nowMs }: AnswerFacts): JsonObject {
 
 /**
  * Tables of retention with the days of the project in place of instants, which a reader in another time zone takes for
- * the day before. Anything else stays as it is.
+ * the day before, and curves without two days of one name. Anything else stays as it is.
  */
 function withDays(results: unknown, timezone: string): unknown {
   if (!Array.isArray(results)) return results
   return results.map((item: unknown) => {
     if (!isObject(item)) return item
-    const { date, label, values } = item
+    const { date, days, label, values } = item
+    if (Array.isArray(days)) return { ...item, days: tableDays(days, timezone) }
     if (typeof date !== 'string' || !Array.isArray(values)) return item
     const interval = String(label).startsWith('Hour ') ? 'hour' : 'day'
     return { ...item, date: bucketDay(wallOf(Date.parse(date), timezone), interval) }

@@ -5,7 +5,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { timeText } from '../../base/time.ts'
-import { type Wall, wallOf } from '../../base/time-zone.ts'
+import { offsetsAt, type Wall, wallOf } from '../../base/time-zone.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import { type Interval, type PeriodLimit, type PeriodRules, Periods } from '../analytics/periods.ts'
 import { CHART_SERIES_POINTS_MAX } from './limits.ts'
@@ -20,6 +20,7 @@ const CHART_PERIODS: PeriodLimit = {
       { attr: 'interval' },
     ),
 }
+const MINUTE_MS = 60_000
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
 /** What the periods of a query are: its weeks begin on Sunday. */
@@ -48,6 +49,31 @@ export function bucketDay(wall: Wall, interval: Interval): string {
   const date = `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`
   const hasClock = interval === 'hour' || interval === 'minute'
   return hasClock ? `${date} ${two(hour)}:${two(minute)}:00` : date
+}
+
+const DAY_WITH_CLOCK = /^(\d{4})-(\d{2})-(\d{2}) (\d{2}):(\d{2}):00$/
+
+/** Texts of `days` for a table: those that clocks show twice say how far they are ahead of UTC, so that none is there twice. */
+export function tableDays(days: readonly unknown[], timezone: string): readonly unknown[] {
+  if (new Set(days).size === days.length) return days
+  const seen = new Map<unknown, number>()
+  for (const day of days) seen.set(day, (seen.get(day) ?? 0) + 1)
+  const shown = new Map<unknown, number>()
+  return days.map((day) => {
+    const match = (seen.get(day) ?? 0) > 1 ? DAY_WITH_CLOCK.exec(String(day)) : null
+    if (match === null) return day
+    const [, year, month, date, hour, minute] = match.map(Number)
+    const wall: Wall = [year ?? 0, month ?? 1, date ?? 1, hour ?? 0, minute ?? 0, 0, 0]
+    const place = shown.get(day) ?? 0
+    shown.set(day, place + 1)
+    const offsetMs = offsetsAt(wall, timezone)[place]
+    return offsetMs === undefined ? day : `${String(day)}${offsetText(offsetMs)}`
+  })
+}
+
+function offsetText(offsetMs: number): string {
+  const minutes = Math.abs(Math.round(offsetMs / MINUTE_MS))
+  return `${offsetMs < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
 }
 
 /** The texts of `labels`. */

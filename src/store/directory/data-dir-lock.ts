@@ -50,10 +50,23 @@ const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
 const ATTEMPT_PAUSE_MS = 20
 
+/** A lock that is held. */
+export interface HeldLock {
+  /** As `KernelLock.descriptor`. */
+  readonly descriptor: number
+  readonly release: () => void
+}
+
 /** Locks a directory until the returned function is called. Throws `OperatorError`, within 2 s. */
 export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promise<() => void> {
+  const { release } = await holdDataDir(dataDir, purpose)
+  return release
+}
+
+/** The same, with the descriptor of the lock. */
+export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promise<HeldLock> {
   const outcome = await take(dataDir, purpose)
-  if (typeof outcome === 'function') return outcome
+  if ('release' in outcome) return outcome
   throw new OperatorError(
     `${dataDir} is in use by ${outcome.description}: stop it first, or choose another data directory`,
   )
@@ -66,7 +79,7 @@ export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promis
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
-  if (typeof outcome === 'function') return outcome
+  if ('release' in outcome) return outcome.release
   const { pid, purpose, description } = outcome
   if (pid !== null && (purpose === 'daemon' || purpose === null)) return () => {}
   const wayOut =
@@ -85,11 +98,11 @@ export function lockHolder(dataDir: string): LockHolder | null {
 }
 
 /** Takes the lock, or answers who has it, after waiting for those who have it for a moment only. */
-async function take(dataDir: string, purpose: LockPurpose): Promise<(() => void) | LockHolder> {
+async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | LockHolder> {
   const startedAtMs = SYSTEM_CLOCK.monotonic()
   for (;;) {
     const outcome = tryOnce(dataDir, purpose)
-    if (typeof outcome === 'function') return outcome
+    if (outcome !== null && 'release' in outcome) return outcome
     const elapsedMs = SYSTEM_CLOCK.monotonic() - startedAtMs
     if (outcome === null && elapsedMs > LOCK_WAIT_MS_MAX) {
       throw new OperatorError(
@@ -111,7 +124,7 @@ function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
 }
 
 /** The lock, or who has it; null: try again. */
-function tryOnce(dataDir: string, purpose: LockPurpose): (() => void) | LockHolder | null {
+function tryOnce(dataDir: string, purpose: LockPurpose): HeldLock | LockHolder | null {
   const lock = new KernelLock(dataDir)
   let isKept = false
   try {
@@ -123,10 +136,11 @@ function tryOnce(dataDir: string, purpose: LockPurpose): (() => void) | LockHold
     const removeNote = leaveNote(dataDir, purpose)
     if (removeNote === null) return null
     isKept = true
-    return () => {
+    const release = (): void => {
       removeNote()
       lock.release()
     }
+    return { descriptor: lock.descriptor, release }
   } finally {
     if (!isKept) lock.release()
   }

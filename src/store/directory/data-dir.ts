@@ -33,7 +33,7 @@ import { freeListFault } from '../lmdb/lmdb-walk.ts'
 import { LogAppender } from '../log/event-log.ts'
 import { logFolder } from '../log/log-file.ts'
 import { isOldLog, removeOldLog, takeOverLog } from '../log/old-log.ts'
-import { type LockHolder, lockDataDir, lockHolder } from './data-dir-lock.ts'
+import { type HeldLock, holdDataDir, type LockHolder, lockHolder } from './data-dir-lock.ts'
 import { joinEnvironment } from './environment-lock.ts'
 import { requireLocalFileSystem } from './file-system.ts'
 import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts'
@@ -78,6 +78,8 @@ export const CREATION_MARK = 'creating'
 
 const FORMAT_NAME = 'format'
 const DATA_NAME = 'data.mdb'
+/** What `blocks` of a stat counts. */
+const DISK_BLOCK_BYTES = 512
 const LMDB_LOCK_NAME = 'lock.mdb'
 /** Where environments are created before they are moved to their place. */
 const NURSERY_PREFIX = '.new-'
@@ -87,14 +89,14 @@ export class DataDir {
   readonly path: string
   /** What the checks found that is not as it was left, for the log. */
   readonly notes: readonly string[]
-  readonly #release: () => void
+  readonly #lock: HeldLock
   readonly #identities: ReadonlyMap<string, string>
   readonly #log: LogPlace
 
-  private constructor(path: string, notes: readonly string[], release: () => void) {
+  private constructor(path: string, notes: readonly string[], lock: HeldLock) {
     this.path = path
     this.notes = notes
-    this.#release = release
+    this.#lock = lock
     const files = ENVIRONMENT_NAMES.map((name) => join(path, name, DATA_NAME))
     const places = [path, logFolder(path), ...files]
     this.#identities = new Map(places.map((file) => [file, identityOf(file) ?? '']))
@@ -112,7 +114,7 @@ export class DataDir {
     if (obstacle !== null) throw refusal(obstacle)
     if (!isNetworkDiskAllowed) requireLocalFileSystem(path)
     createFolder(path)
-    const release = await lockDataDir(path, 'daemon')
+    const lock = await holdDataDir(path, 'daemon')
     try {
       const format = formatOf(path, LMDB_LOG_FORMAT)
       const isStore = format !== null
@@ -132,9 +134,9 @@ export class DataDir {
       if (isStore) requireAgreement(path, true)
       if (isStore && format !== FORMAT_VERSION) markFormat(path)
       removeOldLog(path)
-      return new DataDir(path, notes, release)
+      return new DataDir(path, notes, lock)
     } catch (error) {
-      release()
+      lock.release()
       throw error
     }
   }
@@ -169,9 +171,14 @@ export class DataDir {
     return this.#log.isInPlace()
   }
 
+  /** The descriptor that holds the lock: a process that inherits it keeps others out until it ends. */
+  get lockDescriptor(): number {
+    return this.#lock.descriptor
+  }
+
   /** Gives up the lock. */
   release(): void {
-    this.#release()
+    this.#lock.release()
   }
 }
 
@@ -249,10 +256,14 @@ export function requireAgreement(path: string, isAlone = false): void {
   )
 }
 
-/** Bytes of the data file of an environment, or of all files of the log; 0 when it cannot be asked. */
+/**
+ * Bytes of the disk that the data file of an environment takes, or all files of the log; 0 when it cannot be asked. Free
+ * pages that were given back are part of the length of a data file, and take nothing.
+ */
 export function storeBytes(dataDir: string, name: PartName): number {
   if (name === 'log') return logBytes(dataDir)
-  return statSync(join(dataDir, name, DATA_NAME), { throwIfNoEntry: false })?.size ?? 0
+  const stat = statSync(join(dataDir, name, DATA_NAME), { throwIfNoEntry: false })
+  return stat === undefined ? 0 : Math.min(stat.size, stat.blocks * DISK_BLOCK_BYTES)
 }
 
 function createFolder(path: string): void {

@@ -39,6 +39,11 @@ export class KernelLock {
     }
   }
 
+  /** A process that inherits it keeps the lock. */
+  get descriptor(): number {
+    return this.#descriptor
+  }
+
   /** Device and inode of the folder. */
   get identity(): string {
     const { dev, ino } = fstatSync(this.#descriptor, { bigint: true })

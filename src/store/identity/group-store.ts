@@ -1,6 +1,7 @@
 /**
  * Groups of a project. Table `groups`: project, type index u8, key -> `created_at float64 ms
- * little-endian, key bytes u32, key UTF-8`, then the properties as compact JSON, or, of a large group, a byte 0 and
+ * little-endian, key bytes u32 with its highest bit set while only imports have told of the group, key UTF-8`, then the
+ * properties as compact JSON, or, of a large group, a byte 0 and
  * the directory of their pages (properties/property-pages.ts); sealed. Keys of more than 400 bytes are cut in the
  * table's key and followed by their SHA-1. Table `group_pages`: project, type index u8, bytes of the key in that
  * table u16, that key, page u32 -> page; sealed. Stores of older versions have no pages.
@@ -33,6 +34,8 @@ import {
 } from './properties/stored-properties.ts'
 
 const FIXED_BYTES = 12
+/** A bit of the key's bytes. */
+const FLAG_IMPORTED = 0x8000_0000
 /** No JSON begins with it. */
 const PAGED = Buffer.of(0)
 
@@ -44,6 +47,7 @@ const REMOVED_GROUPS = 1000
 interface GroupRecord {
   readonly key: string
   readonly createdAtMs: number
+  readonly isImported: boolean
   readonly json: string
   readonly jsonBytes: number
 }
@@ -106,9 +110,9 @@ export class ProjectGroups {
     if (this.#removed.has(typeIndex)) return null
     const record = loadGroup(this.#tables, this.#projectId, typeIndex, key)
     if (record === null) return null
-    const { json, jsonBytes } = record
+    const { json, jsonBytes, createdAtMs, isImported } = record
     const properties = PropertyTable.from(parseProperties(json), jsonBytes)
-    const group = groupState(typeIndex, key, record.createdAtMs, properties)
+    const group = groupState(typeIndex, key, createdAtMs, properties, isImported)
     if (record.directory !== null) this.#paged.add(group)
     this.#cached.set(name, group)
     group.countedBytes = memoryBytesOf(group)
@@ -153,12 +157,12 @@ export class ProjectGroups {
     for (const typeIndex of this.#removed) removeGroups(this.#tables, this.#projectId, typeIndex)
     this.#removed.clear()
     for (const group of this.#unsaved) {
-      const { typeIndex, key, createdAtMs, properties } = group
+      const { typeIndex, key, createdAtMs, isImported, properties } = group
       const tableKey = groupTableKey(this.#projectId, typeIndex, key)
       const keyBytes = Buffer.from(key)
       const head = Buffer.allocUnsafe(FIXED_BYTES)
       head.writeDoubleLE(createdAtMs)
-      head.writeUInt32LE(keyBytes.length, 8)
+      head.writeUInt32LE(keyBytes.length + (isImported ? FLAG_IMPORTED : 0), 8)
       const json = Buffer.from(properties.toJson())
       const stored = isPaged(json.length) ? this.#storePages(tableKey, json) : [json]
       if (stored.length === 1 && this.#paged.has(group)) this.#removePages(tableKey, 0)
@@ -380,11 +384,14 @@ function withPages({ group_pages }: GroupTables, tableKey: Buffer, head: GroupHe
 }
 
 function decodeGroup(record: Buffer): GroupHead {
-  const jsonStart = FIXED_BYTES + record.readUInt32LE(8)
+  const keyBytes = record.readUInt32LE(8)
+  const isImported = keyBytes >= FLAG_IMPORTED
+  const jsonStart = FIXED_BYTES + (isImported ? keyBytes - FLAG_IMPORTED : keyBytes)
   const hasPages = record[jsonStart] === PAGED[0]
   const directory = hasPages ? Buffer.from(record.subarray(jsonStart + PAGED.length)) : null
   return {
     createdAtMs: record.readDoubleLE(),
+    isImported,
     key: record.toString('utf8', FIXED_BYTES, jsonStart),
     json: hasPages ? '' : record.toString('utf8', jsonStart),
     jsonBytes: directory === null ? record.length - jsonStart : pagedJsonBytes(directory),

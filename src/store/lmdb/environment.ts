@@ -5,7 +5,7 @@
  * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
  * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
  */
-import { chmodSync, mkdirSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   ABORT,
@@ -23,8 +23,10 @@ import { addressesMissing } from '../../base/process-limits.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { CommitFailedError, counted } from '../faults.ts'
 import { DataFileRoom } from './data-file-room.ts'
+import { type FileRange, type PunchFailure, punchHoles } from './hole-punch.ts'
 import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
-import { type LmdbState, newestState } from './lmdb-walk.ts'
+import { PAGE_BYTES_OFFSET } from './lmdb-layout.ts'
+import { freePagesBefore, LmdbFault, type LmdbState, newestState } from './lmdb-walk.ts'
 import { addPages, changedPages, type PageCounts, TableChanges } from './page-counts.ts'
 
 /** A table: bytes to bytes, ordered by key. lmdb-js knows its name, and its types do not. */
@@ -36,6 +38,15 @@ export type Range = RangeOptions
 /** Address space reserved for one environment. It costs no memory and no disk. */
 const MAP_BYTES = 256 * 1024 ** 3
 const META_PAGES = 2
+/** What `blocks` of a stat counts. */
+const DISK_BLOCK_BYTES = 512
+/** Shorter runs of free pages are not given back: the file system would keep a record for each of the gaps. */
+const RELEASED_RUN_PAGES_MIN = 8
+/** Pages that are given back with one system call. Reads of the data file may have to wait for it. */
+const RELEASED_RANGE_PAGES = 2048
+/** How lmdb.h shows a reader: process, thread, transaction or `-`. */
+const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
+const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
 /** How often those who write look for readers whose process has ended. */
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
@@ -347,6 +358,87 @@ export class Environment<Name extends string = string> {
   }
 
   /**
+   * The same without the pages that were given back to the file system: bytes of the disk that hold nothing. Cost: one
+   * stat more.
+   */
+  reusableBytes(): number {
+    const { size, blocks } = statSync(join(this.#path, 'data.mdb'))
+    return Math.max(0, this.freeBytes() - Math.max(0, size - blocks * DISK_BLOCK_BYTES))
+  }
+
+  /**
+   * Gives free pages back to the file system, from page `from` on and about `bytesMax` bytes at most. The pages stay
+   * free pages of the data file. They take room on the disk again when LMDB writes to them.
+   *
+   * Only pages that LMDB itself might overwrite now are given back: no state that is read, nor any to which a crash
+   * could lead, has something there. The write transaction keeps LMDB from doing so meanwhile, and `lockDescriptor` keeps
+   * other processes from it if this one is killed. Runs of less than `RELEASED_RUN_PAGES_MIN` pages stay. Throws
+   * `LmdbFault` when the list of free pages is not sound.
+   */
+  releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
+    this.refresh()
+    this.clearDeadReaders()
+    const released: ReleasedPages[] = []
+    this.#write(() => {
+      released.push(this.#releasePages(from, bytesMax, lockDescriptor))
+      return ABORT
+    }, true)
+    // The transaction has run.
+    return released[0] as ReleasedPages
+  }
+
+  #releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
+    const path = join(this.#path, 'data.mdb')
+    const state = newestState(path)
+    const oldest = this.#oldestReader()
+    const before = oldest !== null && oldest < state.transaction ? oldest : state.transaction
+    const pageBytes = state.meta.readUInt32LE(PAGE_BYTES_OFFSET)
+    const ranges: FileRange[] = []
+    let next: number | null = null
+    let bytes = 0
+    for (const run of freePagesBefore(path, state, before)) {
+      const end = run.first + run.pages
+      const first = Math.max(run.first, from)
+      if (end - first < RELEASED_RUN_PAGES_MIN) continue
+      for (let page = first; page < end && bytes < bytesMax; page = next) {
+        const leftPages = Math.ceil((bytesMax - bytes) / pageBytes)
+        const pages = Math.min(RELEASED_RANGE_PAGES, end - page, leftPages)
+        ranges.push({ offset: page * pageBytes, bytes: pages * pageBytes })
+        bytes += pages * pageBytes
+        next = page + pages
+      }
+      if (bytes >= bytesMax) break
+      next = null
+    }
+    if (ranges.length === 0) return { bytes: 0, next: null, failure: null }
+    const descriptor = openSync(path, 'r+')
+    try {
+      const blocksBefore = statSync(path).blocks
+      const failure = punchHoles(descriptor, ranges, lockDescriptor)
+      const blocks = blocksBefore - statSync(path).blocks
+      return { bytes: Math.max(0, blocks * DISK_BLOCK_BYTES), next, failure }
+    } finally {
+      closeSync(descriptor)
+    }
+  }
+
+  /** The oldest state that anybody reads, as the number of its transaction; null when nobody reads. */
+  #oldestReader(): bigint | null {
+    let oldest: bigint | null = null
+    for (const line of this.#root.readerList().split('\n')) {
+      const transaction = READER_LINE.exec(line)?.[1]
+      if (transaction === undefined) {
+        if (NO_READER_LINE.test(line)) continue
+        throw new LmdbFault(`its table of readers has the line '${line}', which is not understood`)
+      }
+      if (transaction === '-') continue
+      const number = BigInt(transaction)
+      if (oldest === null || number < oldest) oldest = number
+    }
+    return oldest
+  }
+
+  /**
    * Clears the slots of readers whose process is gone; returns how many there were. The first write does
    * it, and later ones from time to time. Threads that end give their slots up themselves.
    */
@@ -427,6 +519,15 @@ interface TreeStatistics extends TreePages {
 
 function statisticsOf(table: { getStats(): object }): TreeStatistics {
   return table.getStats() as TreeStatistics
+}
+
+/** What became of an attempt to give free pages back. */
+export interface ReleasedPages {
+  /** Bytes of the disk that are free now. */
+  readonly bytes: number
+  /** The page from which to go on; null: that was all. */
+  readonly next: number | null
+  readonly failure: PunchFailure | null
 }
 
 /** One key with its value; valid until the next one is asked for. */

@@ -6,3 +6,5 @@ export const TABLES_MAX = 64
 export const READERS_MAX = 254
 /** Times that a state of all environments is looked for. Then it fails. */
 export const PIN_ATTEMPTS_MAX = 100
+/** Milliseconds for giving some free pages of a data file back to the file system. Later: it is given up, and tried again. */
+export const HOLE_PUNCH_MS_MAX = 10_000

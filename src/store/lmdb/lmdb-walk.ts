@@ -28,6 +28,7 @@ const MAIN_TREE_OFFSET = 96
 const TRANSACTION_OFFSET = 152
 const BIG_REFERENCE_BYTES = 24
 const TREE_RECORD_BYTES = 48
+const META_PAGES = 2
 
 /** The newest state of a data file. */
 export interface LmdbState {
@@ -94,6 +95,30 @@ export function freeListFault(path: string): string | null {
   }
 }
 
+/** Pages in a row. */
+export interface PageRun {
+  readonly first: number
+  readonly pages: number
+}
+
+/**
+ * The free pages of a state, in the order of the file, that transactions before `before` have freed. Throws `LmdbFault`
+ * when they and the pages in use are not all pages of the file, each once: then nobody can tell which pages are free.
+ * Nobody may write to the file meanwhile. Cost: reads the list of free pages and the tree of all tables.
+ */
+export function freePagesBefore(
+  path: string,
+  state: LmdbState,
+  before: bigint,
+): readonly PageRun[] {
+  const descriptor = openSync(path, 'r')
+  try {
+    return new Walk(descriptor, state.meta).freePagesBefore(before)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
 /** What a file says about one of its trees. */
 export interface TreeRecord {
   readonly depth: number
@@ -103,6 +128,9 @@ export interface TreeRecord {
   readonly entries: number
   readonly root: bigint
 }
+
+/** Told of the values of a tree. */
+type LeafListener = (value: Buffer, isTree: boolean, key: Buffer) => void
 
 interface TreeCount {
   branchPages: number
@@ -119,7 +147,7 @@ class Walk {
   /** One bit for each page that was met. */
   readonly #met: Uint8Array
   /** Pages that were met, the two meta pages included. */
-  #metCount = 2
+  #metCount = META_PAGES
   #freePages = 0
   #compare: (a: Buffer, b: Buffer) => number = Buffer.compare
 
@@ -150,19 +178,46 @@ class Walk {
   }
 
   checkFreeList(): void {
-    const freeLists: Buffer[] = []
-    this.#compare = compareNumbers
-    this.#walkTree('free list', treeRecord(this.#meta, FREE_TREE_OFFSET), (value) => {
-      freeLists.push(Buffer.from(value))
-    })
-    for (const list of freeLists) this.#checkFree(list)
+    for (const { list } of this.#freeLists()) this.#checkFree(list)
   }
 
-  #walkTree(
-    name: string,
-    tree: TreeRecord,
-    onLeaf: ((value: Buffer, isTree: boolean) => void) | null,
-  ): void {
+  freePagesBefore(before: bigint): readonly PageRun[] {
+    const trees = [
+      treeRecord(this.#meta, MAIN_TREE_OFFSET),
+      treeRecord(this.#meta, FREE_TREE_OFFSET),
+    ]
+    this.#walkTree('main', treeRecord(this.#meta, MAIN_TREE_OFFSET), (value, isTree) => {
+      if (isTree) trees.push(treeRecord(value, 0))
+    })
+    const runs: PageRun[] = []
+    for (const { transaction, list } of this.#freeLists()) {
+      this.#checkFree(list)
+      if (transaction >= before) continue
+      for (const [first, pages] of freeRuns(list)) runs.push({ first, pages })
+    }
+    let accounted = META_PAGES + this.#freePages
+    for (const { root, branchPages, leafPages, overflowPages } of trees) {
+      if (root !== NO_PAGE) accounted += branchPages + leafPages + overflowPages
+    }
+    const pages = this.#lastPage + 1
+    if (accounted !== pages) {
+      throw new LmdbFault(`it has ${pages} pages, and its trees and free pages are ${accounted}`)
+    }
+    return joinedRuns(runs)
+  }
+
+  #freeLists(): readonly { readonly transaction: bigint; readonly list: Buffer }[] {
+    const lists: { transaction: bigint; list: Buffer }[] = []
+    const compare = this.#compare
+    this.#compare = compareNumbers
+    this.#walkTree('free list', treeRecord(this.#meta, FREE_TREE_OFFSET), (value, _isTree, key) => {
+      lists.push({ transaction: key.readBigUInt64LE(), list: Buffer.from(value) })
+    })
+    this.#compare = compare
+    return lists
+  }
+
+  #walkTree(name: string, tree: TreeRecord, onLeaf: LeafListener | null): void {
     if (tree.root === NO_PAGE) return
     const count: TreeCount = { branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0 }
     if (tree.depth < 1 || tree.depth > TREE_DEPTH_MAX) {
@@ -189,7 +244,7 @@ class Walk {
     low: Buffer | null,
     high: Buffer | null,
     count: TreeCount,
-    onLeaf: ((value: Buffer, isTree: boolean) => void) | null,
+    onLeaf: LeafListener | null,
   ): void {
     const page = this.#page(number)
     const isLeaf = levels === 1
@@ -214,7 +269,7 @@ class Walk {
       const node = nodeOffset(page, index)
       if (isLeaf) {
         count.entries++
-        this.#checkValue(page, number, node, count, onLeaf)
+        this.#checkValue(page, number, node, key, count, onLeaf)
         continue
       }
       const child = page.readUInt32LE(node) + page.readUInt16LE(node + 4) * 2 ** 32
@@ -248,8 +303,9 @@ class Walk {
     page: Buffer,
     number: number,
     node: number,
+    key: Buffer,
     count: TreeCount,
-    onLeaf: ((value: Buffer, isTree: boolean) => void) | null,
+    onLeaf: LeafListener | null,
   ): void {
     const flags = page.readUInt16LE(node + 4)
     const start = node + NODE_HEADER_BYTES + page.readUInt16LE(node + 6)
@@ -266,9 +322,9 @@ class Walk {
       const pages = Number(page.readBigUInt64LE(start + 16))
       const value = this.#overflow(number, first, pages, bytes, onLeaf !== null)
       count.overflowPages += pages
-      if (value !== null && onLeaf !== null) onLeaf(value, false)
+      if (value !== null && onLeaf !== null) onLeaf(value, false, key)
     } else if (onLeaf !== null) {
-      onLeaf(page.subarray(start, start + bytes), isTree)
+      onLeaf(page.subarray(start, start + bytes), isTree, key)
     }
   }
 
@@ -335,6 +391,18 @@ class Walk {
     this.#metCount++
     this.#met[number >>> 3] = (this.#met[number >>> 3] ?? 0) | (1 << (number & 7))
   }
+}
+
+/** The same pages in the order of the file, in as few runs as possible. */
+function joinedRuns(runs: PageRun[]): readonly PageRun[] {
+  runs.sort((a, b) => a.first - b.first)
+  const joined: { first: number; pages: number }[] = []
+  for (const { first, pages } of runs) {
+    const last = joined.at(-1)
+    if (last !== undefined && last.first + last.pages === first) last.pages += pages
+    else joined.push({ first, pages })
+  }
+  return joined
 }
 
 /** The keys of the free list are numbers of transactions, little-endian. */

@@ -45,6 +45,11 @@ t.test('the start of a period', async (t) => {
     // It is put back by half an hour at two.
     ['2023-04-01T15:10:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2023-04-01T14:00:00.000Z'],
     ['2023-04-01T15:30:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2023-04-01T15:30:00.000Z'],
+    // It is put forward by half an hour at two: the hour from two to three begins at half past.
+    ['2024-10-05T15:29:59Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T14:30:00.000Z'],
+    ['2024-10-05T15:30:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T15:30:00.000Z'],
+    ['2024-10-05T15:59:59Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T15:30:00.000Z'],
+    ['2024-10-05T16:10:00Z', rulesOf('hour', 'Australia/Lord_Howe'), '2024-10-05T16:00:00.000Z'],
     // Midnight does not exist: the day begins at one.
     ['2023-09-03T12:00:00Z', rulesOf('day', 'America/Santiago'), '2023-09-03T04:00:00.000Z'],
     ['1969-12-31T23:30:00Z', rulesOf('hour'), '1969-12-31T23:00:00.000Z'],
@@ -70,6 +75,7 @@ t.test('days on which clocks change', async (t) => {
   t.equal(hoursOf('2023-10-29T12:00:00Z', 'Europe/Berlin'), 25)
   t.equal(hoursOf('2023-10-30T12:00:00Z', 'Europe/Berlin'), 24)
   t.equal(hoursOf('2023-04-01T13:00:00Z', 'Australia/Lord_Howe'), 24, '24 and a half, two as one')
+  t.equal(hoursOf('2024-10-05T20:00:00Z', 'Australia/Lord_Howe'), 24, '23 and a half, one is short')
 })
 
 t.test('periods before and after', async (t) => {
@@ -105,6 +111,7 @@ t.test('the table and the single answer agree', async () => {
     Date.parse('2023-03-20T00:00:00Z'),
     Date.parse('2023-10-29T00:00:00Z'),
     Date.parse('2023-04-01T00:00:00Z'),
+    Date.parse('2024-09-25T00:00:00Z'),
     Date.parse('1960-01-01T00:00:00Z'),
   )
   const offset = fc.integer({ min: 0, max: 20 * 24 * HOUR_MS })

@@ -323,6 +323,48 @@ t.test('groups: index by appearance, keys as text, properties merged one by one'
   t.match(huge.warnings, [{ type: 'message_size_too_large' }])
 })
 
+t.test('events of an import fill what live ones left out of a group', async (t) => {
+  const DAY_MS = 86_400_000
+  const world = new MemoryPersons()
+  const historical = { ...context(), isHistorical: true }
+  const old = (key: string, $group_set: JsonObject, daysAgo: number): void => {
+    const all = { $group_type: 'b', $group_key: key, $group_set }
+    const sent = event('$groupidentify', 'g', all, NOW_MS - daysAgo * DAY_MS)
+    applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, historical)
+    world.settle()
+  }
+  const live = (key: string, $group_set: JsonObject): void => {
+    identifyGroup(world, { $group_key: key, $group_set })
+    world.settle()
+  }
+  const stateOf = (key: string) => {
+    const group = world.group(0, key)
+    const daysAgo = (NOW_MS - (group?.createdAtMs ?? 0)) / DAY_MS
+    return { ...group?.properties.toObject(), daysAgo }
+  }
+  live('live', { plan: 'pro', seats: null })
+  old('live', { plan: 'free', seats: 5, city: 'Bern' }, 30)
+  t.same(stateOf('live'), { plan: 'pro', seats: null, city: 'Bern', daysAgo: 30 })
+  old('live', { city: 'Rome' }, 40)
+  t.same(stateOf('live'), { plan: 'pro', seats: null, city: 'Bern', daysAgo: 40 })
+  live('live', { plan: 'max', city: 'Oslo' })
+  t.match(stateOf('live'), { plan: 'max', city: 'Oslo', daysAgo: 40 })
+
+  old('past', { plan: 'free', $initial_plan: 'a' }, 30)
+  old('past', { plan: 'pro', $initial_plan: 'b' }, 20)
+  t.same(stateOf('past'), { plan: 'pro', $initial_plan: 'b', daysAgo: 30 }, 'the last one counts')
+  live('past', {})
+  old('past', { plan: 'basic' }, 10)
+  t.match(stateOf('past'), { plan: 'pro', daysAgo: 30 }, 'not behind a live event')
+
+  const huge = { $group_type: 'b', $group_key: 'live', $group_set: { x: 'x'.repeat(600_000) } }
+  const sent = event('$groupidentify', 'g', huge, NOW_MS)
+  const bytes = Buffer.byteLength(JSON.stringify(sent))
+  const { warnings } = applyEvent(sent, bytes, world, historical)
+  t.match(warnings, [{ type: 'message_size_too_large' }])
+  t.match(stateOf('live'), { plan: 'max', x: undefined })
+})
+
 t.test('the types of a $groupidentify event come behind those of its $groups', async (t) => {
   const world = new MemoryPersons()
   identifyGroup(world, { $groups: { second: 'k' }, $group_type: 'first' })

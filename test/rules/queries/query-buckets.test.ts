@@ -16,6 +16,7 @@ import {
   bucketLabels,
   bucketRules,
   bucketsOf,
+  tableDays,
 } from '../../../src/rules/queries/query-buckets.ts'
 import type { QueryRange } from '../../../src/rules/queries/query-range.ts'
 import { Dice } from '../../fixtures/dice.ts'
@@ -156,4 +157,39 @@ t.test('buckets lie side by side and have names of their own in all zones', asyn
     ),
   )
   t.strictSame(faults, [])
+})
+
+t.test('a table has no two days of one name', (t) => {
+  const daysOf = (timezone: string, from: string, to: string, interval: Interval) => {
+    const range = {
+      interval,
+      timezone,
+      fromMs: Date.parse(from),
+      toMs: Date.parse(to),
+    } as QueryRange
+    return tableDays(bucketDays(range, bucketsOf(range)), timezone)
+  }
+  t.strictSame(daysOf('Europe/Berlin', '2024-10-26T23:00:00Z', '2024-10-27T02:59:59Z', 'hour'), [
+    '2024-10-27 01:00:00',
+    '2024-10-27 02:00:00+02:00',
+    '2024-10-27 02:00:00+01:00',
+    '2024-10-27 03:00:00',
+  ])
+  t.strictSame(daysOf('America/St_Johns', '2024-11-03T03:30:00Z', '2024-11-03T05:29:59Z', 'hour'), [
+    '2024-11-03 01:00:00-02:30',
+    '2024-11-03 01:00:00-03:30',
+  ])
+  const minutes = daysOf(
+    'Australia/Lord_Howe',
+    '2024-04-06T14:00:00Z',
+    '2024-04-06T15:59:59Z',
+    'minute',
+  )
+  t.equal(new Set(minutes).size, minutes.length)
+  t.match(minutes, [/ 01:00:00$/])
+  t.ok(minutes.includes('2024-04-07 01:30:00+11:00'))
+  t.ok(minutes.includes('2024-04-07 01:30:00+10:30'))
+  const usual = daysOf('Europe/Berlin', '2024-10-01T00:00:00Z', '2024-10-31T00:00:00Z', 'day')
+  t.ok(usual.every((day) => /^2024-10-\d\d$/.test(String(day))))
+  t.end()
 })

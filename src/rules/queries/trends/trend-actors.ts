@@ -2,13 +2,15 @@
  * Who is behind a number of a trend: everyone, or every group, with an event of the series in the bucket.
  * Source: docs/compatibility/queries.md, "TrendsQuery".
  */
-import { addDays, addMonths, momentOf, type Wall } from '../../../base/time-zone.ts'
+import { addDays, addMonths, hourStart, momentOf, type Wall } from '../../../base/time-zone.ts'
 import { type ActorRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import type { ValueRequest } from '../../analytics/event-columns.ts'
+import { shiftedPeriodStart } from '../../analytics/periods.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { breakdownText, NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
+import { bucketRules } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
 import type { QueryActors, QueryShard } from '../query-kind.ts'
 import { type QueryRange, readDate } from '../query-range.ts'
@@ -108,7 +110,12 @@ const NOTHING = [0, -1] as const
 /** The end of the bucket that begins at a moment. */
 function bucketEnd(wall: Wall, startMs: number, { interval, timezone }: QueryRange): number {
   if (interval === 'minute') return startMs + MINUTE_MS
-  if (interval === 'hour') return startMs + HOUR_MS
+  if (interval === 'hour') {
+    // Clocks that are moved by a part of an hour make shorter and longer ones.
+    const isStart = hourStart(startMs, timezone) === startMs
+    const rules = bucketRules({ interval, timezone })
+    return isStart ? shiftedPeriodStart(startMs, 1, rules) : startMs + HOUR_MS
+  }
   const end = interval === 'month' ? addMonths(wall, 1) : addDays(wall, interval === 'week' ? 7 : 1)
   return momentOf(end, timezone)
 }

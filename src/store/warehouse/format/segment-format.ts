@@ -40,6 +40,8 @@ export const UUID_TAIL_BYTES = 7
 export const ROLE_PROPERTY = 0
 /** The event name. */
 export const ROLE_NAME = 1
+/** The name of erased rows. The header counts them under it. */
+export const ERASED_NAME = ''
 /** `elements_chain`, where it is not empty. */
 export const ROLE_ELEMENTS = 2
 /** Objects of the properties that have no column of their own. */

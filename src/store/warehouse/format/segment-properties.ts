@@ -3,11 +3,15 @@
  * different value once, so that a value is tested once however many rows have it.
  */
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
-import { MODE_MIRROR, ROLE_REST } from './segment-format.ts'
-import { VALUES_UUID } from './segment-values.ts'
+import { isAway } from './away-columns.ts'
+import { type ColumnEntry, MODE_MIRROR, ROLE_REST } from './segment-format.ts'
+import { VALUES_JSON, VALUES_UUID } from './segment-values.ts'
 import type { ColumnIndex, ColumnView, SegmentView } from './segment-view.ts'
 
 const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
+/** Values are long when they have so many bytes together, and so many each on the average. */
+const LONG_COLUMN_BYTES_MIN = 32 * 1024
+const LONG_VALUE_BYTES_MIN = 512
 
 /** A column with a number for every row. */
 export interface DenseColumn {
@@ -55,6 +59,35 @@ export function uuidColumn(
   const ids = new Uint16Array(view.summary.rows)
   addIds(view.indexOf(entry), ids)
   return { ids, uuids: Uint8Array.from(view.storedValues(entry).bytes) }
+}
+
+/** A column of long texts, of which nothing is made but the places of its values. */
+export interface StoredColumn {
+  /** As in `DenseColumn`. */
+  readonly ids: Uint16Array
+  readonly entry: ColumnEntry
+  /** As `jsonPlaces`: of the position 1 first. */
+  readonly places: Uint32Array
+  /** The values of the positions behind these, which are stored among others. */
+  readonly others: readonly unknown[]
+}
+
+/** A property of all rows whose values are long; null for any other. Throws `DamagedRecordError`. */
+export function storedColumn(view: SegmentView, key: string): StoredColumn | null {
+  const entry = view.property(key)
+  if (entry === undefined || isAway(entry)) return null
+  if (entry.mode === MODE_MIRROR || entry.encoding !== VALUES_JSON) return null
+  const { valueCount, values } = entry
+  const [, , bytes] = values
+  if (bytes < LONG_COLUMN_BYTES_MIN || bytes < valueCount * LONG_VALUE_BYTES_MIN) return null
+  const ids = new Uint16Array(view.summary.rows)
+  addIds(view.indexOf(entry), ids)
+  const { places } = view.storedValues(entry)
+  if (places === null) return null
+  const all: unknown[] = new Array(valueCount + 1)
+  const rest = view.special(ROLE_REST)
+  if (rest !== undefined) addShared(view.column(rest), key, ids, all)
+  return { ids, entry, places, others: all.slice(valueCount + 1) }
 }
 
 /** A column that is no property: names or elements. Throws `DamagedRecordError`. */

@@ -42,6 +42,8 @@ const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
+/** Texts of JSON that are not longer are read byte by byte: a search costs more. */
+const NEAR_BYTES = 48
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -364,7 +366,7 @@ export function decodeValues(
  * next would, so that value `i` ends one byte before place `i + 1`. Throws RangeError when there are not
  * so many. The text is that of JSON.stringify: without spaces.
  */
-export function jsonPlaces(bytes: Uint8Array, count: number): Uint32Array {
+export function jsonPlaces(bytes: Buffer, count: number): Uint32Array {
   const places = new Uint32Array(count + 1)
   let found = 0
   let depth = 0
@@ -372,11 +374,13 @@ export function jsonPlaces(bytes: Uint8Array, count: number): Uint32Array {
   for (let index = 0; index < bytes.length; index++) {
     const byte = bytes[index] ?? 0
     if (byte === QUOTE) {
+      const near = index + NEAR_BYTES
       index++
-      for (let inner = bytes[index]; inner !== QUOTE && index < bytes.length; ) {
+      for (let inner = bytes[index]; inner !== QUOTE && index < near; ) {
         index += inner === BACKSLASH ? 2 : 1
         inner = bytes[index]
       }
+      if (bytes[index] !== QUOTE) index = textEnd(bytes, index)
     } else if (byte === COMMA) {
       if (depth === 1) places[found++] = index + 1
     } else if (byte === ARRAY_START || byte === OBJECT_START) depth++
@@ -385,6 +389,16 @@ export function jsonPlaces(bytes: Uint8Array, count: number): Uint32Array {
   if (found !== count || depth !== 0) throw new RangeError('values that are not as many as said')
   places[count] = bytes.length
   return places
+}
+
+/** Where the quote stands that ends a long text of JSON, or the end; `from` is within the text, and begins a character. */
+function textEnd(bytes: Buffer, from: number): number {
+  for (let at = bytes.indexOf(QUOTE, from); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
+    let first = at
+    while (first > from && bytes[first - 1] === BACKSLASH) first--
+    if ((at - first) % 2 === 0) return at
+  }
+  return bytes.length
 }
 
 function hyphenated(digits: string): string {

@@ -235,6 +235,12 @@ export class SegmentView {
     })
   }
 
+  /** The JSON of all values of a column, one behind the other; not to be changed. Only where they are stored so. */
+  storedJson(entry: ColumnEntry): Buffer {
+    const here = this.#here(entry)
+    return this.#guard(() => this.#slice(here.values))
+  }
+
   /** Where a row is among the rows that have a value in a column, or -1. Decodes no column. */
   placeOf(entry: ColumnEntry, row: number): number {
     const { index, presence, count } = this.#here(entry)

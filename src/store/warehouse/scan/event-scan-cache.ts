@@ -92,7 +92,11 @@ export class ScanCache {
   }
 
   #keep(name: string, segment: ScanSegment): void {
-    if (!this.#makeRoom(segment.bytes)) return
+    if (!this.#makeRoom(segment.bytes)) {
+      // What is left is small beside long texts, and spares looking for each of them again.
+      segment.releaseView()
+      if (!this.#makeRoom(segment.bytes)) return
+    }
     segment.lastScan = this.#scan
     this.#segments.set(name, segment)
     this.#bytes += segment.bytes

@@ -15,10 +15,11 @@ import {
 } from '../../../rules/filters/filter-group.ts'
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
+import { storedTest } from '../../../rules/filters/stored-text.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
-import type { ScanSegment } from './event-scan-segment.ts'
+import type { ScanSegment, StoredTexts } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
 /** What filters and values look up outside of a segment, as of the snapshot of the scan. */
@@ -206,7 +207,17 @@ function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null
   }
   if ((filter.type ?? 'event') !== 'event') return null
   if (filter.key === 'distinct_id') return distinctIdFilter((id) => test(facts.textOf(id)))
-  return propertyRowFilter(filter.key, test, facts)
+  const column = (segment: ScanSegment): DenseColumn => segment.property(filter.key, facts.textOf)
+  const stored = storedTest(filter)
+  return new ValueFilter(column, test, facts.checkLimits, {
+    textsOf: (segment) => segment.stored(filter.key),
+    test: (texts, id) => {
+      const start = texts.places[id - 1] ?? 0
+      const end = (texts.places[id] ?? 0) - 1
+      const verdict = stored?.(texts.json, start, end) ?? null
+      return verdict ?? test(JSON.parse(texts.json.toString('utf8', start, end)))
+    },
+  })
 }
 
 function groupTest(
@@ -221,26 +232,44 @@ function groupTest(
   return (groupKey) => getOrAdd(known, groupKey, read)
 }
 
+/** How long texts are tested where they are stored. */
+interface StoredTextTest {
+  readonly textsOf: (segment: ScanSegment) => StoredTexts | null
+  /** `id`: the position of the value, from 1 on. */
+  readonly test: (texts: StoredTexts, id: number) => boolean
+}
+
+/** The values of a segment, and the verdict on each by its position. */
+interface ValueVerdicts {
+  readonly ids: Uint16Array
+  readonly count: number
+  readonly verdict: (id: number) => 0 | 1
+}
+
 class ValueFilter implements RowFilter {
   readonly needsOwners = false
   readonly #columnOf: (segment: ScanSegment) => DenseColumn
   readonly #test: PropertyTest
   readonly #checkLimits: () => void
+  readonly #stored: StoredTextTest | null
   #tests = 0
 
   constructor(
     columnOf: (segment: ScanSegment) => DenseColumn,
     test: PropertyTest,
     checkLimits: () => void,
+    stored: StoredTextTest | null = null,
   ) {
     this.#columnOf = columnOf
     this.#test = test
     this.#checkLimits = checkLimits
+    this.#stored = stored
   }
 
   mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
-    const { ids, values } = this.#columnOf(segment)
-    const isPassed = this.#passing(values, ids, places, count)
+    const values = this.#verdictsOf(segment)
+    const { ids } = values
+    const isPassed = this.#passing(values, places, count)
     for (let index = 0; index < count; index++) {
       marks[index] = isPassed[ids[places[index] ?? 0] ?? 0] ?? 0
     }
@@ -248,8 +277,9 @@ class ValueFilter implements RowFilter {
 
   keep = (candidates: Candidates): void => {
     const { segment, places, masks, count } = candidates
-    const { ids, values } = this.#columnOf(segment)
-    const isPassed = this.#passing(values, ids, places, count)
+    const values = this.#verdictsOf(segment)
+    const { ids } = values
+    const isPassed = this.#passing(values, places, count)
     let kept = 0
     for (let index = 0; index < count; index++) {
       const place = places[index] ?? 0
@@ -262,6 +292,8 @@ class ValueFilter implements RowFilter {
   }
 
   passing = (segment: ScanSegment, rows: number): PassingValues | null => {
+    // Long texts hardly repeat, so that pairs of them with names tell nothing.
+    if (this.#stored?.textsOf(segment)) return null
     const column = this.#columnOf(segment)
     const { values } = column
     if (values.length > rows) return null
@@ -272,23 +304,47 @@ class ValueFilter implements RowFilter {
 
   /** For each value 1 when it passes; values that no candidate has may be left out. */
   #passing(
-    values: readonly unknown[],
-    ids: Uint16Array,
+    { ids, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
     count: number,
   ): Uint8Array {
-    const isPassed = new Uint8Array(values.length)
-    if (values.length > count) {
+    const isPassed = new Uint8Array(valueCount)
+    if (valueCount > count) {
       const wanted = new Set<number>()
       for (let index = 0; index < count; index++) wanted.add(ids[places[index] ?? 0] ?? 0)
-      for (const id of wanted) isPassed[id] = this.#verdict(values[id])
-    } else for (const [id, value] of values.entries()) isPassed[id] = this.#verdict(value)
+      for (const id of wanted) isPassed[id] = verdict(id)
+    } else for (let id = 0; id < valueCount; id++) isPassed[id] = verdict(id)
     return isPassed
   }
 
+  #verdictsOf(segment: ScanSegment): ValueVerdicts {
+    const texts = this.#stored?.textsOf(segment) ?? null
+    if (texts !== null) return this.#ofTexts(texts)
+    const { ids, values } = this.#columnOf(segment)
+    return { ids, count: values.length, verdict: (id) => this.#verdict(values[id]) }
+  }
+
+  #ofTexts(texts: StoredTexts): ValueVerdicts {
+    const { ids, places, others } = texts
+    // The last of the places is the end.
+    const storedCount = places.length - 1
+    const verdict = (id: number): 0 | 1 => {
+      if (id === 0 || id > storedCount) {
+        return this.#verdict(id === 0 ? undefined : others[id - storedCount - 1])
+      }
+      this.#countTest()
+      return this.#stored?.test(texts, id) === true ? 1 : 0
+    }
+    return { ids, count: storedCount + 1 + others.length, verdict }
+  }
+
   #verdict(value: unknown): 0 | 1 {
-    if (++this.#tests % TESTS_BETWEEN_CHECKS === 0) this.#checkLimits()
+    this.#countTest()
     return this.#test(value) ? 1 : 0
+  }
+
+  #countTest(): void {
+    if (++this.#tests % TESTS_BETWEEN_CHECKS === 0) this.#checkLimits()
   }
 }
 

@@ -290,7 +290,8 @@ export class Scan {
       areIds: this.#areIds,
       areAll,
       areTimesAlone,
-      isTaken: this.#areIds && areAll && !hasTimes && !this.#hasSequences,
+      isTaken:
+        this.#areIds && areAll && !hasTimes && !this.#hasSequences && !segment.hasDeletedRows,
       firstSequence,
       owners: this.#owners,
       wanted: this.#wanted,

@@ -7,11 +7,18 @@
 import type { Block } from '../../../base/shared-blocks.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { pairKey } from '../../lmdb/keys.ts'
-import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
+import {
+  ERASED_NAME,
+  ROLE_ELEMENTS,
+  ROLE_NAME,
+  type SegmentSummary,
+} from '../format/segment-format.ts'
 import {
   type DenseColumn,
   propertyColumn,
+  type StoredColumn,
   specialColumn,
+  storedColumn,
   uuidColumn,
 } from '../format/segment-properties.ts'
 import type { SegmentTables } from '../format/segment-tables.ts'
@@ -51,10 +58,15 @@ interface HeldColumn {
   readonly bytes: number
 }
 
+/** Long texts as they are stored. Valid until the query ends. */
+export interface StoredTexts extends StoredColumn {
+  readonly json: Buffer
+}
+
 /** All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
 export class ScanSegment {
   readonly #sessionStretches: readonly number[] | null
-  /** Some were erased: these have no name. */
+  /** Some were erased. */
   readonly hasDeletedRows: boolean
   /** An estimate of the memory that it takes of the thread's own. */
   bytes: number
@@ -67,6 +79,8 @@ export class ScanSegment {
   /** By key: a name for both would be put together for each segment of each scan. */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
+  /** By key; null: the values are short. */
+  readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
   /** Only during a scan, unless the segment is small: it keeps what it unpacks. */
@@ -88,7 +102,8 @@ export class ScanSegment {
     this.#view = null
     const { names, sessions } = this.#open().directory
     this.#sessionStretches = sessions
-    this.hasDeletedRows = names.reduce((sum, [, count]) => sum + count, 0) < summary.rows
+    const named = names.reduce((sum, [name, count]) => sum + (name === ERASED_NAME ? 0 : count), 0)
+    this.hasDeletedRows = named < summary.rows
     this.bytes = SEGMENT_BYTES + sealed.length
   }
 
@@ -169,6 +184,28 @@ export class ScanSegment {
     )
   }
 
+  /**
+   * A property whose values are long, as it is stored; null for any other. Nothing of it is decoded but which value each
+   * row has, and nothing is kept but that.
+   */
+  stored(key: string): StoredTexts | null {
+    let held = this.#stored.get(key)
+    if (held === undefined) {
+      held = this.#properties.has(key) ? null : this.#storedColumn(key)
+      this.#stored.set(key, held)
+    }
+    if (held === null) return null
+    return { ...held, json: this.#open().storedJson(held.entry) }
+  }
+
+  #storedColumn(key: string): StoredColumn | null {
+    const column = storedColumn(this.#open(), key)
+    if (column === null) return null
+    const ids = inNameOrder(column.ids, this.nameRows)
+    this.bytes += COLUMN_BYTES + ids.byteLength + column.places.byteLength
+    return { ...column, ids }
+  }
+
   /** The pairs of one of its columns. */
   pairs(column: DenseColumn): PairCounts {
     let pairs = this.#pairs.get(column)
@@ -195,6 +232,13 @@ export class ScanSegment {
     const bytes = this.#view?.heldBytes ?? 0
     this.bytes += bytes - this.#viewBytes
     this.#viewBytes = bytes
+  }
+
+  /** Gives up what is decoded of the segment as a whole; columns stay. */
+  releaseView(): void {
+    this.#view = null
+    this.bytes -= this.#viewBytes
+    this.#viewBytes = 0
   }
 
   get #isLarge(): boolean {

@@ -40,7 +40,7 @@ export interface Stretch {
   readonly areAll: boolean
   /** And nothing but their times is looked at, and no row was erased: `distinctIds` is empty. */
   readonly areTimesAlone: boolean
-  /** And neither do times, and nothing else is looked at: the rows are `distinctIds` as they are. */
+  /** And neither do times, nothing else is looked at, and no row was erased: the rows are `distinctIds` as they are. */
   readonly isTaken: boolean
 }
 

@@ -4,7 +4,7 @@
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { pairKey } from '../../lmdb/keys.ts'
-import type { SegmentSummary } from '../format/segment-format.ts'
+import { ERASED_NAME, type SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { SCAN_NAMES_MAX } from '../limits.ts'
@@ -13,7 +13,7 @@ import { SCAN_NAMES_MAX } from '../limits.ts'
 export interface NameCounts {
   /** Only names that events have. */
   readonly counts: ReadonlyMap<string, number>
-  /** None of its events was erased: an erased row has no name. */
+  /** None of its events was erased. */
   readonly isWhole: boolean
 }
 
@@ -39,7 +39,7 @@ export class SegmentCounts {
     let named = 0
     for (const [name, count] of view.directory.names) {
       if (count > 0) counts.set(this.#textOf(name), count)
-      named += count
+      if (name !== ERASED_NAME) named += count
     }
     const found = { counts, isWhole: named === rows }
     this.#known.set(summary, found)

@@ -7,6 +7,7 @@
  * After any method has thrown, the caller must close this object and open a new one, which continues behind the last
  * commit. The `StepGuard` keeps a failed maintenance step from running again at once.
  */
+import { SYSTEM_CLOCK } from '../../../base/clock.ts'
 import type { DiskRoom } from '../../../base/disk-room.ts'
 import { formatUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -43,6 +44,7 @@ import {
   storeWitness,
   type Witness,
 } from '../../lmdb/event-state.ts'
+import { FreePageRelease, type ReleaseNews } from '../../lmdb/free-page-release.ts'
 import {
   EVENTS_ENVIRONMENT,
   EVENTS_TABLES,
@@ -73,6 +75,9 @@ export interface EventStoreOptions
   readonly outbox?: OutboxWriter | undefined
   /** As `EnvironmentOptions`. */
   readonly diskRoom?: DiskRoom | undefined
+  /** As `FreePageReleaseOptions`. */
+  readonly lockDescriptor?: number | undefined
+  readonly releasedBytesMin?: number | undefined
 }
 
 /** How many events of a block are stored, and how many of them were dropped. */
@@ -102,6 +107,7 @@ export class EventStoreWriter {
   /** Where events rest. */
   readonly warehouse: WarehouseWriter
   readonly #outbox: OutboxWriter | undefined
+  readonly #freePages: FreePageRelease
   readonly #guard: StepGuard
   readonly #counters: Map<number, ProjectCounters>
   /** Projects whose cohorts or group types commits have changed; whoever reads it clears it. */
@@ -127,6 +133,12 @@ export class EventStoreWriter {
     })
     const { tables } = this.#environment
     this.#tables = tables
+    this.#freePages = new FreePageRelease({
+      environment: this.#environment,
+      lockDescriptor: options.isFlushDeferred === true ? undefined : options.lockDescriptor,
+      clock: options.clock ?? SYSTEM_CLOCK,
+      bytesMin: options.releasedBytesMin,
+    })
     this.#referred = new ReferredTexts(options.dataDir, tables, false)
     this.#distinctIds = new DistinctIds(tables, options.distinctIdCacheBytesMax)
     this.#persons = new PersonStore(
@@ -394,9 +406,19 @@ export class EventStoreWriter {
     this.warehouse.release?.()
   }
 
-  /** As `Environment.freeBytes`. */
-  freeBytes(): number {
-    return this.#environment.freeBytes()
+  /** As `Environment.reusableBytes`. */
+  reusableBytes(): number {
+    return this.#environment.reusableBytes()
+  }
+
+  /** As `FreePageRelease.run`. Not between `add` and `commit`. */
+  releaseFreePages(deadlineMs: number, isBusy = false): boolean {
+    return this.#touched.size === 0 && this.#freePages.run(deadlineMs, isBusy)
+  }
+
+  /** As `FreePageRelease.takeNews`. */
+  takeReleaseNews(): ReleaseNews | null {
+    return this.#freePages.takeNews()
   }
 
   /** As `Environment.room`. */

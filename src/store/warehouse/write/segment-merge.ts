@@ -7,7 +7,13 @@
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
 import { addOwn, SEGMENT_ROWS_TARGET, type SegmentBuilder } from '../format/segment-builder.ts'
-import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
+import {
+  ERASED_NAME,
+  MODE_MIRROR,
+  ROLE_ELEMENTS,
+  ROLE_PROPERTY,
+  ROLE_REST,
+} from '../format/segment-format.ts'
 import type { ColumnView, SegmentView } from '../format/segment-view.ts'
 import { valueBytes } from '../format/value-bytes.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
@@ -118,7 +124,7 @@ export function appendSegment(
   for (let row = 0; row < rows; row++) {
     if (deleted?.[row] === 1) {
       const target = builder.beginRow(0, firstTimestampMs, firstArrivalMs, 0, noUuid, 0)
-      builder.setName(target, builder.names.idOf(''))
+      builder.setName(target, builder.names.idOf(ERASED_NAME))
       continue
     }
     view.copyUuid(row, uuid, 0)
