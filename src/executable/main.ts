@@ -50,7 +50,7 @@ function startWithAllocator(): void {
 
 function packedProgram(): PackedProgram {
   const { version, files } = JSON.parse(getAsset(LIST, 'utf8')) as Omit<PackedProgram, 'read'>
-  return { version, files, read: (path) => new Uint8Array(getRawAsset(path)) }
+  return { version, files, read: (path) => new Uint8Array(getRawAsset(path) as ArrayBuffer) }
 }
 
 function places(): readonly string[] {
