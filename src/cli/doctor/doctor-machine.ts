@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import { groupLimit } from '../../base/memory/machine-memory.ts'
 import type { Settings } from '../../config/settings.ts'
+import { chooseFront } from '../../http/server/choose-front.ts'
 import { ENVIRONMENT_NAMES } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
@@ -29,6 +30,18 @@ export function checkNode(version: string): Finding {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   if ((major === 20 && minor >= 19) || major === 22) return fine('node', `Node ${version}`)
   return problem('node', `Node ${version} is not supported: use 20.19 or newer of 20, or 22`)
+}
+
+/** Which library speaks HTTP, and whether the one that is set can be loaded. */
+export function checkHttpServer({ httpServer }: Settings): Finding {
+  const check = 'http_server'
+  const { name, obstacle } = chooseFront(httpServer)
+  if (name === 'uws') return fine(check, 'uWebSockets.js')
+  if (obstacle === null) return fine(check, 'node:http, as it is set')
+  return fine(
+    check,
+    `node:http, which takes more processor time for each request; uWebSockets.js cannot be loaded: ${obstacle}`,
+  )
 }
 
 /** Whether the wall clock runs evenly, shows a credible year, and never ran ahead of the stored files. */
