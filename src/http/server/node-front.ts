@@ -36,6 +36,8 @@ const ignore = (): void => {}
 const NOT_HTTP =
   'send HTTP/1.1 with a path that begins with a slash, and lines that end with CR and LF'
 const TOO_LONG = 'the request line and the headers are too long: send fewer or shorter ones'
+const NOT_ENCODED =
+  'the address has characters that must be percent-encoded: blanks, controls, and all beyond ASCII'
 const IMPROPER = 'the request is no proper HTTP/1.1'
 
 /** A server of `node:http`. */
@@ -200,7 +202,7 @@ export class NodeFront implements Front {
     connection.current = response
     // Node knows no other methods than those of HTTP; here they are refused by their route.
     if (code === 'HPE_INVALID_METHOD' && !request.isKnownMethod) this.#answer(response, request)
-    else this.#refuse(response, request, IMPROPER)
+    else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
   }
 
   #refuseOn(connection: NodeConnection, status: number, detail: string): void {

@@ -35,7 +35,7 @@ export class RouteTree<Handler> {
         node.rest = handler
         return
       }
-      node = part.startsWith(':') ? (node.parameter ??= newNode()) : childOf(node, part)
+      node = part.startsWith(':') ? parameterOf(node) : childOf(node, part)
     }
     node.handler = handler
     if (!path.includes('/:')) this.#fixed.set(path, { handler, parameters: NO_PARAMETERS })
@@ -57,6 +57,11 @@ function childOf<Handler>(node: Node<Handler>, part: string): Node<Handler> {
   const child = newNode<Handler>()
   node.fixed.set(part, child)
   return child
+}
+
+function parameterOf<Handler>(node: Node<Handler>): Node<Handler> {
+  node.parameter ??= newNode()
+  return node.parameter
 }
 
 /** No deeper than the longest route, whatever the path is. */

@@ -127,7 +127,6 @@ export class UwsFront implements Front {
   faulty(): void {}
 
   filter(look: (connection: FrontConnection, change: number) => void): void {
-    // biome-ignore lint/suspicious/useIterableCallbackReturn: this is no array.
     this.#app.filter(look)
   }
 
