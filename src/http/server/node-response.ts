@@ -107,6 +107,8 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   /** The connection has ended. */
   abort(): void {
     if (this.isEnded) return
+    // As with uWebSockets.js: who waits for a body has been told that it begins, and knows what to give back.
+    if (!this.isBodyComplete && this.receivedBytes === 0) this.#onData?.(NO_BYTES, false)
     this.isEnded = true
     this.#onAborted?.()
   }
@@ -128,7 +130,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   onData(take: (chunk: ArrayBuffer, isLast: boolean) => void): void {
     this.#onData = take
-    if (!this.#expectsContinue || this.isEnded) return
+    if (!this.#expectsContinue || this.isEnded || this.#connection.isClosed) return
     this.#expectsContinue = false
     this.#response.writeContinue()
   }
@@ -165,7 +167,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   end(body: string | Uint8Array = '', closesConnection = false): void {
-    if (this.isEnded) return
+    if (this.isEnded || this.#connection.isClosed) return
     if (this.#isHeadOut) {
       this.#finish()
       return
@@ -187,7 +189,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   endWithoutBody(reportedLength?: number, closesConnection = false): void {
-    if (this.isEnded) return
+    if (this.isEnded || this.#connection.isClosed) return
     const isBodyAwaited = !closesConnection && !this.isBodyComplete
     if (closesConnection) this.writeHeader('Connection', 'close')
     if (reportedLength !== undefined) this.writeHeader('Content-Length', String(reportedLength))
