@@ -1,5 +1,5 @@
 /** Connections of `node:http`, and when they end. */
-import { ServerResponse, STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { addressBytes } from '../../base/addresses.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -9,38 +9,35 @@ import {
   CONNECTION_IDLE_MS_MAX,
   CONNECTION_LINGER_MS_MAX,
 } from './limits.ts'
-import { NodeRequest } from './node-request.ts'
 import type { NodeResponse, ResponseConnection } from './node-response.ts'
 
-/** What a connection tells the server. */
-export interface ConnectionOwner {
-  /** Something is on its way: asks for calls of `isMoving` until `isQuiet`. */
-  watch(): void
-  /** The connection has ended. Called once. */
-  forget(): void
-}
+/** In the place of bytes that wait: all have left. */
+const LINGERS = -1
+
+const ignore = (): void => {}
 
 /** One connection with the answer that is being given on it. */
 export class NodeConnection implements FrontConnection, ResponseConnection {
   /** The answer to the last request; null before the first one. */
   current: NodeResponse | null = null
   readonly #socket: Socket
-  readonly #owner: ConnectionOwner
+  readonly #onClosed: () => void
   #isClosed = false
   #isEnding = false
-  /** When an ended connection is closed that the client has not closed itself. */
-  #closesAtMs: number | null = null
-  /** What was received of a body, or waits to be sent, since when: of both, what is on its way. */
-  #bodyOf: NodeResponse | null = null
-  #bodyBytes = 0
-  #bodySinceMs = 0
-  #waitingBytes = 0
-  #waitingSinceMs = 0
+  /** The last answer is on its way, or the client has to close the connection. */
+  #isLingering = false
+  /** What was there when something was moving for the last time, and when that was seen. */
+  #seenBytes = 0
+  #seenWaitingBytes = 0
+  #seenBodyOf: NodeResponse | null = null
+  #seenAtMs = performance.now()
 
-  constructor(socket: Socket, owner: ConnectionOwner) {
+  constructor(socket: Socket, onClosed: () => void) {
     this.#socket = socket
-    this.#owner = owner
+    this.#onClosed = onClosed
     socket.on('close', () => this.close())
+    // Every error closes the socket. Node listens for them, but not behind CONNECT.
+    socket.on('error', ignore)
     socket.on('end', () => {
       if (this.isBusy) this.close()
     })
@@ -60,9 +57,18 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return this.current !== null && !this.current.isEnded
   }
 
-  /** An answer is complete and has not left. */
-  get isFlushing(): boolean {
-    return this.current?.isFlushing === true
+  get waitingBytes(): number {
+    return this.#socket.writableLength
+  }
+
+  write(data: string | Uint8Array, onTaken?: (error?: Error | null) => void): void {
+    this.#socket.write(data, 'latin1', onTaken)
+  }
+
+  together(write: () => void): void {
+    this.#socket.cork()
+    write()
+    this.#socket.uncork()
   }
 
   close(): void {
@@ -71,45 +77,29 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     this.#isEnding = true
     this.current?.abort()
     this.#socket.destroy()
-    this.#owner.forget()
+    this.#onClosed()
   }
 
-  closeWhenFlushed(): void {
-    if (this.isBusy || !this.isFlushing) {
-      this.close()
-      return
-    }
-    this.#socket.destroySoon()
-    this.#linger()
+  /**
+   * A connection that is closed while the client sends is reset, and what was answered may be lost: the client has some
+   * time to close it. What it sends until then is thrown away.
+   */
+  closeWhenTaken(): void {
+    this.#isEnding = true
+    this.#isLingering = true
+    this.#socket.end()
   }
 
-  endWithAnswer(): void {
+  takeNoMore(): void {
     this.#isEnding = true
   }
 
-  /** Refuses, for all requests on this connection. */
+  /** Refuses all requests on this connection. */
   endWith(status: number, detail: string): void {
     const body = refusalBody(detail)
     const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`
-    this.#socket.end(head + body)
-    this.#linger()
-  }
-
-  /** Node's part of the answer to a request that its parser has refused: nothing more is read. */
-  lastResponse(method: string): ServerResponse {
-    const request = new NodeRequest(this.#socket)
-    request.method = method
-    request.httpVersionMajor = 1
-    request.httpVersionMinor = 1
-    const response = new ServerResponse(request)
-    response.assignSocket(this.#socket)
-    response.on('finish', () => this.#socket.end())
-    this.#linger()
-    return response
-  }
-
-  watch(): void {
-    if (!this.#isClosed) this.#owner.watch()
+    this.#socket.write(head + body)
+    this.closeWhenTaken()
   }
 
   pause(): void {
@@ -120,52 +110,40 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return addressBytes(this.#socket.remoteAddress ?? '')
   }
 
-  /** False when what is on its way has made no progress for too long. */
+  /** False when nothing has moved for too long. */
   isMoving(nowMs: number): boolean {
-    if (this.#closesAtMs !== null) return nowMs < this.#closesAtMs
-    const { current } = this
-    if (current === null) return true
-    return current.isBodyComplete
-      ? this.#isSending(current, nowMs)
-      : this.#isReceiving(current, nowMs)
-  }
-
-  /** Nothing is on its way. */
-  get isQuiet(): boolean {
-    if (this.#closesAtMs !== null) return false
-    const { current } = this
-    if (current === null) return true
-    return current.isBodyComplete && (!current.isEnded || this.#socket.writableLength === 0)
-  }
-
-  #isReceiving(current: NodeResponse, nowMs: number): boolean {
-    const { receivedBytes } = current
-    if (this.#bodyOf === current) {
-      if (nowMs - this.#bodySinceMs < CONNECTION_IDLE_MS_MAX) return true
-      if (receivedBytes - this.#bodyBytes <= BODY_STANDSTILL_BYTES_MAX) return false
-    }
-    this.#bodyOf = current
-    this.#bodyBytes = receivedBytes
-    this.#bodySinceMs = nowMs
-    return true
-  }
-
-  /** Of answers that are not complete, http/server/waiting-answers.ts takes care. */
-  #isSending(current: NodeResponse, nowMs: number): boolean {
-    const waitingBytes = current.isEnded ? this.#socket.writableLength : 0
-    if (waitingBytes === 0 || waitingBytes !== this.#waitingBytes) {
-      this.#waitingBytes = waitingBytes
-      this.#waitingSinceMs = nowMs
+    if (this.#isLingering && this.waitingBytes === 0) {
+      if (this.#seenWaitingBytes === LINGERS)
+        return nowMs - this.#seenAtMs < CONNECTION_LINGER_MS_MAX
+      this.#seenWaitingBytes = LINGERS
+      this.#seenAtMs = nowMs
       return true
     }
-    return nowMs - this.#waitingSinceMs < CONNECTION_IDLE_MS_MAX
+    const { current } = this
+    if (current?.isBodyComplete === false && !this.#isLingering)
+      return this.#isReceiving(current, nowMs)
+    // The answer is being made, or http/server/waiting-answers.ts looks after it.
+    if (this.isBusy) this.#seenAtMs = nowMs
+    const { bytesRead, writableLength } = this.#socket
+    if (bytesRead !== this.#seenBytes || writableLength !== this.#seenWaitingBytes) {
+      this.#seenBytes = bytesRead
+      this.#seenWaitingBytes = writableLength
+      this.#seenAtMs = nowMs
+    }
+    return nowMs - this.#seenAtMs < CONNECTION_IDLE_MS_MAX
   }
 
-  /** A connection that is closed while the client sends is reset, and the answer may be lost. */
-  #linger(): void {
-    this.#isEnding = true
-    this.#closesAtMs = performance.now() + CONNECTION_LINGER_MS_MAX
-    this.watch()
+  /** Of a body that is being received, some bytes must have come within the time. */
+  #isReceiving(current: NodeResponse, nowMs: number): boolean {
+    const { receivedBytes } = current
+    if (this.#seenBodyOf === current) {
+      if (nowMs - this.#seenAtMs < CONNECTION_IDLE_MS_MAX) return true
+      if (receivedBytes - this.#seenBytes <= BODY_STANDSTILL_BYTES_MAX) return false
+    }
+    this.#seenBodyOf = current
+    this.#seenBytes = receivedBytes
+    this.#seenAtMs = nowMs
+    return true
   }
 }
 

@@ -46,8 +46,6 @@ export class NodeFront implements Front {
   readonly #server: Server<typeof NodeRequest>
   readonly #routes = new RouteTree<FrontHandler>()
   readonly #connections = new Map<Socket, NodeConnection>()
-  /** Those on which a body or an answer is on its way. */
-  readonly #watched = new Set<NodeConnection>()
   #timer: NodeJS.Timeout | null = null
   #refuse: FaultHandler = (response) => response.close()
   #look: Look = ignore
@@ -60,8 +58,9 @@ export class NodeFront implements Front {
       // Is refused by us, with an answer like the others.
       requireHostHeader: false,
       connectionsCheckingInterval: CONNECTION_LOOK_MS_MAX,
-      keepAliveTimeout: CONNECTION_IDLE_MS_MAX,
       headersTimeout: CONNECTION_IDLE_MS_MAX,
+      // Idle connections are seen to here: Node would set a timer behind each answer.
+      keepAliveTimeout: 0,
       // Of the whole request with its body, which may take long: bodies are watched by their pace.
       requestTimeout: 0,
     })
@@ -77,8 +76,9 @@ export class NodeFront implements Front {
     server.on('clientError', (error: ParserError, socket) => this.#failed(error, socket as Socket))
     server.on('connect', (_, socket) => {
       const connection = this.#connections.get(socket as Socket)
-      if (connection === undefined || connection.isBusy) socket.destroy()
-      else this.#refuseOn(connection, 505, NOT_HTTP)
+      socket.resume()
+      if (connection === undefined || connection.isEnding || connection.isBusy) socket.destroy()
+      else connection.endWith(505, NOT_HTTP)
     })
     this.#server = server
   }
@@ -111,19 +111,19 @@ export class NodeFront implements Front {
 
   close(): void {
     this.#server.close()
-    for (const connection of [...this.#connections.values()]) connection.closeWhenFlushed()
+    for (const connection of [...this.#connections.values()]) {
+      if (connection.isBusy || connection.waitingBytes === 0) connection.close()
+      else connection.closeWhenTaken()
+    }
   }
 
   #connected(socket: Socket): void {
-    const connection = new NodeConnection(socket, {
-      watch: () => this.#watch(connection),
-      forget: () => {
-        this.#connections.delete(socket)
-        this.#watched.delete(connection)
-        this.#look(connection, -1)
-      },
+    const connection = new NodeConnection(socket, () => {
+      this.#connections.delete(socket)
+      this.#look(connection, -1)
     })
     this.#connections.set(socket, connection)
+    this.#timer ??= setInterval(() => this.#lookAtAll(), CONNECTION_LOOK_MS_MAX).unref()
     this.#look(connection, 1)
   }
 
@@ -136,7 +136,15 @@ export class NodeFront implements Front {
       return
     }
     const { declaredBytes } = request
-    const response = new NodeResponse(connection, nodeResponse, { declaredBytes, expectsContinue })
+    const response = new NodeResponse(connection, {
+      isHead: request.method === 'HEAD',
+      declaredBytes,
+      expectsContinue,
+      isLast: !nodeResponse.shouldKeepAlive,
+      isToldSo: false,
+      // Node's part of the answer is only to know that it is over, and to go on to the next request.
+      onDone: () => nodeResponse.emit('finish'),
+    })
     connection.current = response
     if (declaredBytes !== 0) request.bodyTaker = response
     if (request.httpVersion !== '1.1' || request.url?.startsWith('/') !== true) {
@@ -173,10 +181,12 @@ export class NodeFront implements Front {
     const { code = '' } = error
     const { current } = connection
     const isParsing = code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
-    if (!isParsing) {
+    // Of a body whose request has its answer, nothing more is said.
+    const isRefused = current?.isEnded === true && !current.isBodyComplete
+    if (!isParsing || isRefused) {
       connection.close()
     } else if (current !== null && connection.isBusy) {
-      if (current.isBodyComplete && !current.isChunked) current.closeBehind()
+      if (current.isBodyComplete && !current.isInChunks) current.closeBehind()
       else if (current.isHeadOut || current.isBodyComplete) connection.close()
       else {
         // The body is no proper one.
@@ -184,7 +194,7 @@ export class NodeFront implements Front {
         connection.endWith(400, IMPROPER)
       }
     } else if (code === 'HPE_HEADER_OVERFLOW') {
-      this.#refuseOn(connection, 431, TOO_LONG)
+      connection.endWith(431, TOO_LONG)
     } else {
       this.#refuseHead(connection, error)
     }
@@ -193,35 +203,34 @@ export class NodeFront implements Front {
   /** Answers what is no proper request as any other one, if it can be read. */
   #refuseHead(connection: NodeConnection, { code, rawPacket }: ParserError): void {
     const request = rawPacket === undefined ? null : RefusedRequest.read(rawPacket)
-    if (request === null || connection.isFlushing) {
-      this.#refuseOn(connection, code === 'HPE_INVALID_METHOD' ? 505 : 400, IMPROPER)
+    if (request === null) {
+      connection.endWith(code === 'HPE_INVALID_METHOD' ? 505 : 400, IMPROPER)
       return
     }
-    const nodeResponse = connection.lastResponse(request.method)
-    const response = new NodeResponse(connection, nodeResponse, { declaredBytes: 0, isLast: true })
+    const response = new NodeResponse(connection, {
+      isHead: request.method === 'HEAD',
+      declaredBytes: 0,
+      expectsContinue: false,
+      isLast: true,
+      isToldSo: true,
+      onDone: ignore,
+    })
     connection.current = response
+    connection.takeNoMore()
     // Node knows no other methods than those of HTTP; here they are refused by their route.
-    if (code === 'HPE_INVALID_METHOD' && !request.isKnownMethod) this.#answer(response, request)
-    else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
-  }
-
-  #refuseOn(connection: NodeConnection, status: number, detail: string): void {
-    if (connection.isFlushing) connection.closeWhenFlushed()
-    else connection.endWith(status, detail)
-  }
-
-  #watch(connection: NodeConnection): void {
-    this.#watched.add(connection)
-    this.#timer ??= setInterval(() => this.#lookAtAll(), CONNECTION_LOOK_MS_MAX).unref()
+    if (code === 'HPE_INVALID_METHOD' && !request.isKnownMethod) {
+      this.#answer(response, request)
+      // Its body is not parsed.
+      if (response.isBodyAsked) connection.close()
+    } else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
   }
 
   #lookAtAll(): void {
     const nowMs = performance.now()
-    for (const connection of this.#watched) {
+    for (const connection of this.#connections.values()) {
       if (!connection.isMoving(nowMs)) connection.close()
-      else if (connection.isQuiet) this.#watched.delete(connection)
     }
-    if (this.#watched.size > 0 || this.#timer === null) return
+    if (this.#connections.size > 0 || this.#timer === null) return
     clearInterval(this.#timer)
     this.#timer = null
   }

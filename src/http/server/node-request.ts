@@ -13,7 +13,8 @@ const NO_PARAMETERS: readonly string[] = []
 
 /**
  * A request that Node has parsed. Its body goes to `bodyTaker` in the moment in which it is parsed, instead of into the
- * buffer of a stream: so it is handed on before a request that follows in the same packet, and without a copy.
+ * buffer of a stream: so it is handed on before a request that follows in the same packet, and without a copy. Nobody
+ * reads the stream, and it never ends.
  */
 export class NodeRequest extends IncomingMessage implements FrontRequest {
   bodyTaker: BodyTaker | null = null
@@ -27,7 +28,13 @@ export class NodeRequest extends IncomingMessage implements FrontRequest {
       return true
     }
     this.bodyTaker?.endBody(this.rawTrailers.length > 0)
-    return super.push(null)
+    this.bodyTaker = null
+    return false
+  }
+
+  /** Called when the answer is out, to throw away what was not read: there is nothing. */
+  override resume(): this {
+    return this
   }
 
   /** The declared length of the body; -1 when it comes in chunks, 0 when there is none. */

@@ -1,44 +1,51 @@
 /**
- * Answers of `node:http` in the shape of `front.ts`. Node keeps what a socket does not take; here it is given one slice at
- * a time, so that no more than a slice is kept for a client that does not read.
+ * Answers of `node:http` in the shape of `front.ts`. They are written to the socket as they are to leave, head included:
+ * Node's own way makes two writes of each answer and adds headers of its own. What a socket does not take, Node keeps;
+ * here it is given one slice at a time, so that no more than a slice is kept for a client that does not read.
  */
-import type { ServerResponse } from 'node:http'
 import type { FrontResponse } from './front.ts'
 import type { BodyTaker } from './node-request.ts'
 
 /** The connection that an answer goes to. */
 export interface ResponseConnection {
-  /** The connection is over: nothing may be written. */
+  /** The connection is over: nothing is written. */
   readonly isClosed: boolean
+  /** Bytes that were written and that the socket has not taken. */
+  readonly waitingBytes: number
+  /** Writes Latin-1 text or bytes, which must not change afterwards. */
+  write(data: string | Uint8Array, onTaken?: (error?: Error | null) => void): void
+  /** Lets what is written meanwhile leave together. */
+  together(write: () => void): void
   close(): void
-  /** Closes it when the last answer has left. */
-  closeWhenFlushed(): void
+  /** Closes it when everything that was written has left. */
+  closeWhenTaken(): void
+  /** What the client sends from now on is never a request. */
+  takeNoMore(): void
   pause(): void
   getRemoteAddress(): ArrayBuffer
-  /** The connection closes with this answer: what the client sends behind it is never a request. */
-  endWithAnswer(): void
-  /** Looks after a body that is not complete, or an answer that the socket has not taken. */
-  watch(): void
 }
 
 /** What is known of the request. */
-interface AboutRequest {
+export interface AboutRequest {
+  readonly isHead: boolean
   /** As of `NodeRequest`. */
   readonly declaredBytes: number
   /** It waits for `100 Continue` before it sends its body. */
-  readonly expectsContinue?: boolean
-  /** Nothing behind it is read. */
-  readonly isLast?: boolean
+  readonly expectsContinue: boolean
+  /** The connection is to be closed behind the answer; `isToldSo`: with a header that says it. */
+  readonly isLast: boolean
+  readonly isToldSo: boolean
+  /** Called when the answer is written and the request was received. */
+  readonly onDone: () => void
 }
 
 /** Bytes that are handed to the socket at a time. */
 const SLICE_BYTES = 64 * 1024
-/** A body up to this size leaves in one packet with its head. */
+/** A body up to this size leaves as one text with its head. */
 const JOINED_BYTES = 16 * 1024
 const NO_BYTES = new ArrayBuffer(0)
-const ONLY_LATIN1 = /^[\0-\xff]*$/
-
-const ignore = (): void => {}
+/** What may stand in a header as it is. */
+const PLAIN = /^[\t\x20-\x7e]*$/
 
 /** One answer. Also takes the body of its request. */
 export class NodeResponse implements FrontResponse, BodyTaker {
@@ -48,60 +55,52 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   isBodyComplete: boolean
   /** Bytes of that body so far. */
   receivedBytes = 0
+  isHeadOut = false
   readonly #connection: ResponseConnection
-  readonly #response: ServerResponse
-  readonly #declaredBytes: number
+  readonly #about: AboutRequest
   #expectsContinue: boolean
-  #status = 200
-  #reason = 'OK'
-  readonly #headers: string[] = []
-  #isClosing = false
-  #isHeadOut = false
+  #isClosing: boolean
+  /** The head says that the connection will be closed. */
+  #isToldSo = false
+  #isDone = false
+  #status = '200 OK'
+  #headers = ''
+  #isChunked = false
   #offset = 0
   #isFull = false
-  #endsAfterBody = false
-  #closesBehind = false
   #onAborted: (() => void) | null = null
   #onData: ((chunk: ArrayBuffer, isLast: boolean) => void) | null = null
   #onWritable: ((offset: number) => boolean) | null = null
 
-  constructor(connection: ResponseConnection, response: ServerResponse, about: AboutRequest) {
-    const { declaredBytes, expectsContinue = false, isLast = false } = about
+  constructor(connection: ResponseConnection, about: AboutRequest) {
     this.#connection = connection
-    this.#response = response
-    this.#declaredBytes = declaredBytes
-    this.isBodyComplete = declaredBytes === 0
-    this.#expectsContinue = expectsContinue
-    if (isLast) this.writeHeader('Connection', 'close')
-    // What goes wrong with a connection closes it, and its closing is noticed.
-    response.on('error', ignore)
+    this.#about = about
+    this.isBodyComplete = about.declaredBytes === 0
+    this.#expectsContinue = about.expectsContinue
+    this.#isClosing = about.isLast
+    if (about.isToldSo) this.writeHeader('Connection', 'close')
   }
 
-  /** The head has left, or is about to. */
-  get isHeadOut(): boolean {
-    return this.#isHeadOut
+  /** The body of the request comes in chunks. */
+  get isInChunks(): boolean {
+    return this.#about.declaredBytes < 0
   }
 
-  /** The answer is complete, and Node has not sent all of it. */
-  get isFlushing(): boolean {
-    return this.isEnded && (this.#response.socket !== null || !this.#response.writableFinished)
-  }
-
-  get isChunked(): boolean {
-    return this.#declaredBytes < 0
-  }
-
-  /** What stands behind the request is none: the answer is the last one. */
-  closeBehind(): void {
-    this.#connection.endWithAnswer()
-    if (this.#isHeadOut) this.#closesBehind = true
-    else this.writeHeader('Connection', 'close')
+  /** The handler has asked for the body. */
+  get isBodyAsked(): boolean {
+    return this.#onData !== null
   }
 
   /** The handler has returned: it gets the body if it has asked for it. */
   begin(): void {
     if (this.isBodyComplete) this.#onData?.(NO_BYTES, true)
-    else if (!this.#connection.isClosed) this.#connection.watch()
+  }
+
+  /** What stands behind the request is none: the answer is the last one. */
+  closeBehind(): void {
+    this.#connection.takeNoMore()
+    if (!this.isHeadOut) this.writeHeader('Connection', 'close')
+    this.#isClosing = true
   }
 
   /** The connection has ended. */
@@ -115,24 +114,29 @@ export class NodeResponse implements FrontResponse, BodyTaker {
 
   takeBody(chunk: Buffer): void {
     this.receivedBytes += chunk.length
-    if (this.receivedBytes === this.#declaredBytes) this.isBodyComplete = true
+    if (this.receivedBytes === this.#about.declaredBytes) this.isBodyComplete = true
     this.#onData?.(memoryOf(chunk), this.isBodyComplete)
+    if (this.isBodyComplete && this.isEnded) this.#done()
   }
 
   endBody(hasTrailer: boolean): void {
-    const { isChunked } = this
+    // A body whose length was declared has ended with its last byte.
+    if (!this.isInChunks) return
     this.isBodyComplete = true
     // As with uWebSockets.js: a request with a trailer is not carried out.
-    if (isChunked && hasTrailer) this.#connection.close()
-    else if (isChunked) this.#onData?.(NO_BYTES, true)
-    if (this.#endsAfterBody && !this.#connection.isClosed) this.#response.end()
+    if (hasTrailer) {
+      this.#connection.close()
+      return
+    }
+    this.#onData?.(NO_BYTES, true)
+    if (this.isEnded) this.#done()
   }
 
   onData(take: (chunk: ArrayBuffer, isLast: boolean) => void): void {
     this.#onData = take
     if (!this.#expectsContinue || this.isEnded || this.#connection.isClosed) return
     this.#expectsContinue = false
-    this.#response.writeContinue()
+    this.#connection.write('HTTP/1.1 100 Continue\r\n\r\n')
   }
 
   onAborted(abort: () => void): void {
@@ -148,77 +152,82 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   writeStatus(status: string): void {
-    this.#status = Number(status.slice(0, 3))
-    this.#reason = status.slice(4)
+    this.#status = status
   }
 
   writeHeader(name: string, value: string): void {
     if (name === 'Connection' && value === 'close') {
-      if (this.#isClosing) return
+      if (this.#isToldSo) return
+      this.#isToldSo = true
       this.#isClosing = true
     }
-    this.#headers.push(name, ONLY_LATIN1.test(value) ? value : inUtf8(value))
+    this.#headers += `${name}: ${PLAIN.test(value) ? value : inUtf8(value)}\r\n`
   }
 
   write(chunk: Uint8Array): boolean {
-    if (this.#connection.isClosed) return false
-    if (!this.#isHeadOut) this.#writeHead()
-    return this.#push(chunk)
+    if (this.isEnded || this.#connection.isClosed) return false
+    if (!this.isHeadOut) {
+      this.#isChunked = true
+      this.writeHeader('Transfer-Encoding', 'chunked')
+      this.#connection.write(this.#head())
+    }
+    if (chunk.length === 0 || this.#about.isHead) return true
+    this.#connection.together(() => {
+      this.#connection.write(`${chunk.length.toString(16)}\r\n`)
+      this.#connection.write(Buffer.from(chunk))
+      this.#connection.write('\r\n', this.#onTaken)
+    })
+    return this.#isTaken()
   }
 
   end(body: string | Uint8Array = '', closesConnection = false): void {
     if (this.isEnded || this.#connection.isClosed) return
-    if (this.#isHeadOut) {
-      this.#finish()
+    if (this.isHeadOut) {
+      if (this.#isChunked && !this.#about.isHead) this.#connection.write('0\r\n\r\n')
+      this.#end(closesConnection)
       return
     }
-    const isBodyAwaited = !closesConnection && !this.isBodyComplete
     if (closesConnection) this.writeHeader('Connection', 'close')
     const bytes = typeof body === 'string' ? Buffer.from(body) : bufferOf(body)
-    this.writeHeader('Content-Length', String(bytes.length))
-    this.#writeHead()
-    if (isBodyAwaited) {
-      this.#response.write(Buffer.from(bytes))
-      this.#finishAfterBody()
-    } else if (bytes.length <= JOINED_BYTES) {
-      // As a text it leaves in one call with the head, and is a copy.
-      this.#finish(bytes.toString('latin1'))
-    } else {
-      this.#finish(Buffer.from(bytes))
+    this.#headers += `Content-Length: ${bytes.length}\r\n`
+    const head = this.#head()
+    if (this.#about.isHead) this.#connection.write(head)
+    // As one text it leaves in one call, and is a copy.
+    else if (bytes.length <= JOINED_BYTES) this.#connection.write(head + bytes.toString('latin1'))
+    else {
+      this.#connection.together(() => {
+        this.#connection.write(head)
+        this.#connection.write(Buffer.from(bytes))
+      })
     }
+    this.#end(closesConnection)
   }
 
   endWithoutBody(reportedLength?: number, closesConnection = false): void {
     if (this.isEnded || this.#connection.isClosed) return
-    const isBodyAwaited = !closesConnection && !this.isBodyComplete
     if (closesConnection) this.writeHeader('Connection', 'close')
-    if (reportedLength !== undefined) this.writeHeader('Content-Length', String(reportedLength))
-    this.#writeHead()
-    if (!isBodyAwaited) {
-      this.#finish()
-      return
-    }
-    this.#response.flushHeaders()
-    this.#finishAfterBody()
+    if (reportedLength !== undefined) this.#headers += `Content-Length: ${reportedLength}\r\n`
+    this.#connection.write(this.#head())
+    this.#end(closesConnection)
   }
 
   tryEnd(chunk: string | Uint8Array, totalBytes: number): readonly [boolean, boolean] {
-    if (this.#connection.isClosed || this.isEnded) return [false, false]
-    if (!this.#isHeadOut) {
-      this.writeHeader('Content-Length', String(totalBytes))
-      this.#writeHead()
-      this.#response.flushHeaders()
+    if (this.isEnded || this.#connection.isClosed) return [false, false]
+    if (!this.isHeadOut) {
+      this.#headers += `Content-Length: ${totalBytes}\r\n`
+      this.#connection.write(this.#head())
     }
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
     let isTaken = true
     for (let start = 0; isTaken && start < bytes.length; start += SLICE_BYTES) {
       const slice = bytes.subarray(start, start + SLICE_BYTES)
-      isTaken = this.#push(slice)
+      this.#connection.write(Buffer.from(slice), this.#onTaken)
       this.#offset += slice.length
+      isTaken = this.#isTaken()
     }
     if (this.#offset < totalBytes) return [isTaken, false]
     // The last slice may still be on its way: it is a copy.
-    this.#finish()
+    this.#end(false)
     return [true, true]
   }
 
@@ -238,51 +247,38 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     return this.#connection.getRemoteAddress()
   }
 
-  #writeHead(): void {
-    this.#isHeadOut = true
-    // Otherwise Node says that the connection stays open, in two headers.
-    if (!this.#isClosing) this.#response.removeHeader('Connection')
-    if (this.#isClosing || !this.#response.shouldKeepAlive) this.#connection.endWithAnswer()
-    this.#response.writeHead(this.#status, this.#reason, this.#headers)
+  #head(): string {
+    this.isHeadOut = true
+    if (this.#isClosing) this.#connection.takeNoMore()
+    return `HTTP/1.1 ${this.#status}\r\n${dateHeader()}${this.#headers}\r\n`
   }
 
-  /** Gives a copy of some bytes to the socket; false when it has not taken all of them. */
-  #push(bytes: Uint8Array): boolean {
-    this.#response.write(Buffer.from(bytes), this.#onFlushed)
-    this.#uncork()
-    this.#isFull = this.#response.writableLength > 0
+  #isTaken(): boolean {
+    this.#isFull = this.#connection.waitingBytes > 0
     return !this.#isFull
   }
 
-  /** Node collects what is written until its next turn; here it has to be known what the socket took. */
-  #uncork(): void {
-    this.#response.socket?.uncork()
-  }
-
-  readonly #onFlushed = (error?: Error | null): void => {
+  readonly #onTaken = (error?: Error | null): void => {
     const isOver = this.isEnded || this.#connection.isClosed || error instanceof Error
-    if (isOver || !this.#isFull || this.#response.writableLength > 0) return
+    if (isOver || !this.#isFull || this.#connection.waitingBytes > 0) return
     this.#isFull = false
     this.#onWritable?.(this.#offset)
   }
 
-  #finish(rest?: string | Buffer): void {
+  /**
+   * The answer is written. A client that is still sending the body would not see it if the connection were closed at
+   * once; with `isCut` that does not matter.
+   */
+  #end(isCut: boolean): void {
     this.isEnded = true
-    if (rest === undefined) this.#response.end()
-    else this.#response.end(rest, 'latin1')
-    if (this.#closesBehind) this.#connection.closeWhenFlushed()
-    if (!this.isBodyComplete || this.#response.writableLength > 0) this.#connection.watch()
+    if (this.isBodyComplete || isCut) this.#done()
   }
 
-  /**
-   * The answer has left before the body has come. Node would stop counting the body at the end of the answer, or close the
-   * connection, and a client that is still sending would not see the answer.
-   */
-  #finishAfterBody(): void {
-    this.#uncork()
-    this.isEnded = true
-    this.#endsAfterBody = true
-    this.#connection.watch()
+  #done(): void {
+    if (this.#isDone || this.#connection.isClosed) return
+    this.#isDone = true
+    if (this.#isClosing) this.#connection.closeWhenTaken()
+    else this.#about.onDone()
   }
 }
 
@@ -296,7 +292,20 @@ function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)
 }
 
-/** Node writes characters as single bytes. */
+/** Characters are written as single bytes. What would end a line is left out. */
 function inUtf8(text: string): string {
-  return Buffer.from(text).toString('latin1')
+  return Buffer.from(text.replace(/[\0\r\n]/g, '')).toString('latin1')
+}
+
+let dateSecond = 0
+let dateLine = ''
+
+/** The header Date, made once in a second. */
+function dateHeader(): string {
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    dateLine = `Date: ${new Date(second * 1000).toUTCString()}\r\n`
+  }
+  return dateLine
 }
