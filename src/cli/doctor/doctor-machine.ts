@@ -36,11 +36,11 @@ export function checkNode(version: string): Finding {
 export function checkHttpServer({ httpServer }: Settings): Finding {
   const check = 'http_server'
   const { name, obstacle } = chooseFront(httpServer)
-  if (name === 'uws') return fine(check, 'uWebSockets.js')
-  if (obstacle === null) return fine(check, 'node:http, as it is set')
+  if (name === 'uws') return fine(check, 'uWebSockets.js serves')
+  if (obstacle === null) return fine(check, 'node:http serves, as it is set')
   return fine(
     check,
-    `node:http, which takes more processor time for each request; uWebSockets.js cannot be loaded: ${obstacle}`,
+    `node:http serves, which takes more processor time for each request: uWebSockets.js cannot be loaded, ${obstacle}`,
   )
 }
 

@@ -72,6 +72,7 @@ export interface FrontResponse extends FrontConnection {
   pause(): unknown
 }
 
+/** Answers a request. */
 export type FrontHandler = (response: FrontResponse, request: FrontRequest) => void
 
 /** Told of a request that the library itself refuses, as a sentence for the client, which is then to be answered. */

@@ -21,7 +21,12 @@ import {
   listenProblem,
 } from './front.ts'
 import { headerBytesMax } from './header-limit.ts'
-import { CONNECTION_IDLE_MS_MAX, CONNECTION_LOOK_MS_MAX, HEADER_LINES_MAX } from './limits.ts'
+import {
+  CONNECTION_IDLE_MS_MAX,
+  CONNECTION_LOOK_MS_MAX,
+  HEADER_LINES_MAX,
+  PIPELINED_ANSWERS_BYTES_MAX,
+} from './limits.ts'
 import { NodeConnection, refusalBody } from './node-connection.ts'
 import { NodeRequest, RefusedRequest } from './node-request.ts'
 import { NodeResponse } from './node-response.ts'
@@ -131,7 +136,7 @@ export class NodeFront implements Front {
     const connection = this.#connections.get(request.socket)
     // The rest of a packet, behind what has ended the connection.
     if (connection === undefined || connection.isEnding) return
-    if (connection.isBusy) {
+    if (connection.isBusy || connection.waitingBytes > PIPELINED_ANSWERS_BYTES_MAX) {
       connection.close()
       return
     }
