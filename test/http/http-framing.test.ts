@@ -49,7 +49,7 @@ t.beforeEach(() => {
 t.test('a request with one meaning is answered, however it is cut into packets', async (t) => {
   const accepted: Record<string, readonly string[]> = {
     'Content-Length': [`${POST}Content-Length: 2\r\n\r\nab`],
-    // The parser of Node takes blanks alone behind a length, and refuses tabs with 400.
+    // The parser of Node 20 takes blanks alone behind a length, and refuses tabs with 400.
     ...(HTTP_SERVER === 'node'
       ? {}
       : { 'tabs around the value': [`${POST}Content-Length:\t2\t\r\n\r\nab`] }),

@@ -10,14 +10,13 @@
  *
  * Bodies and answers have no other limit of time here: `body.ts` and `waiting-answers.ts` watch them.
  */
-import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, METHODS, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import {
   type FaultHandler,
   type Front,
   type FrontConnection,
   type FrontHandler,
-  type FrontRequest,
   listenProblem,
 } from './front.ts'
 import { headerBytesMax } from './header-limit.ts'
@@ -28,7 +27,7 @@ import {
   PIPELINED_ANSWERS_BYTES_MAX,
 } from './limits.ts'
 import { NodeConnection, refusalBody } from './node-connection.ts'
-import { NodeRequest, RefusedRequest } from './node-request.ts'
+import { NodeHead, NodeRequest } from './node-request.ts'
 import { NodeResponse } from './node-response.ts'
 import { RouteTree } from './route-tree.ts'
 
@@ -140,9 +139,9 @@ export class NodeFront implements Front {
       connection.close()
       return
     }
-    const { declaredBytes } = request
+    const { declaredBytes, method = '', url = '', rawHeaders } = request
     const response = new NodeResponse(connection, {
-      isHead: request.method === 'HEAD',
+      isHead: method === 'HEAD',
       declaredBytes,
       expectsContinue,
       isLast: !nodeResponse.shouldKeepAlive,
@@ -152,19 +151,15 @@ export class NodeFront implements Front {
     })
     connection.current = response
     if (declaredBytes !== 0) request.bodyTaker = response
-    if (request.httpVersion !== '1.1' || request.url?.startsWith('/') !== true) {
-      refuse(response, 505, NOT_HTTP)
-    } else if (request.rawHeaders.length > 2 * HEADER_LINES_MAX) {
-      refuse(response, 431, TOO_LONG)
-    } else if (request.headers.host === undefined) {
-      this.#refuse(response, request, 'send a Host header')
-    } else {
-      this.#answer(response, request)
-    }
+    const head = new NodeHead(method, url, rawHeaders)
+    if (request.httpVersion !== '1.1' || !url.startsWith('/')) refuse(response, 505, NOT_HTTP)
+    else if (rawHeaders.length > 2 * HEADER_LINES_MAX) refuse(response, 431, TOO_LONG)
+    else if (request.headers.host === undefined) this.#refuse(response, head, 'send a Host header')
+    else this.#answer(response, head)
     response.begin()
   }
 
-  #answer(response: NodeResponse, request: FrontRequest & { parameters: readonly string[] }): void {
+  #answer(response: NodeResponse, request: NodeHead): void {
     const route = this.#routes.find(request.getUrl())
     if (route === null) {
       response.close()
@@ -207,13 +202,14 @@ export class NodeFront implements Front {
 
   /** Answers what is no proper request as any other one, if it can be read. */
   #refuseHead(connection: NodeConnection, { code, rawPacket }: ParserError): void {
-    const request = rawPacket === undefined ? null : RefusedRequest.read(rawPacket)
+    const request = rawPacket === undefined ? null : NodeHead.ofRefused(rawPacket)
     if (request === null) {
       connection.endWith(code === 'HPE_INVALID_METHOD' ? 505 : 400, IMPROPER)
       return
     }
+    const method = request.getCaseSensitiveMethod()
     const response = new NodeResponse(connection, {
-      isHead: request.method === 'HEAD',
+      isHead: method === 'HEAD',
       declaredBytes: 0,
       expectsContinue: false,
       isLast: true,
@@ -223,7 +219,7 @@ export class NodeFront implements Front {
     connection.current = response
     connection.takeNoMore()
     // Node knows no other methods than those of HTTP; here they are refused by their route.
-    if (code === 'HPE_INVALID_METHOD' && !request.isKnownMethod) {
+    if (code === 'HPE_INVALID_METHOD' && !METHODS.includes(method)) {
       this.#answer(response, request)
       // Its body is not parsed.
       if (response.isBodyAsked) connection.close()
