@@ -11,13 +11,15 @@ import { join } from 'node:path'
 import { type Front, type FrontConnection, type FrontHandler, listenProblem } from './front.ts'
 
 const PACKAGE = 'uWebSockets.js'
+/** For wrappers of the library that do not export it. */
+const EXCLUSIVE_PORT = 1
 const require = createRequire(import.meta.url)
 
 /** What is used of the library. Its declarations lack some of it, and not every version of it has `_cfg`. */
 interface Library {
   App(): TemplatedApp & ExclusiveListener
   /** Listen option: without it a second listener on the same port starts silently. */
-  readonly LIBUS_LISTEN_EXCLUSIVE_PORT: number
+  readonly LIBUS_LISTEN_EXCLUSIVE_PORT?: number
   us_listen_socket_close(socket: us_listen_socket): void
   us_socket_local_port(socket: us_listen_socket): number
   /** Settings of the whole process; `silent` leaves the header `uWebSockets` out of every answer. */
@@ -131,7 +133,8 @@ export class UwsFront implements Front {
   }
 
   async listen(host: string, port: number): Promise<number | string> {
-    const { LIBUS_LISTEN_EXCLUSIVE_PORT: exclusive, us_socket_local_port: portOf } = this.#library
+    const { LIBUS_LISTEN_EXCLUSIVE_PORT: exclusive = EXCLUSIVE_PORT } = this.#library
+    const { us_socket_local_port: portOf } = this.#library
     const socket = await new Promise<us_listen_socket | false>((resolve) => {
       this.#app.listen(host, port, exclusive, resolve)
     })
