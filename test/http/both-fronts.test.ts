@@ -278,6 +278,15 @@ for (const front of FRONTS) {
   })
 }
 
+t.test(
+  'node:http closes the connection of a body that is too long to be thrown away',
+  async (t) => {
+    const { port } = await start(t, 'node')
+    const received = await talk(port, request('GET /unread', 'Content-Length: 1000000000\r\n', 'a'))
+    t.same([received.statuses, received.isClosed], [[204], true])
+  },
+)
+
 t.test('node:http wants an address whose bytes beyond ASCII are percent-encoded', async (t) => {
   const { port } = await start(t, 'node')
   for (const line of ['GET /\xc3\xa4', 'GET /echo?\xff']) {

@@ -50,8 +50,8 @@ export interface FrontResponse extends FrontConnection {
   /** The end of an answer without a body. */
   endWithoutBody(reportedLength?: number, closesConnection?: boolean): unknown
   /**
-   * A part of a body of `totalBytes`. Answers whether the socket took all of it, and whether the answer is complete.
-   * Of a part that was not taken, `getWriteOffset` tells how much was.
+   * A part of a body of `totalBytes`. Returns whether the socket took all of the part, and whether the answer is
+   * complete. If it did not take all, `getWriteOffset` returns how far it got.
    */
   tryEnd(
     chunk: string | Uint8Array,
@@ -83,7 +83,7 @@ export interface Front {
   readonly name: HttpServerName
   /**
    * Sets the handler of a path, for every method. `:name` stands for one part of a path that is not empty, and `*` at
-   * the end for any rest. What is fixed goes before parameters, and those before `*`.
+   * the end for any rest. Fixed parts go before parameters, and parameters before `*`.
    */
   any(path: string, handler: FrontHandler): void
   /** Sets the handler of requests that are no proper HTTP. Never called by a library that answers them itself. */

@@ -26,7 +26,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   #isEnding = false
   /** The last answer is on its way, or the client has to close the connection. */
   #isLingering = false
-  /** What was there when something was moving for the last time, and when that was seen. */
+  /** Counters at the last look at which something had moved, and the time of that look. */
   #seenBytes = 0
   #seenWaitingBytes = 0
   #seenBodyOf: NodeResponse | null = null

@@ -4,6 +4,7 @@
  * here it is given one slice at a time, so that no more than a slice is kept for a client that does not read.
  */
 import type { FrontResponse } from './front.ts'
+import { BODY_DRAIN_BYTES_MAX } from './limits.ts'
 import type { BodyTaker } from './node-request.ts'
 
 /** The connection that an answer goes to. */
@@ -106,7 +107,8 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   /** The connection has ended. */
   abort(): void {
     if (this.isEnded) return
-    // As with uWebSockets.js: who waits for a body has been told that it begins, and knows what to give back.
+    // uWebSockets.js announces each body with an empty first piece. Without it, a handler that waits for a body has
+    // not begun to read it, and does not learn that the client has left.
     if (!this.isBodyComplete && this.receivedBytes === 0) this.#onData?.(NO_BYTES, false)
     this.isEnded = true
     this.#onAborted?.()
@@ -123,7 +125,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     // A body whose length was declared has ended with its last byte.
     if (!this.isInChunks) return
     this.isBodyComplete = true
-    // As with uWebSockets.js: a request with a trailer is not carried out.
+    // A request with a trailer is not carried out, as with uWebSockets.js.
     if (hasTrailer) {
       this.#connection.close()
       return
@@ -266,12 +268,15 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   /**
-   * The answer is written. A client that is still sending the body would not see it if the connection were closed at
-   * once; with `isCut` that does not matter.
+   * The answer is written. What is still to come of the body is read and thrown away, unless that is too much or the
+   * connection is to be closed at once.
    */
   #end(isCut: boolean): void {
     this.isEnded = true
-    if (this.isBodyComplete || isCut) this.#done()
+    if (this.#about.declaredBytes - this.receivedBytes > BODY_DRAIN_BYTES_MAX)
+      this.#isClosing = true
+    else if (!this.isBodyComplete && !isCut) return
+    this.#done()
   }
 
   #done(): void {

@@ -19,8 +19,8 @@ interface Node<Handler> {
 const NO_PARAMETERS: readonly string[] = []
 
 /**
- * Paths with their handlers. `:name` stands for one part that is not empty, `*` at the end for any rest. Of several
- * that fit, the one wins that has a fixed part where the others have a parameter, and a parameter where they have `*`.
+ * Paths with their handlers. `:name` stands for one part that is not empty, `*` at the end for any rest. If several
+ * paths fit, fixed parts go before parameters, and parameters before `*`.
  */
 export class RouteTree<Handler> {
   readonly #root = newNode<Handler>()

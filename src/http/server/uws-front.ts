@@ -86,7 +86,7 @@ function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }
 
-/** The library wraps what happened in an advertisement of several lines; only the last one says it. */
+/** Returns the cause in one line: the package throws a message of several lines, and the cause is in the last one. */
 function reasonOf(error: unknown): string {
   const { platform, arch, versions } = process
   const message = error instanceof Error ? error.message : String(error)
