@@ -353,6 +353,11 @@ for (const front of FRONTS) {
     leaver.resetAndDestroy()
     t.ok(await until(() => server.requestsInProgress === 0))
     t.equal(metrics.httpRequestsAborted.value, 2)
+    const silent = connect(port, '127.0.0.1')
+    silent.write(request('POST /echo', 'Content-Length: 3\r\n'))
+    t.ok(await until(() => server.requestsInProgress === 1))
+    silent.resetAndDestroy()
+    t.ok(await until(() => server.requestsInProgress === 0), 'before any of its body has come')
     t.equal(budget.bytesInFlight, 0)
   })
 

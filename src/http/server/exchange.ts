@@ -96,6 +96,8 @@ export class Exchange {
   readonly endsConnection: boolean
   /** The answer is given, but not yet written; see `send`. */
   isAnswerDelayed = false
+  /** A handler waits for the body and has got nothing of it yet. */
+  isBodyAwaited = false
   /** The Origin of a request to a public route, or ''. */
   readonly origin: string
   /** Its Access-Control-Request-Headers, or ''. */
@@ -160,7 +162,8 @@ export class Exchange {
     this.#isAborted = true
     const { onAbort } = this
     this.onAbort = null
-    onAbort?.()
+    if (onAbort !== null) onAbort()
+    else if (this.isBodyAwaited) this.finish(0)
   }
 
   /** The answer is out, or nobody waits for it. For http/server/respond.ts and http/server/body.ts only. */

@@ -107,9 +107,6 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   /** The connection has ended. */
   abort(): void {
     if (this.isEnded) return
-    // uWebSockets.js announces each body with an empty first piece. Without it, a handler that waits for a body has
-    // not begun to read it, and does not learn that the client has left.
-    if (!this.isBodyComplete && this.receivedBytes === 0) this.#onData?.(NO_BYTES, false)
     this.isEnded = true
     this.#onAborted?.()
   }
