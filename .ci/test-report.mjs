@@ -215,8 +215,9 @@ function counted(count, noun) {
 
 /** What a run of one file needs in front of the command to be like this run. */
 function settings() {
-  const { TEST_DEPTH, TEST_SEED } = process.env
-  return `${TEST_DEPTH === '0.1' ? '' : `TEST_DEPTH=${TEST_DEPTH} `}${TEST_SEED === '0' ? '' : `TEST_SEED=${TEST_SEED} `}`
+  const { TEST_DEPTH, TEST_SEED, TEST_HTTP_SERVER } = process.env
+  const server = TEST_HTTP_SERVER === undefined ? '' : `TEST_HTTP_SERVER=${TEST_HTTP_SERVER} `
+  return `${server}${TEST_DEPTH === '0.1' ? '' : `TEST_DEPTH=${TEST_DEPTH} `}${TEST_SEED === '0' ? '' : `TEST_SEED=${TEST_SEED} `}`
 }
 
 /** What was found and what was expected, in one line. */

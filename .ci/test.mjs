@@ -2,7 +2,8 @@
  * Runs the tests with tap.
  *
  *   node .ci/test.mjs quick            types, lint, dead code, and the lane `quick`: what `npm test` does
- *   node .ci/test.mjs all              the same, every lane, and coverage: what `npm run test:all` does
+ *   node .ci/test.mjs all              the same, every lane, coverage, and once more what speaks HTTP, with the server of
+ *                                      Node in the place of uWebSockets.js: what `npm run test:all` does
  *   node .ci/test.mjs browser          one lane alone; also `cluster`
  *   node .ci/test.mjs cover            the lanes `quick` and `all` with coverage, without the checks
  *   node .ci/test.mjs FILE...          these files alone, without the checks
@@ -13,7 +14,8 @@
  *
  * Environment: TEST_JOBS, processes at a time (cores + 1); TEST_DEPTH, the part of random tests that runs (0.1 in
  * `quick`, otherwise 1); TEST_SEED, a whole number that changes the seed of every random test (0); TEST_TIMEOUT, seconds
- * after which a process is ended (900); TEST_FAILED, a file that gets the names of the files that failed, one a line.
+ * after which a process is ended (900); TEST_FAILED, a file that gets the names of the files that failed, one a line;
+ * TEST_HTTP_SERVER, the value of the setting `http_server` of all servers and daemons (auto).
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -54,12 +56,16 @@ const PLANS = {
     lanes: ['quick', 'all', 'cluster', 'browser'],
     isChecked: true,
     isCovered: true,
+    isRepeatedWithNode: true,
     depth: '1',
   },
   cover: { lanes: ['quick', 'all'], isCovered: true, depth: '1' },
   cluster: { lanes: ['cluster'], depth: '1' },
   browser: { lanes: ['browser'], depth: '1' },
 }
+
+/** What runs once more with the HTTP server of Node: the name of a file, or of a folder with a slash. */
+const HTTP_TESTS = ['test/http/', 'test/faults/slow-connections.test.ts']
 
 /** Paths of all test files. */
 function listPaths() {
@@ -287,6 +293,16 @@ function namedTests(words) {
   return [...new Set(named.flat())].map(readTag)
 }
 
+/** Coverage is that of the run before. */
+function repeatWithNode({ depth }) {
+  process.stderr.write('Once more with the HTTP server of Node:\n')
+  process.env.TEST_HTTP_SERVER = 'node'
+  // What fails here is not run once more without that.
+  delete process.env.TEST_FAILED
+  const tests = listPaths().filter((path) => HTTP_TESTS.some((start) => path.startsWith(start)))
+  return runTests(tests.map(readTag), { depth })
+}
+
 async function main(words) {
   const [command = 'quick'] = words
   const plan = PLANS[command]
@@ -300,7 +316,7 @@ async function main(words) {
     plan,
   )
   if (command === 'quick') tellLeftOut()
-  return isPassed
+  return isPassed && plan.isRepeatedWithNode === true ? repeatWithNode(plan) : isPassed
 }
 
 process.exitCode = (await main(process.argv.slice(2))) ? 0 : 1

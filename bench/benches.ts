@@ -10,6 +10,7 @@ import { WAREHOUSE_COPY } from './cluster/warehouse-copy.ts'
 import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
+import { HTTP_SERVERS } from './ingest/http-servers.ts'
 import { INGEST_BATCH } from './ingest/ingest-batch.ts'
 import { INGEST_CPU } from './ingest/ingest-cpu.ts'
 import { INGEST_DISK } from './ingest/ingest-disk.ts'
@@ -30,6 +31,7 @@ import { UUID_INDEX } from './uuid-index/uuid-index.ts'
 export const BENCHES: readonly Bench[] = [
   BASELINES,
   INGEST_SINGLE,
+  HTTP_SERVERS,
   INGEST_BATCH,
   INGEST_CPU,
   INGEST_SUSTAINED,

@@ -13,6 +13,7 @@ import { VERSION } from './base/version.ts'
 import type { ClusterNode } from './cluster/cluster-node.ts'
 import { urlOf } from './config/base-url.ts'
 import type { Settings } from './config/settings.ts'
+import type { HttpServerName } from './config/settings-table.ts'
 import { Admission } from './engine/front/admission.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { DiskGuard } from './engine/front/disk-guard.ts'
@@ -88,6 +89,8 @@ export interface Daemon {
   /** Base URL, without a trailing slash. */
   readonly url: string
   readonly port: number
+  /** The library that speaks HTTP. */
+  readonly httpServer: HttpServerName
   /** Stops accepting, answers what was received, finishes queued work, closes the stores. */
   stop(): Promise<void>
   /** Resolves when the daemon has failed for good and must be restarted; never otherwise. */
@@ -285,6 +288,10 @@ class RunningDaemon implements Daemon {
     return this.#front.server.port
   }
 
+  get httpServer(): HttpServerName {
+    return this.#front.server.libraryName
+  }
+
   async start(): Promise<void> {
     const { settings, serviceManager } = this.#parts
     await this.#disk.refresh()
@@ -405,7 +412,10 @@ class RunningDaemon implements Daemon {
         route.bind({ ...this.#routeServices(), snapshots: this.#flags.snapshots }),
       ),
       ...descriptionRoutes(buildDocument),
-      ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
+      ...healthRoutes(
+        { httpServer: this.httpServer, readiness: () => this.#readiness() },
+        this.#metrics.page,
+      ),
       ...this.#developmentRoutes(this.#parts.developmentKey),
       ...this.#privateRoutes(),
     ])

@@ -32,6 +32,14 @@ export function formatAddress(bytes: Uint8Array): string {
   return isMapped(bytes) ? dotted(bytes, 12) : new IPv6([...bytes]).toRFC5952String()
 }
 
+/** The 4 or 16 bytes of an address, as `formatAddress` takes them; none for another text. */
+export function addressBytes(text: string): ArrayBuffer {
+  if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number).buffer
+  const address = text.split('%', 1)[0] ?? ''
+  if (isIP(address) !== 6) return new ArrayBuffer(0)
+  return Uint8Array.from(IPv6.parse(address).toByteArray()).buffer
+}
+
 /** Characters of an IPv6 address whose eight groups have four digits each. */
 const FULL_IPV6_CHARACTERS = 39
 

@@ -73,7 +73,7 @@ export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
 export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
 /** Milliseconds, about, that a thread waits for another that changes what is kept there. Longer: it goes on without it, until nobody uses it and it begins anew. */
 export const BLOCK_LOCK_WAITS_MAX = 1000
-/** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
+/** Bytes of request line and headers, unless the environment variable UWS_HTTP_MAX_HEADERS_SIZE says otherwise. Beyond: 431. */
 export const HEADER_BYTES_MAX = 65_536
 /** Bytes of the rows of one page, about: a page ends there, with `next`, but not before its first row. */
 export const PAGE_BYTES_MAX = 8 * 1024 * 1024

@@ -24,6 +24,12 @@ import { parseWarehouse } from './warehouse-address.ts'
 
 /** When a request is answered: after the flush to the disk, or after the commit in memory. */
 const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
+/** The libraries that speak HTTP. */
+const HTTP_SERVERS = ['auto', 'uws', 'node'] as const
+/** What the setting `http_server` may say. */
+export type HttpServerChoice = (typeof HTTP_SERVERS)[number]
+/** The library that serves. */
+export type HttpServerName = Exclude<HttpServerChoice, 'auto'>
 
 /** What defaults depend on. */
 export interface Machine {
@@ -116,6 +122,13 @@ const TABLE = {
     kind: integer(0, LAST_PORT),
     default: () => 8000,
     sentence: 'Port to listen on; with 0 any free one, named in the line `ready`.',
+  }),
+  httpServer: setting({
+    fileKey: 'http_server',
+    kind: choice(HTTP_SERVERS),
+    default: (): HttpServerChoice => 'auto',
+    sentence:
+      'Library that speaks HTTP: `uws` is uWebSockets.js, `node` is the one of Node; `auto` takes the first where it can be loaded.',
   }),
   memoryBytesMax: setting({
     fileKey: 'memory_max',

@@ -53,6 +53,7 @@ t.test('without any source every setting has its default', async (t) => {
     dataDir: './data',
     host: '127.0.0.1',
     port: 8000,
+    httpServer: 'auto',
     memoryBytesMax: 805_306_368,
     bodyBytesMax: 20_971_520,
     inFlightBytesMax: 268_435_456,

@@ -14,10 +14,11 @@ import { send, sendJson } from '../../src/http/server/respond.ts'
 import { HttpServer, type HttpServerOptions } from '../../src/http/server/server.ts'
 import { TrustedProxies } from '../../src/http/server/url.ts'
 import { send as ask, closeConnections } from '../fixtures/exact-client.ts'
+import { HTTP_SERVER } from '../fixtures/http-server.ts'
 
 const CLIENTS_OF_EACH_KIND = 60
 const MIB = 1024 * 1024
-/** Longer than uWebSockets.js gives a connection on which nothing is complete, and its coarse timers. */
+/** Longer than either HTTP library gives a connection on which nothing is complete, and its coarse timers. */
 const WAIT_MS_MAX = 120_000
 const LARGE = Buffer.alloc(8 * MIB, 'x')
 const NO_LIMITS = {
@@ -43,7 +44,10 @@ async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
   const metrics = new ServiceMetrics({ version: '0', clock })
   const budget = new BodyBudget({ bytesMax: 64 * MIB, clock })
   const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
-  const server = new HttpServer({ log, clock, metrics, budget, ...extra(metrics) })
+  const server = new HttpServer({
+    ...{ log, clock, metrics, budget, httpServer: HTTP_SERVER },
+    ...extra(metrics),
+  })
   server.raw('/body', (exchange, head) => {
     collectBody(exchange, head.contentLength, {
       bytesMax: MIB,

@@ -60,7 +60,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   'smol-toml': ['config/'],
   tldts: ['rules/web/channel-type.ts'],
   'unix-dgram': ['base/service-manager.ts'],
-  'uWebSockets.js': ['http/server/'],
+  'uWebSockets.js': ['http/server/uws-front.ts'],
 }
 
 /** Package of the console's bundle -> the files of src that may name it; a trailing slash means a folder. */

@@ -10,6 +10,7 @@ import t from 'tap'
 import { collectBody } from '../../src/http/server/body.ts'
 import { send, sendAccepted, sendEmpty, sendJson } from '../../src/http/server/respond.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from '../fixtures/http-client.ts'
+import { HTTP_SERVER } from '../fixtures/http-server.ts'
 
 const bodies: string[] = []
 /** More than sockets hold. */
@@ -48,7 +49,10 @@ t.beforeEach(() => {
 t.test('a request with one meaning is answered, however it is cut into packets', async (t) => {
   const accepted: Record<string, readonly string[]> = {
     'Content-Length': [`${POST}Content-Length: 2\r\n\r\nab`],
-    'tabs around the value': [`${POST}Content-Length:\t2\t\r\n\r\nab`],
+    // The parser of Node 20 takes blanks alone behind a length, and refuses tabs with 400.
+    ...(HTTP_SERVER === 'node'
+      ? {}
+      : { 'tabs around the value': [`${POST}Content-Length:\t2\t\r\n\r\nab`] }),
     'body byte by byte': [`${POST}Content-Length: 2\r\n\r\n`, 'a', 'b'],
     'request line in three packets': [
       'POST /cap',

@@ -18,6 +18,7 @@ import { send, sendAccepted, sendEmpty, sendError } from '../../src/http/server/
 import { groupByPath, json } from '../../src/http/server/router.ts'
 import { HttpServer } from '../../src/http/server/server.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from '../fixtures/http-client.ts'
+import { HTTP_SERVER } from '../fixtures/http-server.ts'
 
 const LARGE = Buffer.alloc(16 * 1024 * 1024, 'tenrec ')
 
@@ -266,8 +267,15 @@ t.test('readers of what is kept for everybody leave the room to others', async (
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
   const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
   const budget = new BodyBudget({ bytesMax: 1024, clock: SYSTEM_CLOCK })
-  const options = { log, clock: SYSTEM_CLOCK, metrics, budget, readerStallMs: 600 }
-  const server = new HttpServer({ ...options, waitingBytesMax: LARGE.length })
+  const server = new HttpServer({
+    log,
+    clock: SYSTEM_CLOCK,
+    metrics,
+    budget,
+    readerStallMs: 600,
+    waitingBytesMax: LARGE.length,
+    httpServer: HTTP_SERVER,
+  })
   const answer = { status: 200, contentType: 'text/plain', body: LARGE } as const
   server.raw('/shared', (exchange) => send(exchange, { ...answer, isShared: true }))
   server.raw('/own', (exchange) => send(exchange, { ...answer, body: Buffer.from(LARGE) }))
@@ -380,6 +388,7 @@ t.test('a second server on the port is refused with the reason', async (t) => {
     clock: SYSTEM_CLOCK,
     metrics: new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK }),
     budget: new BodyBudget({ bytesMax: 1, clock: SYSTEM_CLOCK }),
+    httpServer: HTTP_SERVER,
   }
   await t.rejects(new HttpServer(options).listen('127.0.0.1', port), OperatorError)
   await t.rejects(new HttpServer(options).listen('127.0.0.1', port), /address in use/)

@@ -14,6 +14,7 @@ import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
+import { HTTP_SERVER_ENVIRONMENT } from '../fixtures/http-server.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 import { MemoryLog, SharedBlocks } from './memory-log.ts'
 
@@ -34,7 +35,7 @@ t.test('log and warehouse may be others: the daemon is wired to those in memory'
       ['data-dir', dataDir],
       ['port', '0'],
     ]),
-    environment: {},
+    environment: HTTP_SERVER_ENVIRONMENT,
     machine: { coreCount: 2, isTerminal: false },
   })
   const daemon = await startDaemon(settings, {

@@ -37,6 +37,10 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
   const partitions = Math.max(1, settings.partitions.length)
   const obstacle = filesMissing(filesOfDaemon(settings.workerThreads) * partitions)
   if (obstacle !== null) throw new OperatorError(obstacle, { exitCode: 78 })
+  // Loaded late, so that no other command loads the HTTP server.
+  const { chooseFront } = await import('../../http/server/choose-front.ts')
+  // Before anything is written: it may not be there.
+  chooseFront(settings.httpServer)
   const stop = watchSignals(io)
   const daemons = await startAll(settings, io)
   const failures = daemons.map(({ failed }) => failed)
@@ -87,7 +91,8 @@ async function startFirst(
       if (first !== null) first = correctBaseUrl(first, baseUrlOf(settings, port))
     },
   })
-  log.info({ url: daemon.url, pid: process.pid, version: VERSION }, 'ready')
+  const { url, httpServer } = daemon
+  log.info({ url, pid: process.pid, version: VERSION, httpServer }, 'ready')
   if (first !== null) {
     const link = code === null ? undefined : loginLink(code, first.baseUrl, settings)
     io.out(firstStartMessage(first, link))

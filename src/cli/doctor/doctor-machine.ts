@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import { groupLimit } from '../../base/memory/machine-memory.ts'
 import { nodeObstacle } from '../../base/node-versions.ts'
 import type { Settings } from '../../config/settings.ts'
+import { chooseFront } from '../../http/server/choose-front.ts'
 import { ENVIRONMENT_NAMES } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
@@ -29,6 +30,18 @@ const MEMORY_BYTES_FEW = 1024 ** 3
 export function checkNode(version: string): Finding {
   const obstacle = nodeObstacle(version)
   return obstacle === null ? fine('node', `Node ${version}`) : problem('node', obstacle)
+}
+
+/** Which library speaks HTTP, and whether the one that is set can be loaded. */
+export function checkHttpServer({ httpServer }: Settings): Finding {
+  const check = 'http_server'
+  const { name, obstacle } = chooseFront(httpServer)
+  if (name === 'uws') return fine(check, 'uWebSockets.js serves')
+  if (obstacle === null) return fine(check, 'node:http serves, as it is set')
+  return fine(
+    check,
+    `node:http serves, which takes more processor time for each request: uWebSockets.js cannot be loaded, ${obstacle}`,
+  )
 }
 
 /** Whether the wall clock runs evenly, shows a credible year, and never ran ahead of the stored files. */

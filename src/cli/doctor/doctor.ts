@@ -16,7 +16,13 @@ import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
 import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
 import { type Finding, Findings, fine, problem } from './doctor-finding.ts'
-import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
+import {
+  checkClock,
+  checkHttpServer,
+  checkLimits,
+  checkMemory,
+  checkNode,
+} from './doctor-machine.ts'
 import { checkBudget, checkMemoryUse } from './doctor-memory.ts'
 import { checkFilters, checkStored } from './doctor-stored.ts'
 import { checkWarehouse } from './doctor-warehouse.ts'
@@ -51,6 +57,7 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   findings.all.push(checkNode(process.versions.node))
   if (typeof settings === 'string') findings.all.push(problem('configuration', settings))
   else findings.all.push(...checkSettings(settings, io.machine), ...checkGeoIp(settings))
+  if (known !== null) await findings.add('http_server', () => [checkHttpServer(known)])
   if (known !== null) await findings.add('warehouse', () => checkWarehouse(known))
   const pid = known === null ? null : await examineDataDir(io, known, findings)
   await findings.add('limits', () => checkLimits(pid))

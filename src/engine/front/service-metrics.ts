@@ -36,6 +36,12 @@ export class ServiceMetrics {
   readonly httpRequestsInProgress = this.page
     .gauges('http_requests_in_progress', 'Requests not yet answered.', [])
     .with()
+  /** Label `server` (`uws`, `node`). */
+  readonly httpServer = this.page.gauges(
+    'http_server_info',
+    'Always 1; the label says which library speaks HTTP: uWebSockets.js or node:http.',
+    ['server'],
+  )
   readonly httpConnections = this.page
     .gauges('http_connections', 'Open client connections.', [])
     .with()

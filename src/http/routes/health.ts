@@ -3,6 +3,7 @@
  * nothing about customers. docs/OPERATIONS.md, "Health".
  */
 import type { MetricPage } from '../../base/metrics.ts'
+import type { HttpServerName } from '../../config/settings-table.ts'
 import type { Answer } from '../server/respond.ts'
 import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
 import { json, type Route } from '../server/router.ts'
@@ -22,6 +23,8 @@ export interface Readiness {
 
 /** What the daemon knows about itself. Asked on every request: keep it cheap. */
 export interface HealthSource {
+  /** The library that speaks HTTP. */
+  readonly httpServer: HttpServerName
   readiness(): Readiness
 }
 
@@ -40,10 +43,12 @@ const SCHEMA = is.object({
   status: is.choice('ok', 'degraded', 'unavailable'),
   reasons: is.list(is.TEXT),
 })
-const READINESS = {
-  200: done(SCHEMA),
-  503: { description: 'Events are not accepted; the reasons say why.', schema: SCHEMA },
-}
+const READINESS = readinessOf(SCHEMA)
+const HEALTH_SCHEMA = is.object({
+  status: is.choice('ok', 'degraded', 'unavailable'),
+  reasons: is.list(is.TEXT),
+  http_server: is.about(is.choice('uws', 'node'), 'The library that speaks HTTP.'),
+})
 
 const WATCHED: readonly WatchedPath[] = [
   {
@@ -66,7 +71,7 @@ const WATCHED: readonly WatchedPath[] = [
     id: 'Health',
     summary:
       'Whether anything is served: degraded while events are refused, and reads and decisions go on.',
-    answers: READINESS,
+    answers: readinessOf(HEALTH_SCHEMA),
     answer: health,
   },
   {
@@ -106,6 +111,13 @@ export function healthRoutes(source: HealthSource, metrics: MetricPage): readonl
   })
 }
 
+function readinessOf(schema: typeof SCHEMA | typeof HEALTH_SCHEMA) {
+  return {
+    200: done(schema),
+    503: { description: 'Events are not accepted; the reasons say why.', schema },
+  }
+}
+
 function readiness({ source }: HealthServices): Answer {
   const { isReady, reasons } = source.readiness()
   return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
@@ -120,6 +132,6 @@ export function healthOf({ isReady, isServing, reasons, troubles }: Readiness) {
 }
 
 function health({ source }: HealthServices): Answer {
-  const body = healthOf(source.readiness())
+  const body = { ...healthOf(source.readiness()), http_server: source.httpServer }
   return json(body, body.status === 'unavailable' ? 503 : 200)
 }

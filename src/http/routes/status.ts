@@ -12,7 +12,7 @@ import {
 /** What the route works with. */
 export interface StatusServices extends OrganizationServices {
   readonly queries: OrganizationServices['queries'] & StatusQueries
-  readonly status: HealthSource & { now(): ServiceStatus }
+  readonly status: Pick<HealthSource, 'readiness'> & { now(): ServiceStatus }
 }
 
 const POINT = is.namedObject('StatusMinute', {

@@ -201,11 +201,14 @@ export function collectBody(
   if (isChunked || (declaredBytes !== null && declaredBytes > BODY_READ_BYTES_MAX)) {
     upload = new BodyUpload(exchange, declaredBytes, options)
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
+  } else {
+    exchange.isBodyAwaited = true
   }
   exchange.response.onData((chunk, isLast) => {
     // uWebSockets.js goes on delivering after an answer that was given early.
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
+      exchange.isBodyAwaited = false
       if (isLast) {
         deliver(exchange, options.onBody, new Uint8Array(chunk), true, null)
         return

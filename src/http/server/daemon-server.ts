@@ -10,6 +10,7 @@ import { planOf } from '../../engine/threads/tasks.ts'
 import { ConsoleFiles } from '../console/console-files.ts'
 import { ConsoleSessions, type ConsoleSessionsOptions } from '../console/console-sessions.ts'
 import type { BodyBudget } from './body.ts'
+import { chooseFront } from './choose-front.ts'
 import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
 import { TrustedProxies } from './url.ts'
@@ -49,11 +50,16 @@ export function createFront(options: FrontOptions): {
     log,
     failures: metrics.auditFailures,
   })
+  const { obstacle } = chooseFront(settings.httpServer)
+  if (obstacle !== null) {
+    log.info({ reason: obstacle }, 'uWebSockets.js cannot be loaded: node:http serves')
+  }
   const server = new HttpServer({
     log,
     clock,
     metrics,
     budget,
+    httpServer: settings.httpServer,
     connectionsMax: connectionsMaxOf(settings),
     waitingBytesMax: planOf(settings).waitingAnswersBytes,
     audit: { record: (entry) => trail.record(entry), clock, trustedProxies },

@@ -1,17 +1,17 @@
 /**
  * One request and its answer, from the headers until the answer is out. It knows whether the client
- * is still there, so that nothing touches a uWebSockets.js response after its end, and it holds what
+ * is still there, so that nothing touches a response of the HTTP library after its end, and it holds what
  * must be given back exactly once: the place in the count of open requests and the bytes reserved
  * for the body.
  *
  * Every exchange is answered once, through http/server/respond.ts, even when the client has left meanwhile:
  * the answer then goes nowhere and only gives back what the exchange holds.
  */
-import type { HttpResponse } from 'uWebSockets.js'
 import { formatAddress } from '../../base/addresses.ts'
 import type { Counter, Histogram, MetricFamily } from '../../base/metrics.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import type { RequestHead } from './framing.ts'
+import type { FrontConnection, FrontResponse } from './front.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { WaitingAnswers } from './waiting-answers.ts'
 
@@ -63,8 +63,8 @@ export interface ExchangeOwner {
 }
 
 /** The address at the other end of a connection. Costs a system call and memory that is collected. */
-export function addressOf(response: HttpResponse): string {
-  return formatAddress(new Uint8Array(response.getRemoteAddress()))
+export function addressOf(connection: FrontConnection): string {
+  return formatAddress(new Uint8Array(connection.getRemoteAddress()))
 }
 
 /** Where bytes were reserved; see `BodyBudget`. */
@@ -80,7 +80,7 @@ export type ExchangeStart = Pick<
 
 /** One request and its answer. */
 export class Exchange {
-  readonly response: HttpResponse
+  readonly response: FrontResponse
   readonly owner: ExchangeOwner
   readonly route: RouteMetrics
   /** As the client wrote it; methods are case-sensitive. */
@@ -96,6 +96,8 @@ export class Exchange {
   readonly endsConnection: boolean
   /** The answer is given, but not yet written; see `send`. */
   isAnswerDelayed = false
+  /** A handler waits for the body and has got nothing of it yet. */
+  isBodyAwaited = false
   /** The Origin of a request to a public route, or ''. */
   readonly origin: string
   /** Its Access-Control-Request-Headers, or ''. */
@@ -160,7 +162,8 @@ export class Exchange {
     this.#isAborted = true
     const { onAbort } = this
     this.onAbort = null
-    onAbort?.()
+    if (onAbort !== null) onAbort()
+    else if (this.isBodyAwaited) this.finish(0)
   }
 
   /** The answer is out, or nobody waits for it. For http/server/respond.ts and http/server/body.ts only. */

@@ -4,7 +4,7 @@
  * uWebSockets.js itself takes the first of several Content-Lengths, and any Transfer-Encoding that
  * ends in "chunked". Measured: 1.1 us for 7 headers, nearly all of it the calls from C++.
  */
-import type { HttpRequest } from 'uWebSockets.js'
+import type { FrontRequest } from './front.ts'
 
 /** What one request says before its body; texts are '' where the client sent nothing. */
 export class RequestHead {
@@ -71,9 +71,8 @@ let knownHost = ''
  * Reads the request line and the headers; `segmentCount` is that of the parameters in the path. When
  * `fault` is set the request must be refused and the connection closed.
  */
-export function checkFraming(request: HttpRequest, segmentCount = 0): RequestHead {
+export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHead {
   const segments = segmentCount === 0 ? NO_SEGMENTS : segmentsOf(request, segmentCount)
-  // The declaration says string; without a query the value is undefined.
   head = new RequestHead(request.getQuery() ?? '', segments)
   contentLengthCount = 0
   transferEncodingCount = 0
@@ -86,7 +85,7 @@ export function checkFraming(request: HttpRequest, segmentCount = 0): RequestHea
 }
 
 /** Reads them. Public routes never ask: nobody is known there by a cookie. */
-export function browserWords(request: HttpRequest): BrowserWords {
+export function browserWords(request: FrontRequest): BrowserWords {
   return {
     cookie: request.getHeader('cookie'),
     fetchSite: request.getHeader('sec-fetch-site'),
@@ -94,7 +93,7 @@ export function browserWords(request: HttpRequest): BrowserWords {
   }
 }
 
-function segmentsOf(request: HttpRequest, count: number): readonly string[] {
+function segmentsOf(request: FrontRequest, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => request.getParameter(index) ?? '')
 }
 

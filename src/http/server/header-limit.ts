@@ -4,4 +4,12 @@
  */
 import { HEADER_BYTES_MAX } from '../../base/limits.ts'
 
-process.env['UWS_HTTP_MAX_HEADERS_SIZE'] ??= String(HEADER_BYTES_MAX)
+const VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE'
+
+process.env[VARIABLE] ??= String(HEADER_BYTES_MAX)
+
+/** The same limit for libraries that have to be told. */
+export function headerBytesMax(): number {
+  const bytes = Number(process.env[VARIABLE])
+  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : HEADER_BYTES_MAX
+}

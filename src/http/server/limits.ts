@@ -12,6 +12,18 @@ export const BODY_SPARES_MAX = 64
 export const BODY_DRAIN_BYTES_MAX = 64 * 1024 * 1024
 /** Milliseconds between two looks at uploads that are too slow. */
 export const BODY_SWEEP_MS_MAX = 1000
+/** Lines of headers of a request. Further: 431. uWebSockets.js has the same limit. */
+export const HEADER_LINES_MAX = 98
+/** Milliseconds that a connection may be idle, that headers may take, and that a body or an answer may stand still. Longer: the connection is closed. uWebSockets.js has about the same limit. */
+export const CONNECTION_IDLE_MS_MAX = 10_000
+/** Bytes of a body that came within that time and count as a standstill. uWebSockets.js has the same limit. */
+export const BODY_STANDSTILL_BYTES_MAX = 160 * 1024
+/** Bytes of answers that wait on one connection of node:http for its reader. With more, the next request closes the connection. */
+export const PIPELINED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
+/** Milliseconds between two looks at the connections of node:http. */
+export const CONNECTION_LOOK_MS_MAX = 1000
+/** Milliseconds that a client of node:http has to close a connection behind its last answer. Longer: it is closed, and what the client still sends is lost. */
+export const CONNECTION_LINGER_MS_MAX = 2000
 /** Proxies in a row that are believed; the address that the last of them saw is taken. */
 export const PROXY_HOPS_MAX = 16
 /** Characters at the end of the header that are looked at. */

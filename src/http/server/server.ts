@@ -3,24 +3,11 @@
  * does, its request gets exactly one answer: an exception becomes 500 `error`, an unknown path 404, a
  * wrong method 405, and a request with ambiguous framing 400 before any handler sees it.
  *
- * uWebSockets.js closes a connection without an answer when a further request arrives before the
+ * The library that speaks HTTP closes a connection without an answer when a further request arrives before the
  * first one is answered (pipelining), and when the client closes its sending side. Such events may be
  * stored and sent again; duplicates are recognised by their uuid.
  */
 
-import './header-limit.ts'
-import {
-  _cfg,
-  App,
-  type HttpRequest,
-  type HttpResponse,
-  LIBUS_LISTEN_EXCLUSIVE_PORT,
-  type TemplatedApp,
-  type us_listen_socket,
-  us_listen_socket_close,
-  us_socket_local_port,
-} from 'uWebSockets.js'
-import { createServer } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
 import { OperatorError, ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
@@ -29,12 +16,15 @@ import {
   API_BODY_CONTAINERS_MAX,
   API_BODY_VALUES_MAX,
 } from '../../base/limits.ts'
+import type { HttpServerChoice, HttpServerName } from '../../config/settings-table.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
+import { openFront } from './choose-front.ts'
 import { addressOf, Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { browserWords, checkFraming, type RequestHead } from './framing.ts'
+import type { Front, FrontRequest, FrontResponse } from './front.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
 import { type Answer, send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
@@ -67,6 +57,8 @@ export interface HttpServerOptions {
   readonly metrics: ServiceMetrics
   /** For the bodies of private routes. */
   readonly budget: BodyBudget
+  /** The library that speaks HTTP; default `auto`. */
+  readonly httpServer?: HttpServerChoice
   /** Open connections; a further one is closed at once. Stay below the limit of open files. */
   readonly connectionsMax?: number
   /** Milliseconds without progress after which a reader of a large answer is cut off; 30,000. */
@@ -89,10 +81,9 @@ export interface HttpServerOptions {
 export class HttpServer implements ExchangeOwner {
   readonly waiting: WaitingAnswers
   readonly limits: RateLimits | null
-  readonly #app: TemplatedApp
+  readonly #front: Front
   readonly #options: HttpServerOptions
   readonly #trustedProxies: TrustedProxies
-  #listenSocket: us_listen_socket | null = null
   #port = 0
   #commonPeer: string | null = null
   #requestsInProgress = 0
@@ -101,8 +92,8 @@ export class HttpServer implements ExchangeOwner {
   #onIdle: (() => void) | null = null
 
   constructor(options: HttpServerOptions) {
-    _cfg('silent')
-    this.#app = App()
+    this.#front = openFront(options.httpServer ?? 'auto')
+    options.metrics.httpServer.with(this.#front.name).value = 1
     this.#options = options
     this.limits = options.limits ?? null
     this.#trustedProxies = options.trustedProxies ?? new TrustedProxies([])
@@ -115,7 +106,7 @@ export class HttpServer implements ExchangeOwner {
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics('unknown')
     const pages = this.#routeMetrics('console')
-    this.#app.any('/*', (response, request) => {
+    this.#front.any('/*', (response, request) => {
       const page = this.#pageFor(request)
       if (page === null) {
         this.#enter(response, request, unknown, !isPrivatePath(request.getUrl()), refuseUnknown)
@@ -124,6 +115,17 @@ export class HttpServer implements ExchangeOwner {
         this.#enter(response, request, pages, false, answerPage)
       }
     })
+    this.#front.faulty((response, request, fault) => {
+      const isPublic = !isPrivatePath(request.getUrl())
+      this.#enter(response, request, unknown, isPublic, (exchange) => {
+        refuseFraming(exchange, fault)
+      })
+    })
+  }
+
+  /** The library that speaks HTTP. */
+  get libraryName(): HttpServerName {
+    return this.#front.name
   }
 
   /** The port in use after `listen`. */
@@ -159,10 +161,11 @@ export class HttpServer implements ExchangeOwner {
   /** Registers a public path, with a trailing slash or without, for every method. Answers carry CORS headers. */
   raw(path: string, handler: PublicHandler): void {
     const metrics = this.#routeMetrics(path)
-    const enter = (response: HttpResponse, request: HttpRequest): void => {
+    const enter = (response: FrontResponse, request: FrontRequest): void => {
       this.#enter(response, request, metrics, true, handler)
     }
-    this.#app.any(path, enter).any(`${path}/`, enter)
+    this.#front.any(path, enter)
+    this.#front.any(`${path}/`, enter)
   }
 
   /**
@@ -179,12 +182,13 @@ export class HttpServer implements ExchangeOwner {
     for (const pathRoutes of groupByPath(noted)) {
       const metrics = this.#routeMetrics(pathRoutes.path, !pathRoutes.isUnlimited)
       const names = parameterNames(pathRoutes.path)
-      const enter = (response: HttpResponse, request: HttpRequest): void => {
+      const enter = (response: FrontResponse, request: FrontRequest): void => {
         this.#enter(response, request, metrics, false, (exchange, head) => {
           this.#dispatch(exchange, request, head, pathRoutes, names)
         })
       }
-      this.#app.any(pathRoutes.path, enter).any(pathRoutes.path.slice(0, -1), enter)
+      this.#front.any(pathRoutes.path, enter)
+      this.#front.any(pathRoutes.path.slice(0, -1), enter)
     }
   }
 
@@ -193,17 +197,12 @@ export class HttpServer implements ExchangeOwner {
    * address is in use, also by another process of this program, or cannot be used.
    */
   async listen(host: string, port: number): Promise<number> {
-    const socket = await new Promise<us_listen_socket | false>((resolve) => {
-      this.#app.listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
-    })
-    if (socket === false) {
-      throw new OperatorError(
-        `cannot listen on ${host}:${port}: ${await listenFailure(host, port)}`,
-      )
+    const listening = await this.#front.listen(host, port)
+    if (typeof listening === 'string') {
+      throw new OperatorError(`cannot listen on ${host}:${port}: ${listening}`)
     }
-    this.#listenSocket = socket
-    this.#port = us_socket_local_port(socket)
-    return this.#port
+    this.#port = listening
+    return listening
   }
 
   /**
@@ -212,8 +211,7 @@ export class HttpServer implements ExchangeOwner {
    */
   async close(deadlineMs: number): Promise<number> {
     this.#isDraining = true
-    if (this.#listenSocket !== null) us_listen_socket_close(this.#listenSocket)
-    this.#listenSocket = null
+    this.#front.stopListening()
     if (this.#requestsInProgress > 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, deadlineMs)
@@ -225,11 +223,11 @@ export class HttpServer implements ExchangeOwner {
     }
     await new Promise((resolve) => setImmediate(resolve))
     const cutOffCount = this.#requestsInProgress
-    this.#app.close()
+    this.#front.close()
     return cutOffCount
   }
 
-  #pageFor(request: HttpRequest): ((head: RequestHead) => Answer) | null {
+  #pageFor(request: FrontRequest): ((head: RequestHead) => Answer) | null {
     const { pages } = this.#options
     const method = request.getCaseSensitiveMethod()
     const path = request.getUrl()
@@ -243,18 +241,18 @@ export class HttpServer implements ExchangeOwner {
     const { limits } = this
     const proxies = this.#trustedProxies
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this is no array.
-    this.#app.filter((response, change) => {
+    this.#front.filter((connection, change) => {
       gauge.value += change
       if (change <= 0) return
       if (gauge.value > connectionsMax) {
         refused.value++
-        response.close()
+        connection.close()
         return
       }
-      const address = addressOf(response)
+      const address = addressOf(connection)
       this.#notePeer(address, gauge.value)
       if (limits?.hasConnectionLimit !== true || proxies.has(address)) return
-      if (!limits.connection(address)) response.close()
+      if (!limits.connection(address)) connection.close()
     })
   }
 
@@ -270,8 +268,8 @@ export class HttpServer implements ExchangeOwner {
 
   /** Every request comes through here. */
   #enter(
-    response: HttpResponse,
-    request: HttpRequest,
+    response: FrontResponse,
+    request: FrontRequest,
     route: RouteMetrics,
     isPublic: boolean,
     handle: PublicHandler,
@@ -322,7 +320,7 @@ export class HttpServer implements ExchangeOwner {
 
   #dispatch(
     exchange: Exchange,
-    request: HttpRequest,
+    request: FrontRequest,
     head: RequestHead,
     routes: PathRoutes<ApiHandler>,
     names: readonly string[],
@@ -418,30 +416,11 @@ function refuseUnknown(exchange: Exchange): void {
 
 /**
  * Answers 400 and closes, but not before everything that was received with the request has been
- * parsed: as long as no answer is out, uWebSockets.js closes the connection at a second request instead
+ * parsed: as long as no answer is out, the library closes the connection at a second request instead
  * of handing it to us, and a hidden request is never executed.
  */
 function refuseFraming(exchange: Exchange, fault: string): void {
   setImmediate(() => {
     sendError(exchange, new ServiceError('bad_request', fault), 'cut')
-  })
-}
-
-/** Why listening failed, in words; uWebSockets.js does not tell, so node:net is asked. */
-function listenFailure(host: string, port: number): Promise<string> {
-  return new Promise((resolve) => {
-    const probe = createServer()
-    probe.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') resolve('address in use')
-      else if (error.code === 'EACCES') resolve('this user may not use the port')
-      else if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
-        resolve('the machine has no such address')
-      } else resolve(error.message)
-    })
-    probe.listen({ host, port, exclusive: true }, () => {
-      probe.close(() => {
-        resolve('address in use a moment ago; try again')
-      })
-    })
   })
 }

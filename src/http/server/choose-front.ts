@@ -1,0 +1,35 @@
+/** Which of the two HTTP libraries serves: what the setting `http_server` says, and what can be loaded. */
+import { OperatorError } from '../../base/errors.ts'
+import type { HttpServerChoice, HttpServerName } from '../../config/settings-table.ts'
+import type { Front } from './front.ts'
+import { NodeFront } from './node-front.ts'
+import { UwsFront, uwsObstacle } from './uws-front.ts'
+
+/** A choice with its reason. */
+export interface ChosenFront {
+  readonly name: HttpServerName
+  /** Why `auto` did not take uWebSockets.js; null when it did, or when the setting decided. */
+  readonly obstacle: string | null
+}
+
+const INVALID_CONFIGURATION = 78
+
+/**
+ * Chooses. Throws `OperatorError` with exit code 78 when the setting asks for what cannot be loaded. With `node`,
+ * uWebSockets.js is not loaded at all.
+ */
+export function chooseFront(choice: HttpServerChoice): ChosenFront {
+  if (choice === 'node') return { name: 'node', obstacle: null }
+  const obstacle = uwsObstacle()
+  if (obstacle === null) return { name: 'uws', obstacle: null }
+  if (choice === 'auto') return { name: 'node', obstacle }
+  throw new OperatorError(
+    `setting http_server: uWebSockets.js cannot be loaded: ${obstacle}. Set http_server to auto or node, or use a Node for which there is a binary.`,
+    { exitCode: INVALID_CONFIGURATION },
+  )
+}
+
+/** A front without routes. */
+export function openFront(choice: HttpServerChoice): Front {
+  return chooseFront(choice).name === 'uws' ? new UwsFront() : new NodeFront()
+}

@@ -1,0 +1,244 @@
+/**
+ * `node:http` behind the interface of `front.ts`: for every Node and every C library, without a native addon. It keeps the
+ * limits and rules of uWebSockets.js (see there), which Node has not by itself:
+ *
+ * - A request behind one without an answer closes the connection, as does the end of the client's side.
+ * - Only HTTP/1.1 with a path is served: no other version, no absolute address, no `*`, no CONNECT, no upgrade.
+ * - A connection on which nothing is complete for ten seconds is closed: idle, within headers, within a body that comes
+ *   too slowly, or with an answer that its reader does not take.
+ * - What the parser refuses is answered in the way of all other refusals, and the connection is closed behind it.
+ *
+ * Bodies and answers have no other limit of time here: `body.ts` and `waiting-answers.ts` watch them.
+ */
+import { createServer, METHODS, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import {
+  type FaultHandler,
+  type Front,
+  type FrontConnection,
+  type FrontHandler,
+  listenProblem,
+} from './front.ts'
+import { headerBytesMax } from './header-limit.ts'
+import {
+  CONNECTION_IDLE_MS_MAX,
+  CONNECTION_LOOK_MS_MAX,
+  HEADER_LINES_MAX,
+  PIPELINED_ANSWERS_BYTES_MAX,
+} from './limits.ts'
+import { NodeConnection, refusalBody } from './node-connection.ts'
+import { NodeHead, NodeRequest } from './node-request.ts'
+import { NodeResponse } from './node-response.ts'
+import { RouteTree } from './route-tree.ts'
+
+type Look = (connection: FrontConnection, change: number) => void
+
+/** What Node says of a failed connection. */
+type ParserError = Error & { readonly code?: string; readonly rawPacket?: Buffer }
+
+const ignore = (): void => {}
+const NOT_HTTP =
+  'send HTTP/1.1 with a path that begins with a slash, and lines that end with CR and LF'
+const TOO_LONG = 'the request line and the headers are too long: send fewer or shorter ones'
+const NOT_ENCODED =
+  'the address has characters that must be percent-encoded: blanks, controls, and all beyond ASCII'
+const IMPROPER = 'the request is no proper HTTP/1.1'
+
+/** A server of `node:http`. */
+export class NodeFront implements Front {
+  readonly name = 'node'
+  readonly #server: Server<typeof NodeRequest>
+  readonly #routes = new RouteTree<FrontHandler>()
+  readonly #connections = new Map<Socket, NodeConnection>()
+  #timer: NodeJS.Timeout | null = null
+  #refuse: FaultHandler = (response) => response.close()
+  #look: Look = ignore
+
+  constructor() {
+    const server = createServer({
+      IncomingMessage: NodeRequest,
+      insecureHTTPParser: false,
+      maxHeaderSize: headerBytesMax(),
+      // Is refused by us, with an answer like the others.
+      requireHostHeader: false,
+      connectionsCheckingInterval: CONNECTION_LOOK_MS_MAX,
+      headersTimeout: CONNECTION_IDLE_MS_MAX,
+      // Idle connections are seen to here: Node would set a timer behind each answer.
+      keepAliveTimeout: 0,
+      // Of the whole request with its body, which may take long: bodies are watched by their pace.
+      requestTimeout: 0,
+    })
+    // Node would leave further headers out without a word.
+    server.maxHeadersCount = 0
+    server.on('connection', (socket) => this.#connected(socket))
+    const take = (request: NodeRequest, response: ServerResponse): void => {
+      this.#take(request, response, false)
+    }
+    server.on('request', take)
+    server.on('checkExpectation', take)
+    server.on('checkContinue', (request, response) => this.#take(request, response, true))
+    server.on('clientError', (error: ParserError, socket) => this.#failed(error, socket as Socket))
+    server.on('connect', (_, socket) => {
+      const connection = this.#connections.get(socket as Socket)
+      socket.resume()
+      if (connection === undefined || connection.isEnding || connection.isBusy) socket.destroy()
+      else connection.endWith(505, NOT_HTTP)
+    })
+    this.#server = server
+  }
+
+  any(path: string, handler: FrontHandler): void {
+    this.#routes.add(path, handler)
+  }
+
+  faulty(handler: FaultHandler): void {
+    this.#refuse = handler
+  }
+
+  filter(look: Look): void {
+    this.#look = look
+  }
+
+  listen(host: string, port: number): Promise<number | string> {
+    const server = this.#server
+    return new Promise((resolve) => {
+      server.once('error', (error) => resolve(listenProblem(error)))
+      server.listen({ host, port, exclusive: true }, () => {
+        resolve((server.address() as AddressInfo).port)
+      })
+    })
+  }
+
+  stopListening(): void {
+    this.#server.close()
+  }
+
+  close(): void {
+    this.#server.close()
+    for (const connection of [...this.#connections.values()]) {
+      if (connection.isBusy || connection.waitingBytes === 0) connection.close()
+      else connection.closeWhenTaken()
+    }
+  }
+
+  #connected(socket: Socket): void {
+    const connection = new NodeConnection(socket, () => {
+      this.#connections.delete(socket)
+      this.#look(connection, -1)
+    })
+    this.#connections.set(socket, connection)
+    this.#timer ??= setInterval(() => this.#lookAtAll(), CONNECTION_LOOK_MS_MAX).unref()
+    this.#look(connection, 1)
+  }
+
+  #take(request: NodeRequest, nodeResponse: ServerResponse, expectsContinue: boolean): void {
+    const connection = this.#connections.get(request.socket)
+    // The rest of a packet, behind what has ended the connection.
+    if (connection === undefined || connection.isEnding) return
+    if (connection.isBusy || connection.waitingBytes > PIPELINED_ANSWERS_BYTES_MAX) {
+      connection.close()
+      return
+    }
+    const { declaredBytes, method = '', url = '', rawHeaders } = request
+    const response = new NodeResponse(connection, {
+      isHead: method === 'HEAD',
+      declaredBytes,
+      expectsContinue,
+      isLast: !nodeResponse.shouldKeepAlive,
+      isToldSo: false,
+      // Node's part of the answer is only to know that it is over, and to go on to the next request.
+      onDone: () => nodeResponse.emit('finish'),
+    })
+    connection.current = response
+    if (declaredBytes !== 0) request.bodyTaker = response
+    const head = new NodeHead(method, url, rawHeaders)
+    if (request.httpVersion !== '1.1' || !url.startsWith('/')) refuse(response, 505, NOT_HTTP)
+    else if (rawHeaders.length > 2 * HEADER_LINES_MAX) refuse(response, 431, TOO_LONG)
+    else if (request.headers.host === undefined) this.#refuse(response, head, 'send a Host header')
+    else this.#answer(response, head)
+    response.begin()
+  }
+
+  #answer(response: NodeResponse, request: NodeHead): void {
+    const route = this.#routes.find(request.getUrl())
+    if (route === null) {
+      response.close()
+      return
+    }
+    request.parameters = route.parameters
+    route.handler(response, request)
+  }
+
+  /** The parser refuses what it was given, or the connection has failed. */
+  #failed(error: ParserError, socket: Socket): void {
+    const connection = this.#connections.get(socket)
+    if (connection === undefined) {
+      socket.destroy()
+      return
+    }
+    // The answer is on its way, and what comes behind it does not count.
+    if (connection.isEnding) return
+    const { code = '' } = error
+    const { current } = connection
+    const isParsing = code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
+    // Of a body whose request has its answer, nothing more is said.
+    const isRefused = current?.isEnded === true && !current.isBodyComplete
+    if (!isParsing || isRefused) {
+      connection.close()
+    } else if (current !== null && connection.isBusy) {
+      if (current.isBodyComplete && !current.isInChunks) current.closeBehind()
+      else if (current.isHeadOut || current.isBodyComplete) connection.close()
+      else {
+        // The body is no proper one.
+        current.abort()
+        connection.endWith(400, IMPROPER)
+      }
+    } else if (code === 'HPE_HEADER_OVERFLOW') {
+      connection.endWith(431, TOO_LONG)
+    } else {
+      this.#refuseHead(connection, error)
+    }
+  }
+
+  /** Answers what is no proper request as any other one, if it can be read. */
+  #refuseHead(connection: NodeConnection, { code, rawPacket }: ParserError): void {
+    const request = rawPacket === undefined ? null : NodeHead.ofRefused(rawPacket)
+    if (request === null) {
+      connection.endWith(code === 'HPE_INVALID_METHOD' ? 505 : 400, IMPROPER)
+      return
+    }
+    const method = request.getCaseSensitiveMethod()
+    const response = new NodeResponse(connection, {
+      isHead: method === 'HEAD',
+      declaredBytes: 0,
+      expectsContinue: false,
+      isLast: true,
+      isToldSo: true,
+      onDone: ignore,
+    })
+    connection.current = response
+    connection.takeNoMore()
+    // Node knows no other methods than those of HTTP; here they are refused by their route.
+    if (code === 'HPE_INVALID_METHOD' && !METHODS.includes(method)) {
+      this.#answer(response, request)
+      // Its body is not parsed.
+      if (response.isBodyAsked) connection.close()
+    } else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
+  }
+
+  #lookAtAll(): void {
+    const nowMs = performance.now()
+    for (const connection of this.#connections.values()) {
+      if (!connection.isMoving(nowMs)) connection.close()
+    }
+    if (this.#connections.size > 0 || this.#timer === null) return
+    clearInterval(this.#timer)
+    this.#timer = null
+  }
+}
+
+function refuse(response: NodeResponse, status: number, detail: string): void {
+  response.writeStatus(`${status} ${STATUS_CODES[status]}`)
+  response.writeHeader('Content-Type', 'application/json')
+  response.end(refusalBody(detail), true)
+}

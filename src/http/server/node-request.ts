@@ -1,0 +1,118 @@
+/** Requests of `node:http` in the shape of `front.ts`. */
+import { IncomingMessage } from 'node:http'
+import type { FrontRequest } from './front.ts'
+
+/** What takes the body of a request while it is parsed. */
+export interface BodyTaker {
+  takeBody(chunk: Buffer): void
+  /** `hasTrailer`: lines of headers came behind the last chunk. */
+  endBody(hasTrailer: boolean): void
+}
+
+/**
+ * A request that Node has parsed. Its body goes to `bodyTaker` in the moment in which it is parsed, instead of into the
+ * buffer of a stream: so it is handed on before a request that follows in the same packet, and without a copy. Nobody
+ * reads the stream, and it never ends.
+ */
+export class NodeRequest extends IncomingMessage {
+  bodyTaker: BodyTaker | null = null
+
+  /** Called by the parser of `node:http`; null at the end. */
+  override push(chunk: Buffer | null): boolean {
+    if (chunk !== null) {
+      this.bodyTaker?.takeBody(chunk)
+      return true
+    }
+    this.bodyTaker?.endBody(this.rawTrailers.length > 0)
+    this.bodyTaker = null
+    return false
+  }
+
+  /** Called when the answer is out, to throw away what was not read: there is nothing. */
+  override resume(): this {
+    return this
+  }
+
+  /** The declared length of the body; -1 when it comes in chunks, 0 when there is none. */
+  get declaredBytes(): number {
+    const { headers } = this
+    if (headers['transfer-encoding'] !== undefined) return -1
+    const length = headers['content-length']
+    return length === undefined ? 0 : Number(length)
+  }
+}
+
+/** What a request says before its body. */
+export class NodeHead implements FrontRequest {
+  parameters: readonly string[] = []
+  readonly #method: string
+  readonly #address: string
+  /** Names and values in turn, as the client wrote them. */
+  readonly #headers: readonly string[]
+  readonly #pathEnd: number
+
+  /** Takes texts of which each character is a byte, as Node reads them. */
+  constructor(method: string, address: string, headers: readonly string[]) {
+    this.#method = method
+    this.#address = address
+    this.#headers = headers
+    this.#pathEnd = address.indexOf('?')
+  }
+
+  /**
+   * Reads a packet that begins with a request which Node's parser has refused: to answer it, never to carry it out. Null
+   * when it does not begin so, or lacks the end of its headers.
+   */
+  static ofRefused(packet: Buffer): NodeHead | null {
+    const end = packet.indexOf('\r\n\r\n')
+    if (end < 0) return null
+    const [first = '', ...lines] = packet.toString('latin1', 0, end).split('\r\n')
+    const [, method, address] = /^([!-~]+) (\/[^ ]*) HTTP\/1\.1$/.exec(first) ?? []
+    if (method === undefined || address === undefined) return null
+    const headers: string[] = []
+    for (const line of lines) {
+      const [, name, value] = /^([^\s:]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? []
+      if (name === undefined || value === undefined) return null
+      headers.push(name, value)
+    }
+    return new NodeHead(method, address, headers)
+  }
+
+  getCaseSensitiveMethod(): string {
+    return this.#method
+  }
+
+  getUrl(): string {
+    return decoded(this.#pathEnd < 0 ? this.#address : this.#address.slice(0, this.#pathEnd))
+  }
+
+  getQuery(): string | undefined {
+    return this.#pathEnd < 0 ? undefined : decoded(this.#address.slice(this.#pathEnd + 1))
+  }
+
+  getHeader(lowerCaseName: string): string {
+    const { length } = this.#headers
+    for (let index = 0; index + 1 < length; index += 2) {
+      const name = this.#headers[index] ?? ''
+      if (name.length !== lowerCaseName.length || name.toLowerCase() !== lowerCaseName) continue
+      return decoded(this.#headers[index + 1] ?? '')
+    }
+    return ''
+  }
+
+  getParameter(index: number): string | undefined {
+    return this.parameters[index]
+  }
+
+  forEach(take: (name: string, value: string) => void): void {
+    const { length } = this.#headers
+    for (let index = 0; index + 1 < length; index += 2) {
+      take((this.#headers[index] ?? '').toLowerCase(), decoded(this.#headers[index + 1] ?? ''))
+    }
+  }
+}
+
+/** The bytes of a text are UTF-8. */
+function decoded(text: string): string {
+  return /[\x80-\xff]/.test(text) ? Buffer.from(text, 'latin1').toString('utf8') : text
+}

@@ -1,0 +1,165 @@
+/**
+ * uWebSockets.js behind the interface of `front.ts`, and the only place that loads it. It is a native addon, of which
+ * there is not one for every Node and every C library; where it does not load, `node-front.ts` serves.
+ */
+import './header-limit.ts'
+import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { type Front, type FrontConnection, type FrontHandler, listenProblem } from './front.ts'
+
+const PACKAGE = 'uWebSockets.js'
+/** For wrappers of the library that do not export it. */
+const EXCLUSIVE_PORT = 1
+const require = createRequire(import.meta.url)
+
+/** What is used of the library. Its declarations lack some of it, and not every version of it has `_cfg`. */
+interface Library {
+  App(): TemplatedApp & ExclusiveListener
+  /** Listen option: without it a second listener on the same port starts silently. */
+  readonly LIBUS_LISTEN_EXCLUSIVE_PORT?: number
+  us_listen_socket_close(socket: us_listen_socket): void
+  us_socket_local_port(socket: us_listen_socket): number
+  /** Settings of the whole process; `silent` leaves the header `uWebSockets` out of every answer. */
+  readonly _cfg?: (setting: 'silent') => void
+}
+
+interface ExclusiveListener {
+  listen(
+    host: string,
+    port: number,
+    options: number,
+    callback: (socket: us_listen_socket | false) => void,
+  ): unknown
+}
+
+let loaded: Library | string | undefined
+
+/** The library, or a sentence why it cannot be loaded. Tried once in a process. */
+function load(): Library | string {
+  loaded ??= tryToLoad()
+  return loaded
+}
+
+function tryToLoad(): Library | string {
+  try {
+    const library = require(fileOfPackage()) as Library & { readonly default?: Library }
+    const uws = typeof library.App === 'function' ? library : library.default
+    if (uws === undefined || typeof uws.App !== 'function') return 'it exports no App'
+    uws._cfg?.('silent')
+    return uws
+  } catch (error) {
+    return reasonOf(error)
+  }
+}
+
+/**
+ * The name of the package, or its file where the package has one only for `import`: that cannot be imported here,
+ * because it has to be known at once whether it loads.
+ */
+function fileOfPackage(): string {
+  try {
+    return require.resolve(PACKAGE)
+  } catch (error) {
+    if (!isCode(error, 'ERR_PACKAGE_PATH_NOT_EXPORTED')) throw error
+  }
+  for (const folder of require.resolve.paths(PACKAGE) ?? []) {
+    const text = readOrNull(join(folder, PACKAGE, 'package.json'))
+    if (text === null) continue
+    const { exports } = JSON.parse(text) as { exports?: { import?: unknown } }
+    if (typeof exports?.import === 'string') return join(folder, PACKAGE, exports.import)
+  }
+  return PACKAGE
+}
+
+function readOrNull(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return null
+  }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}
+
+/** Returns the cause in one line: the package throws a message of several lines, and the cause is in the last one. */
+function reasonOf(error: unknown): string {
+  const { platform, arch, versions } = process
+  const message = error instanceof Error ? error.message : String(error)
+  if (/Cannot find module '[^']*\.node'/.test(message)) {
+    return `it has no binary for Node ${versions.node} on ${platform} ${arch}`
+  }
+  if (message.includes(`Cannot find module '${PACKAGE}'`)) return 'it is not installed'
+  const lines = message.split('\n').filter((line) => line.trim() !== '')
+  return (lines.findLast((line) => line.startsWith('Error: ')) ?? lines[0] ?? message)
+    .replace(/^Error: /, '')
+    .trim()
+}
+
+/** Why uWebSockets.js cannot be used in this process; null when it can. Loads it. */
+export function uwsObstacle(): string | null {
+  const library = load()
+  return typeof library === 'string' ? library : null
+}
+
+/** A server of uWebSockets.js. */
+export class UwsFront implements Front {
+  readonly name = 'uws'
+  readonly #library: Library
+  readonly #app: TemplatedApp & ExclusiveListener
+  #listenSocket: us_listen_socket | null = null
+
+  /** Throws when the library cannot be loaded; see `uwsObstacle`. */
+  constructor() {
+    const library = load()
+    if (typeof library === 'string') throw new Error(`uWebSockets.js cannot be loaded: ${library}`)
+    this.#library = library
+    this.#app = library.App()
+  }
+
+  any(path: string, handler: FrontHandler): void {
+    this.#app.any(path, handler)
+  }
+
+  /** The library answers them by itself, with 400, 431 or 505, or closes the connection. */
+  faulty(): void {}
+
+  filter(look: (connection: FrontConnection, change: number) => void): void {
+    this.#app.filter(look)
+  }
+
+  async listen(host: string, port: number): Promise<number | string> {
+    const { LIBUS_LISTEN_EXCLUSIVE_PORT: exclusive = EXCLUSIVE_PORT } = this.#library
+    const { us_socket_local_port: portOf } = this.#library
+    const socket = await new Promise<us_listen_socket | false>((resolve) => {
+      this.#app.listen(host, port, exclusive, resolve)
+    })
+    if (socket === false) return listenFailure(host, port)
+    this.#listenSocket = socket
+    return portOf(socket)
+  }
+
+  stopListening(): void {
+    if (this.#listenSocket !== null) this.#library.us_listen_socket_close(this.#listenSocket)
+    this.#listenSocket = null
+  }
+
+  close(): void {
+    this.#app.close()
+  }
+}
+
+/** The library does not tell why listening failed, so node:net is asked. */
+function listenFailure(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', (error) => resolve(listenProblem(error)))
+    probe.listen({ host, port, exclusive: true }, () => {
+      probe.close(() => resolve('address in use a moment ago; try again'))
+    })
+  })
+}
