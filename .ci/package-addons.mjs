@@ -10,10 +10,11 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
-  copyFileSync,
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
@@ -58,8 +59,14 @@ function dropEngines() {
     const path = join('node_modules', name, 'package.json')
     const manifest = JSON.parse(readFileSync(path, 'utf8'))
     manifest.engines = undefined
-    writeFileSync(path, `${JSON.stringify(manifest, null, 2)}\n`)
+    publish(`${JSON.stringify(manifest, null, 2)}\n`, path)
   }
+}
+
+/** A daemon may run with the file that is replaced: it keeps the one that it has. */
+function publish(content, path) {
+  writeFileSync(`${path}.new`, content)
+  renameSync(`${path}.new`, path)
 }
 
 function add() {
@@ -67,7 +74,8 @@ function add() {
   try {
     const library = download(folder)
     for (const name of readdirSync(join(library, 'dist/bin'))) {
-      if (PACKAGED.includes(name)) copyFileSync(join(library, 'dist/bin', name), join(ADDONS, name))
+      const isNew = PACKAGED.includes(name) && !existsSync(join(ADDONS, name))
+      if (isNew) publish(readFileSync(join(library, 'dist/bin', name)), join(ADDONS, name))
     }
     dropEngines()
   } finally {
