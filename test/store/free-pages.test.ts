@@ -7,7 +7,8 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, closeSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import fs, { chmodSync, closeSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
@@ -137,6 +138,39 @@ t.test('a state that is read keeps its pages until it is released', async (t) =>
   t.strictSame(values, Array(100).fill(true))
   pin.release()
   t.ok(environment.releasePages(0, EVERYTHING, lockDescriptor).bytes > 95 * LARGE_BYTES)
+})
+
+t.test('nothing is given back before the newest state is on the disk', async (t) => {
+  const store = openStore(t)
+  const { environment, file, lockDescriptor } = store
+  const size = 50
+  fill(store, 0, size, 1)
+  clear(store, 0, size)
+  commitTwice(store)
+  const before = diskBytes(file)
+  const { fdatasyncSync } = fs
+  const found: { readonly file: string; readonly bytes: number }[] = []
+  const replace = (flush: typeof fdatasyncSync): void => {
+    fs.fdatasyncSync = flush
+    syncBuiltinESMExports()
+  }
+  t.teardown(() => replace(fdatasyncSync))
+  replace((descriptor) => {
+    found.push({ file: fs.readlinkSync(`/proc/self/fd/${descriptor}`), bytes: diskBytes(file) })
+    fdatasyncSync(descriptor)
+  })
+  t.ok(environment.releasePages(0, EVERYTHING, lockDescriptor).bytes > 0)
+  t.strictSame(found, [{ file, bytes: before }])
+  // A disk that cannot flush says nothing about what it holds.
+  fill(store, 0, size, 1)
+  clear(store, 0, size)
+  commitTwice(store)
+  const again = diskBytes(file)
+  replace(() => {
+    throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
+  })
+  t.throws(() => environment.releasePages(0, EVERYTHING, lockDescriptor), { code: 'EIO' })
+  t.equal(diskBytes(file), again)
 })
 
 t.test('whatever was written, both states that a crash could lead to are whole', async (t) => {

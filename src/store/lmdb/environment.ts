@@ -5,7 +5,7 @@
  * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
  * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
  */
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, fdatasyncSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   ABORT,
@@ -370,8 +370,8 @@ export class Environment<Name extends string = string> {
    * Gives free pages back to the file system, from page `from` on and about `bytesMax` bytes at most. The pages stay
    * free pages of the data file. They take room on the disk again when LMDB writes to them.
    *
-   * Only pages that LMDB itself might overwrite now are given back: no state that is read, nor any to which a crash
-   * could lead, has something there. The write transaction keeps LMDB from doing so meanwhile, and `lockDescriptor` keeps
+   * Only pages that LMDB itself might overwrite now are given back, after the newest state was flushed: no state that is
+   * read, nor any to which a crash could lead, has something there. The write transaction keeps LMDB from doing so meanwhile, and `lockDescriptor` keeps
    * other processes from it if this one is killed. Runs of less than `RELEASED_RUN_PAGES_MIN` pages stay. Throws
    * `LmdbFault` when the list of free pages is not sound.
    */
@@ -413,6 +413,9 @@ export class Environment<Name extends string = string> {
     if (ranges.length === 0) return { bytes: 0, next: null, failure: null }
     const descriptor = openSync(path, 'r+')
     try {
+      // The newest state may have been written by a process that flushed later, and be in memory only. After a power
+      // cut an older state would count then, which may use these pages. When all is on the disk already, this is quick.
+      fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
       const failure = punchHoles(descriptor, ranges, lockDescriptor)
       const blocks = blocksBefore - statSync(path).blocks
