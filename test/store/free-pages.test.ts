@@ -9,7 +9,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs, { chmodSync, closeSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
@@ -313,6 +313,43 @@ t.test(
     closeSync(file)
   },
 )
+
+t.test('many short runs are given back in several transactions', async (t) => {
+  const store = openStore(t)
+  const { environment, file, lockDescriptor } = store
+  const count = 300
+  for (let first = 0; first < count; first += 50) fill(store, first, 50, 1)
+  environment.write(() => {
+    for (let number = 0; number < count; number += 2) {
+      void environment.tables.large.remove(keyOf(number))
+    }
+  })
+  commitTwice(store)
+  const path = spawnSync('sh', ['-c', 'command -v perl'], { encoding: 'utf8' }).stdout.trim()
+  const programs = dirname(dirname(file))
+  const words = `tee "$0.lines" | wc -l >> "$0.counts"\nexec ${path} "$@" < "$0.lines"`
+  writeFileSync(join(programs, 'perl'), `#!/bin/sh\n${words}\n`, { mode: 0o755 })
+  const before = diskBytes(file)
+  withPrograms(programs, false, () => {
+    for (let next: number | null = 0; next !== null; ) {
+      const step = environment.releasePages(next, EVERYTHING, lockDescriptor)
+      t.equal(step.failure, null)
+      next = step.next
+    }
+  })
+  const counts = readFileSync(join(programs, 'perl.counts'), 'utf8').trim().split('\n').map(Number)
+  t.ok(counts.length > 1, `${counts.length} transactions`)
+  t.ok(
+    counts.every((lines) => lines <= 128),
+    `${counts} ranges`,
+  )
+  t.ok(diskBytes(file) < before - (count / 2 - 2) * LARGE_BYTES)
+  const kept = Array.from({ length: count / 2 }, (_, index) => index * 2 + 1)
+  t.strictSame(
+    kept.filter((number) => wrongValues(store, number, 1, 1).length > 0),
+    [],
+  )
+})
 
 t.test('the other program does it, too', async (t) => {
   const dataDir = t.testdir({ programs: {} })

@@ -44,6 +44,8 @@ const DISK_BLOCK_BYTES = 512
 const RELEASED_RUN_PAGES_MIN = 8
 /** Pages that are given back with one system call. Reads of the data file may have to wait for it. */
 const RELEASED_RANGE_PAGES = 2048
+/** Ranges that are given back in one transaction: without perl, a program is started for each, which takes some 3 ms. */
+const RELEASED_RANGES_MAX = 128
 /** How lmdb.h shows a reader: process, thread, transaction or `-`. */
 const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
 const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
@@ -396,18 +398,19 @@ export class Environment<Name extends string = string> {
     const ranges: FileRange[] = []
     let next: number | null = null
     let bytes = 0
+    const isEnough = (): boolean => bytes >= bytesMax || ranges.length >= RELEASED_RANGES_MAX
     for (const run of freePagesBefore(path, state, before)) {
       const end = run.first + run.pages
       const first = Math.max(run.first, from)
       if (end - first < RELEASED_RUN_PAGES_MIN) continue
-      for (let page = first; page < end && bytes < bytesMax; page = next) {
+      for (let page = first; page < end && !isEnough(); page = next) {
         const leftPages = Math.ceil((bytesMax - bytes) / pageBytes)
         const pages = Math.min(RELEASED_RANGE_PAGES, end - page, leftPages)
         ranges.push({ offset: page * pageBytes, bytes: pages * pageBytes })
         bytes += pages * pageBytes
         next = page + pages
       }
-      if (bytes >= bytesMax) break
+      if (isEnough()) break
       next = null
     }
     if (ranges.length === 0) return { bytes: 0, next: null, failure: null }
