@@ -14,14 +14,14 @@
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { CUT_FOR_BYTES_MAX } from './limits.ts'
 
 /** Zeros are written in steps of that many bytes, so that not every transaction writes some. */
 const STEP_BYTES = 256 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 const BLOCK_BYTES = 512
-/** Zeros are cut off in steps of that many bytes, and only for transactions of so many: LMDB writes nothing of them early. */
+/** Zeros are cut off in steps of that many bytes. */
 const CUT_STEP_BYTES = 4096
-const CUT_FOR_BYTES_MAX = 64 * 1024 ** 2
 /**
  * File systems that write each page to a new place: zeros keep no room there, so the disk itself must have it. Numbers:
  * linux/magic.h, and those of ZFS and bcachefs.

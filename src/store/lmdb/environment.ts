@@ -24,7 +24,7 @@ import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { CommitFailedError, counted } from '../faults.ts'
 import { DataFileRoom } from './data-file-room.ts'
 import { type FileRange, type PunchFailure, punchHoles } from './hole-punch.ts'
-import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
+import { PIN_ATTEMPTS_MAX, READERS_MAX, RELEASED_RANGES_MAX, TABLES_MAX } from './limits.ts'
 import { PAGE_BYTES_OFFSET } from './lmdb-layout.ts'
 import { freePagesBefore, LmdbFault, type LmdbState, newestState } from './lmdb-walk.ts'
 import { addPages, changedPages, type PageCounts, TableChanges } from './page-counts.ts'
@@ -44,8 +44,6 @@ const DISK_BLOCK_BYTES = 512
 const RELEASED_RUN_PAGES_MIN = 8
 /** Pages that are given back with one system call. Reads of the data file may have to wait for it. */
 const RELEASED_RANGE_PAGES = 2048
-/** Ranges that are given back in one transaction: without perl, a program is started for each, which takes some 3 ms. */
-const RELEASED_RANGES_MAX = 128
 /** How lmdb.h shows a reader: process, thread, transaction or `-`. */
 const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
 const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
