@@ -371,17 +371,17 @@ export class Environment<Name extends string = string> {
    * free pages of the data file. They take room on the disk again when LMDB writes to them.
    *
    * Only pages that LMDB itself might overwrite now are given back, after the newest state was flushed: no state that is
-   * read, nor any to which a crash could lead, has something there. The write transaction keeps LMDB from doing so meanwhile, and `lockDescriptor` keeps
-   * other processes from it if this one is killed. Runs of less than `RELEASED_RUN_PAGES_MIN` pages stay. Throws
-   * `LmdbFault` when the list of free pages is not sound.
+   * read, nor any to which a crash could lead, has something there. The write transaction keeps LMDB from doing so
+   * meanwhile, and `lockDescriptor` keeps other processes from it if this one is killed. Runs of less than
+   * `RELEASED_RUN_PAGES_MIN` pages stay. Throws `LmdbFault` when the list of free pages is not sound.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
     this.clearDeadReaders()
     const released: ReleasedPages[] = []
+    // It commits nothing. An abort would make LMDB forget the free pages that it knows, and read their list again.
     this.#write(() => {
       released.push(this.#releasePages(from, bytesMax, lockDescriptor))
-      return ABORT
     }, true)
     // The transaction has run.
     return released[0] as ReleasedPages
