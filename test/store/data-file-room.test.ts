@@ -101,6 +101,91 @@ t.test('on a full disk a transaction is taken back, and the next one succeeds wi
   }),
 )
 
+/** Fills the disk until so many MiB are free; the file that does it. */
+function fillDisk(disk: string, leftMib: number): string {
+  const other = join(disk, 'other')
+  const descriptor = openSync(other, 'w')
+  try {
+    while (freeMib(disk) > leftMib) writeSync(descriptor, Buffer.alloc(4096, 1))
+  } catch {
+    // Nothing is left.
+  }
+  closeSync(descriptor)
+  return other
+}
+
+t.test('room on the disk is enough once for pages that were given back', (t) =>
+  onSmallDisk(t, DISK_MIB, async (disk) => {
+    const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
+    const { large, small } = environment.tables
+    const lock = openSync(disk, 'r')
+    const put = (first: number, count: number, byte: number): void =>
+      environment.write(() => {
+        for (let number = first; number < first + count; number++) {
+          void large.put(keyOf(number), Buffer.alloc(100_000, byte))
+        }
+      })
+    for (let first = 0; first < 200; first += 20) put(first, 20, 1)
+    environment.write(() => {
+      for (let number = 1; number < 200; number++) void large.remove(keyOf(number))
+    })
+    for (let round = 0; round < 2; round++) {
+      environment.write(() => void small.put(keyOf(0), Buffer.from([round])))
+    }
+    t.ok(environment.releasePages(0, 100 * 1024 ** 2, lock).bytes > 18_000_000)
+    fillDisk(disk, 3)
+    put(1000, 20, 2)
+    // One by one until nothing is left of the room, wherever it was.
+    let count = 0
+    t.throws(() => {
+      for (; count < 100; count++) put(2000 + count, 1, 3)
+    })
+    const { diskBytes, insideBytes } = environment.room()
+    t.ok(diskBytes + insideBytes < 400_000, `${diskBytes} and ${insideBytes} bytes are left`)
+    const values = [0, 1000, 1019, 2000].map((number) => large.get(keyOf(number))?.[0])
+    t.strictSame(values, [1, 2, 2, 3])
+    await environment.close()
+    closeSync(lock)
+  }),
+)
+
+t.test('room behind the last page helps free pages that were given back', (t) =>
+  onSmallDisk(t, DISK_MIB, async (disk) => {
+    const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
+    const { large, small } = environment.tables
+    const lock = openSync(disk, 'r')
+    const put = (first: number, count: number, byte: number): void =>
+      environment.write(() => {
+        for (let number = first; number < first + count; number++) {
+          void large.put(keyOf(number), Buffer.alloc(100_000, byte))
+        }
+      })
+    const freeAll = (): void => {
+      environment.write(() => {
+        for (const number of large.getKeys().asArray) void large.remove(number)
+      })
+      for (let round = 0; round < 2; round++) {
+        environment.write(() => void small.put(keyOf(0), Buffer.from([round])))
+      }
+    }
+    for (let first = 0; first < 200; first += 20) put(first, 20, 1)
+    freeAll()
+    // It takes free pages, and what was there for it behind the last page stays.
+    put(0, 40, 1)
+    freeAll()
+    t.ok(environment.room().insideBytes > 3_000_000)
+    t.ok(environment.releasePages(0, 100 * 1024 ** 2, lock).bytes > 18_000_000)
+    fillDisk(disk, 0)
+    for (let number = 0; number < 20; number++) put(number, 1, 4)
+    const wrong = Array.from({ length: 20 }, (_, number) => number).filter(
+      (number) => !large.get(keyOf(number))?.equals(Buffer.alloc(100_000, 4)),
+    )
+    t.strictSame(wrong, [])
+    await environment.close()
+    closeSync(lock)
+  }),
+)
+
 t.test('the files of an environment are those of their owner alone', async (t) => {
   const dataDir = t.testdir()
   const environment = new Environment({ dataDir, name: 'events', tables: TABLES })

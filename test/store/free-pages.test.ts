@@ -7,7 +7,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import {
+import fs, {
   chmodSync,
   closeSync,
   openSync,
@@ -17,7 +17,8 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { syncBuiltinESMExports } from 'node:module'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
@@ -148,6 +149,39 @@ t.test('a state that is read keeps its pages until it is released', async (t) =>
   t.strictSame(values, Array(100).fill(true))
   pin.release()
   t.ok(environment.releasePages(0, EVERYTHING, lockDescriptor).bytes > 95 * LARGE_BYTES)
+})
+
+t.test('nothing is given back before the newest state is on the disk', async (t) => {
+  const store = openStore(t)
+  const { environment, file, lockDescriptor } = store
+  const size = 50
+  fill(store, 0, size, 1)
+  clear(store, 0, size)
+  commitTwice(store)
+  const before = diskBytes(file)
+  const { fdatasyncSync } = fs
+  const found: { readonly file: string; readonly bytes: number }[] = []
+  const replace = (flush: typeof fdatasyncSync): void => {
+    fs.fdatasyncSync = flush
+    syncBuiltinESMExports()
+  }
+  t.teardown(() => replace(fdatasyncSync))
+  replace((descriptor) => {
+    found.push({ file: fs.readlinkSync(`/proc/self/fd/${descriptor}`), bytes: diskBytes(file) })
+    fdatasyncSync(descriptor)
+  })
+  t.ok(environment.releasePages(0, EVERYTHING, lockDescriptor).bytes > 0)
+  t.strictSame(found, [{ file, bytes: before }])
+  // A disk that cannot flush says nothing about what it holds.
+  fill(store, 0, size, 1)
+  clear(store, 0, size)
+  commitTwice(store)
+  const again = diskBytes(file)
+  replace(() => {
+    throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
+  })
+  t.throws(() => environment.releasePages(0, EVERYTHING, lockDescriptor), { code: 'EIO' })
+  t.equal(diskBytes(file), again)
 })
 
 t.test('whatever was written, both states that a crash could lead to are whole', async (t) => {
@@ -329,6 +363,43 @@ t.test(
     closeSync(file)
   },
 )
+
+t.test('many short runs are given back in several transactions', async (t) => {
+  const store = openStore(t)
+  const { environment, file, lockDescriptor } = store
+  const count = 300
+  for (let first = 0; first < count; first += 50) fill(store, first, 50, 1)
+  environment.write(() => {
+    for (let number = 0; number < count; number += 2) {
+      void environment.tables.large.remove(keyOf(number))
+    }
+  })
+  commitTwice(store)
+  const path = spawnSync('sh', ['-c', 'command -v perl'], { encoding: 'utf8' }).stdout.trim()
+  const programs = dirname(dirname(file))
+  const words = `tee "$0.lines" | wc -l >> "$0.counts"\nexec ${path} "$@" < "$0.lines"`
+  writeFileSync(join(programs, 'perl'), `#!/bin/sh\n${words}\n`, { mode: 0o755 })
+  const before = diskBytes(file)
+  withPrograms(programs, false, () => {
+    for (let next: number | null = 0; next !== null; ) {
+      const step = environment.releasePages(next, EVERYTHING, lockDescriptor)
+      t.equal(step.failure, null)
+      next = step.next
+    }
+  })
+  const counts = readFileSync(join(programs, 'perl.counts'), 'utf8').trim().split('\n').map(Number)
+  t.ok(counts.length > 1, `${counts.length} transactions`)
+  t.ok(
+    counts.every((lines) => lines <= 128),
+    `${counts} ranges`,
+  )
+  t.ok(diskBytes(file) < before - (count / 2 - 2) * LARGE_BYTES)
+  const kept = Array.from({ length: count / 2 }, (_, index) => index * 2 + 1)
+  t.strictSame(
+    kept.filter((number) => wrongValues(store, number, 1, 1).length > 0),
+    [],
+  )
+})
 
 t.test('the other program does it, too', async (t) => {
   const dataDir = t.testdir({ programs: {} })

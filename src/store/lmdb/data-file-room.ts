@@ -12,13 +12,16 @@
  *
  * While the disk has plenty of room none of this is done.
  */
-import { closeSync, fstatSync, openSync, statfsSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { CUT_FOR_BYTES_MAX } from './limits.ts'
 
 /** Zeros are written in steps of that many bytes, so that not every transaction writes some. */
 const STEP_BYTES = 256 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 const BLOCK_BYTES = 512
+/** Zeros are cut off in steps of that many bytes. */
+const CUT_STEP_BYTES = 4096
 /**
  * File systems that write each page to a new place: zeros keep no room there, so the disk itself must have it. Numbers:
  * linux/magic.h, and those of ZFS and bcachefs.
@@ -58,15 +61,15 @@ export class DataFileRoom {
       return
     }
     const { size, blocks } = fstatSync(this.#descriptor())
-    const missingBytes = bytes - Math.max(0, size - usedBytes)
-    if (missingBytes > freeBytes) throw noSpace(missingBytes)
-    if (missingBytes > 0) {
+    const holeBytes = Math.min(bytes, Math.max(0, size - blocks * BLOCK_BYTES))
+    const missingBytes = bytes - holeBytes - Math.max(0, size - usedBytes)
+    if (Math.max(0, missingBytes) + holeBytes > freeBytes) {
+      this.#cut(size, holeBytes - freeBytes, bytes > CUT_FOR_BYTES_MAX ? 0 : -missingBytes)
+      if (holeBytes > this.#disk().freeBytes) throw noSpace(holeBytes)
+    } else if (missingBytes > 0) {
       const rounded = Math.ceil(missingBytes / STEP_BYTES) * STEP_BYTES
-      this.#extend(size, rounded <= freeBytes ? rounded : missingBytes)
+      this.#extend(size, rounded <= freeBytes - holeBytes ? rounded : missingBytes)
     }
-    // Pages that were given back before they were ever written take room of the disk when they are used.
-    const holeBytes = Math.min(bytes, size - blocks * BLOCK_BYTES)
-    if (holeBytes > freeBytes - Math.max(0, missingBytes)) throw noSpace(holeBytes)
   }
 
   close(): void {
@@ -82,6 +85,13 @@ export class DataFileRoom {
   #disk(): { readonly freeBytes: number; readonly isCopying: boolean } {
     const { bavail, bsize, type } = statfsSync(this.#folder)
     return { freeBytes: bavail * bsize, isCopying: COPYING_FILE_SYSTEMS.has(type) }
+  }
+
+  /** Cuts `bytes` bytes or a few more off the end of a file of `size` bytes. Throws when only `spareBytes` may go. */
+  #cut(size: number, bytes: number, spareBytes: number): void {
+    const rounded = Math.ceil(bytes / CUT_STEP_BYTES) * CUT_STEP_BYTES
+    if (rounded > spareBytes) throw noSpace(bytes)
+    ftruncateSync(this.#descriptor(), size - rounded)
   }
 
   #extend(position: number, bytes: number): void {

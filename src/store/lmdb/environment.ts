@@ -5,7 +5,7 @@
  * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
  * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
  */
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, fdatasyncSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   ABORT,
@@ -24,7 +24,7 @@ import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { CommitFailedError, counted } from '../faults.ts'
 import { DataFileRoom } from './data-file-room.ts'
 import { type FileRange, type PunchFailure, punchHoles } from './hole-punch.ts'
-import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
+import { PIN_ATTEMPTS_MAX, READERS_MAX, RELEASED_RANGES_MAX, TABLES_MAX } from './limits.ts'
 import { PAGE_BYTES_OFFSET } from './lmdb-layout.ts'
 import { freePagesBefore, LmdbFault, type LmdbState, newestState } from './lmdb-walk.ts'
 import { addPages, changedPages, type PageCounts, TableChanges } from './page-counts.ts'
@@ -370,18 +370,18 @@ export class Environment<Name extends string = string> {
    * Gives free pages back to the file system, from page `from` on and about `bytesMax` bytes at most. The pages stay
    * free pages of the data file. They take room on the disk again when LMDB writes to them.
    *
-   * Only pages that LMDB itself might overwrite now are given back: no state that is read, nor any to which a crash
-   * could lead, has something there. The write transaction keeps LMDB from doing so meanwhile, and `lockDescriptor` keeps
-   * other processes from it if this one is killed. Runs of less than `RELEASED_RUN_PAGES_MIN` pages stay. Throws
-   * `LmdbFault` when the list of free pages is not sound.
+   * Only pages that LMDB itself might overwrite now are given back, after the newest state was flushed: no state that is
+   * read, nor any to which a crash could lead, has something there. The write transaction keeps LMDB from doing so
+   * meanwhile, and `lockDescriptor` keeps other processes from it if this one is killed. Runs of less than
+   * `RELEASED_RUN_PAGES_MIN` pages stay. Throws `LmdbFault` when the list of free pages is not sound.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
     this.clearDeadReaders()
     const released: ReleasedPages[] = []
+    // It commits nothing. An abort would make LMDB forget the free pages that it knows, and read their list again.
     this.#write(() => {
       released.push(this.#releasePages(from, bytesMax, lockDescriptor))
-      return ABORT
     }, true)
     // The transaction has run.
     return released[0] as ReleasedPages
@@ -396,23 +396,27 @@ export class Environment<Name extends string = string> {
     const ranges: FileRange[] = []
     let next: number | null = null
     let bytes = 0
+    const isEnough = (): boolean => bytes >= bytesMax || ranges.length >= RELEASED_RANGES_MAX
     for (const run of freePagesBefore(path, state, before)) {
       const end = run.first + run.pages
       const first = Math.max(run.first, from)
       if (end - first < RELEASED_RUN_PAGES_MIN) continue
-      for (let page = first; page < end && bytes < bytesMax; page = next) {
+      for (let page = first; page < end && !isEnough(); page = next) {
         const leftPages = Math.ceil((bytesMax - bytes) / pageBytes)
         const pages = Math.min(RELEASED_RANGE_PAGES, end - page, leftPages)
         ranges.push({ offset: page * pageBytes, bytes: pages * pageBytes })
         bytes += pages * pageBytes
         next = page + pages
       }
-      if (bytes >= bytesMax) break
+      if (isEnough()) break
       next = null
     }
     if (ranges.length === 0) return { bytes: 0, next: null, failure: null }
     const descriptor = openSync(path, 'r+')
     try {
+      // The newest state may have been written by a process that flushed later, and be in memory only. After a power
+      // cut an older state would count then, which may use these pages. When all is on the disk already, this is quick.
+      fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
       const failure = punchHoles(descriptor, ranges, lockDescriptor)
       const blocks = blocksBefore - statSync(path).blocks

@@ -363,9 +363,18 @@ class Walk {
     if (first < 2 || first + pages - 1 > this.#lastPage) {
       throw new LmdbFault(`the free list names page ${first}, which does not exist`)
     }
-    for (let page = first; page < first + pages; page++) {
+    const end = first + pages
+    for (let page = first; page < end; ) {
+      // Eight pages at a time: after much was erased there are millions.
+      if ((page & 7) === 0 && page + 8 <= end && this.#met[page >>> 3] === 0) {
+        this.#met[page >>> 3] = 0xff
+        this.#metCount += 8
+        page += 8
+        continue
+      }
       if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and free at once`)
       this.#meet(page)
+      page++
     }
     this.#freePages += pages
   }
