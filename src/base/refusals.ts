@@ -182,6 +182,11 @@ export const REFUSALS = {
     'too many logins from this address have failed; try again after {seconds} seconds',
     'http_rate_limited_total',
   ),
+  development_waits: throttled(
+    1,
+    '{limit} requests wait for events, which is the limit. Lower the number of parallel tests.',
+    null,
+  ),
   erasures_full: throttled(
     60,
     '{limit} erasures of the project are at work; wait until one is done',

@@ -162,7 +162,7 @@ t.test('room behind the last page helps free pages that were given back', (t) =>
       })
     const freeAll = (): void => {
       environment.write(() => {
-        for (const number of large.getKeys().asArray) void large.remove(number)
+        for (const number of [...large.getKeys()]) void large.remove(number)
       })
       for (let round = 0; round < 2; round++) {
         environment.write(() => void small.put(keyOf(0), Buffer.from([round])))

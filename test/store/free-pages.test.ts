@@ -391,7 +391,7 @@ t.test('many short runs are given back in several transactions', async (t) => {
   t.ok(counts.length > 1, `${counts.length} transactions`)
   t.ok(
     counts.every((lines) => lines <= 128),
-    `${counts} ranges`,
+    `${counts.join(', ')} ranges`,
   )
   t.ok(diskBytes(file) < before - (count / 2 - 2) * LARGE_BYTES)
   const kept = Array.from({ length: count / 2 }, (_, index) => index * 2 + 1)

@@ -4,9 +4,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
-import { invalidInput, ServiceError } from '../../base/errors.ts'
+import { invalidInput } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import type { TextPieces } from '../../base/pages.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { ExportQueries } from '../../engine/threads/call-table.ts'
 import { ANYBODY, done, type RouteServices, routesOf } from '../server/route.ts'
 import type { ApiRequest, Route } from '../server/router.ts'
@@ -148,8 +149,7 @@ async function awaitEvents(
   request: ApiRequest,
 ): Promise<Found> {
   if (waitingCount >= DEVELOPMENT_WAITS_MAX) {
-    const detail = `At most ${DEVELOPMENT_WAITS_MAX} requests may wait for events at a time. Lower the number of parallel tests.`
-    throw new ServiceError('throttled', detail, { retryAfterSeconds: 1 })
+    throw refusal('development_waits', { limit: DEVELOPMENT_WAITS_MAX })
   }
   const { clock } = services
   const deadlineMs = clock.monotonic() + wish.waitMs
