@@ -2,6 +2,7 @@
  * The entry of the single executable: makes sure that the files of the program lie in the cache, and runs the program
  * from there. It is bundled as a CommonJS file, the only kind that Node runs from inside an executable.
  */
+import { existsSync, realpathSync } from 'node:fs'
 import { createRequire, Module } from 'node:module'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -95,9 +96,14 @@ function packedProgram(): PackedProgram {
   return { version, files, read: (path) => new Uint8Array(getRawAsset(path)) }
 }
 
+/** The folder that systemd gives a service whose user exists only while it runs is a link, which systemd made. */
 function places(): readonly string[] {
+  const { CACHE_DIRECTORY: ofService } = process.env
+  const environment = { ...process.env }
+  if (ofService !== undefined && existsSync(ofService))
+    environment['CACHE_DIRECTORY'] = realpathSync(ofService)
   return cacheFolders({
-    environment: process.env,
+    environment,
     home: homedir(),
     temporary: tmpdir(),
     userId: userId(),
