@@ -93,7 +93,7 @@ function keepCompiled(folder: string): void {
 
 function packedProgram(): PackedProgram {
   const { version, files } = JSON.parse(getAsset(LIST, 'utf8')) as Omit<PackedProgram, 'read'>
-  return { version, files, read: (path) => new Uint8Array(getRawAsset(path)) }
+  return { version, files, read: (path) => new Uint8Array(getRawAsset(path) as ArrayBuffer) }
 }
 
 /** The folder that systemd gives a service whose user exists only while it runs is a link, which systemd made. */
