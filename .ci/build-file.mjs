@@ -1,6 +1,6 @@
 /**
  * Makes the single executable: Node, the program and its packages in one file, for this kind of machine. It runs where
- * Node is not installed, on Linux with glibc 2.28 or newer.
+ * Node is not installed, on Linux with libstdc++ and glibc 2.34 or newer (the store needs that; Node needs 2.28).
  *
  * node .ci/build-file.mjs [FOLDER]    default: the current folder
  *
@@ -120,6 +120,9 @@ async function buildFile(scratch) {
   const tree = join(scratch, 'tree')
   mkdirSync(tree)
   run('.ci/program-tree', [tree, join(scratch, 'copyright'), NODE_ABI])
+  mkdirSync(join(tree, 'bin'))
+  run('as', [`src/executable/flock-${process.arch}.s`, '-o', join(scratch, 'flock.o')])
+  run('ld', ['--strip-all', join(scratch, 'flock.o'), '-o', join(tree, 'bin/flock')])
   writeFileSync(join(tree, 'start.cjs'), "import('./dist/main.js')\n")
   const files = filesBelow(tree).map((path) => ({
     path,
@@ -139,14 +142,15 @@ async function buildFile(scratch) {
   const assets = { 'files.json': join(scratch, 'files.json') }
   for (const { path } of files) assets[path] = join(tree, path)
   const config = {
-    main: join(scratch, 'main.cjs'),
+    // Relative: the path becomes a part of the file, and the folder has another name in each build.
+    main: 'main.cjs',
     output: join(scratch, 'program.blob'),
     disableExperimentalSEAWarning: true,
     execArgv: NODE_OPTIONS,
     assets,
   }
   writeFileSync(join(scratch, 'config.json'), JSON.stringify(config))
-  run(node, ['--experimental-sea-config', join(scratch, 'config.json')])
+  run(node, ['--experimental-sea-config', join(scratch, 'config.json')], { cwd: scratch })
   const executable = join(target, name)
   copyFileSync(node, executable)
   run('strip', ['--strip-all', executable])

@@ -8,7 +8,9 @@
  */
 import { createHash } from 'node:crypto'
 import {
+  accessSync,
   chmodSync,
+  constants,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -93,6 +95,7 @@ export function unpackProgram(
       claim(folder, userId)
       const target = join(folder, nameOf(program))
       const writtenCount = writeMissing(program, target)
+      checkExecutable(program, target)
       if (writtenCount === program.files.length) removeUnused(folder, target)
       return { folder: target, writtenCount }
     } catch (error) {
@@ -100,8 +103,8 @@ export function unpackProgram(
     }
   }
   throw new OperatorError(
-    `the files of the program cannot be unpacked; set TENREC_CACHE_DIR to a folder that this user can write to ` +
-      `(${reasons.join('; ')})`,
+    `the files of the program cannot be unpacked; set TENREC_CACHE_DIR to a folder that this user can write to and run ` +
+      `programs from (${reasons.join('; ')})`,
   )
 }
 
@@ -124,31 +127,48 @@ function nameOf({ version, files }: PackedProgram): string {
 /** Writes the files that are not there as they should be, and returns their number. */
 function writeMissing(program: PackedProgram, target: string): number {
   let writtenCount = 0
-  for (const { path, sha256 } of program.files) {
-    const file = join(target, path)
-    if (isIntact(file, sha256)) continue
-    writeWhole(file, program.read(path))
+  for (const packed of program.files) {
+    if (isIntact(target, packed)) continue
+    const { path } = packed
+    writeWhole(join(target, path), program.read(path), isBinary(path) ? 0o700 : 0o600)
     writtenCount++
   }
   return writtenCount
 }
 
-function isIntact(file: string, sha256: string): boolean {
+function isIntact(target: string, { path, sha256 }: PackedFile): boolean {
+  const file = join(target, path)
   try {
-    if (!lstatSync(file).isFile()) return false
+    const status = lstatSync(file)
+    if (!status.isFile() || (isBinary(path) && (status.mode & 0o100) === 0)) return false
     return createHash('sha256').update(readFileSync(file)).digest('hex') === sha256
   } catch {
     return false
   }
 }
 
+/** Throws on a file system that is mounted with `noexec`, from which no binary can be loaded. */
+function checkExecutable({ files }: PackedProgram, target: string): void {
+  const binary = files.find(({ path }) => isBinary(path))
+  if (binary === undefined) return
+  try {
+    accessSync(join(target, binary.path), constants.X_OK)
+  } catch {
+    throw new Error('nothing can be run from its file system, which is mounted with noexec')
+  }
+}
+
+function isBinary(path: string): boolean {
+  return path.endsWith('.node') || path.startsWith('bin/')
+}
+
 /** Another process may read or write the same file at this moment: it sees the whole file or the one before. */
-function writeWhole(file: string, content: Uint8Array): void {
+function writeWhole(file: string, content: Uint8Array, mode: number): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const draft = `${file}.${process.pid}`
   try {
     writeFileSync(draft, content, { mode: 0o600 })
-    if (file.endsWith('.node')) chmodSync(draft, 0o700)
+    chmodSync(draft, mode)
     renameSync(draft, file)
   } finally {
     rmSync(draft, { force: true })

@@ -81,6 +81,19 @@ t.test('a file that is damaged, cut or missing is written again, and no other', 
   }
 })
 
+t.test('binaries can be run, and become so again', async (t) => {
+  const program = programOf({ ...CONTENTS, 'bin/tool': 'program' })
+  const cache = join(t.testdir(), 'cache')
+  const { folder } = unpackProgram(program, [cache], USER_ID)
+  for (const path of ['bin/tool', 'node_modules/a/b.node']) {
+    const file = join(folder, path)
+    t.equal(statSync(file).mode & 0o777, 0o700, path)
+    chmodSync(file, 0o600)
+    t.strictSame(unpackProgram(program, [cache], USER_ID), { folder, writtenCount: 1 }, path)
+    t.equal(statSync(file).mode & 0o777, 0o700, path)
+  }
+})
+
 t.test(
   'another program has a folder of its own, and what nobody runs any more is removed',
   async (t) => {

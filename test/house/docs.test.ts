@@ -52,7 +52,7 @@ import { SCAN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
-const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM', 'TENREC_PROT']
+const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM', 'TENREC_PROT', 'TENREC_CACHE_DIR']
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', ...filesBelow('docs', '.md')]
 const TEXTS = new Map(DOCUMENTS.map((path) => [path, readFileSync(path, 'utf8')]))
@@ -403,7 +403,7 @@ t.test('the npm commands in the documents exist', async (t) => {
     )) {
       if (!Object.hasOwn(manifest.scripts, script)) offences.push(`${path}: ${command}`)
     }
-    for (const [command, program = ''] of text.matchAll(/npx ([\w-]+)/g)) {
+    for (const [command, program = ''] of text.matchAll(/npx (?:--\S+ )*([\w-]+)/g)) {
       const isOurs = Object.hasOwn(manifest.bin, program)
       if (!isOurs && !existsSync(join('node_modules/.bin', program))) {
         offences.push(`${path}: ${command}`)

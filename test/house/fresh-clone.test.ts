@@ -13,7 +13,7 @@ import { BENCHES } from '../../bench/benches.ts'
 /** The bundler of the console has one for each platform, of which a machine gets one. */
 const PACKAGES_MAX = 105
 /** Megabytes each, and of no use to who serves. */
-const TOOLS = /^add (assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
+const TOOLS = /^add (typescript|assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
 /** Notes what it is asked for, and leaves a folder of packages with a compiler. */
 const NPM = `
 const { appendFileSync, mkdirSync, rmSync, symlinkSync } = require('node:fs')
@@ -57,7 +57,7 @@ t.test('what serving needs is few packages, and no tool among them', async (t) =
   })
   const count = Number(/^added (\d+) packages/m.exec(answer)?.[1])
   t.ok(count > 10 && count <= PACKAGES_MAX, answer)
-  t.match(answer, /^add typescript /m)
+  t.match(answer, /^add esbuild /m)
   t.notMatch(answer, TOOLS)
 })
 
@@ -65,7 +65,7 @@ t.test(
   'the first start installs and builds, the next ones do neither; tests add theirs',
   async (t) => {
     const folder = t.testdir({
-      'package.json': '{ "type": "module" }',
+      'package.json': '{ "type": "module", "engines": { "node": "^20.0.0 || ^22.0.0" } }',
       npm: { 'package.json': '{}' },
     })
     for (const path of [
