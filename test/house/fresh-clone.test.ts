@@ -13,7 +13,8 @@ import { BENCHES } from '../../bench/benches.ts'
 /** The bundler of the console has one for each platform, of which a machine gets one. */
 const PACKAGES_MAX = 105
 /** Megabytes each, and of no use to who serves. */
-const TOOLS = /^add (typescript|assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
+const TOOLS =
+  /^add (typescript|assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
 /** Notes what it is asked for, and leaves a folder of packages with a compiler. */
 const NPM = `
 const { appendFileSync, mkdirSync, rmSync, symlinkSync } = require('node:fs')
