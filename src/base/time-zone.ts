@@ -164,9 +164,9 @@ export function endMomentOf(wall: Wall, timezone: string): number {
  * two hours. One that is put forward by a part of an hour may skip the beginning of an hour: it begins then.
  */
 export function hourStart(timeMs: number, timezone: string): number {
-  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
+  const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
   const startMs = timeMs - (minute * 60 + second) * 1000 - millisecond
-  if (isHourStart(startMs, timezone)) return startMs
+  if (wallOf(startMs, timezone)[3] === hour && isHourStart(startMs, timezone)) return startMs
   // Clocks were moved by a part of an hour in between.
   const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
   for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {

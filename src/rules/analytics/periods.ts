@@ -99,15 +99,23 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
   if (interval === 'hour') {
     let timeMs = startMs
     for (let step = 0; step < Math.abs(count); step++) {
-      const beforeMs = timeMs
-      timeMs = hourStart(count < 0 ? timeMs - 1 : timeMs + HOUR_MS, timezone)
-      // An hour in which a clock is moved by a part of one may be longer.
-      if (timeMs === beforeMs) timeMs = hourStart(timeMs + 2 * HOUR_MS, timezone)
+      timeMs = count < 0 ? hourStart(timeMs - 1, timezone) : nextHour(timeMs, timezone)
     }
     return timeMs
   }
   if (interval === 'day') return shiftedDay(startMs, count, timezone)
   return momentOf(shiftedWall(startWall(startMs, rules), count, interval), timezone)
+}
+
+/** The beginning of the next hour. An hour in which clocks are moved by a part of one is longer, or there is a shorter one between. */
+function nextHour(startMs: number, timezone: string): number {
+  let nextMs = hourStart(startMs + HOUR_MS, timezone)
+  if (nextMs === startMs) return hourStart(startMs + 2 * HOUR_MS, timezone)
+  for (;;) {
+    const beforeMs = hourStart(nextMs - 1, timezone)
+    if (beforeMs <= startMs) return nextMs
+    nextMs = beforeMs
+  }
 }
 
 /** Day by day: some zones have left out a day of the calendar, and it is none. */

@@ -38,6 +38,8 @@ const STRANGE: readonly (readonly [timezone: string, at: string])[] = [
   ['Pacific/Enderbury', '1994-12-31T11:00:00Z'],
   ['Australia/Lord_Howe', '2023-04-01T15:00:00Z'],
   ['Australia/Lord_Howe', '2023-09-30T15:30:00Z'],
+  ['Pacific/Chatham', '1997-10-04T14:00:00Z'],
+  ['Pacific/Chatham', '2024-04-06T14:00:00Z'],
   ['America/Sao_Paulo', '2018-11-04T03:00:00Z'],
   ['America/Sao_Paulo', '2019-02-17T02:00:00Z'],
   ['Asia/Beirut', '2023-03-29T22:00:00Z'],
