@@ -14,8 +14,9 @@
  *
  * Environment: TEST_JOBS, processes at a time (cores + 1); TEST_DEPTH, the part of random tests that runs (0.1 in
  * `quick`, otherwise 1); TEST_SEED, a whole number that changes the seed of every random test (0); TEST_TIMEOUT, seconds
- * after which a process is ended (900); TEST_FAILED, a file that gets the names of the files that failed, one a line;
- * TEST_HTTP_SERVER, the value of the setting `http_server` of all servers and daemons (auto).
+ * after which a process is ended (900); TEST_FAILED, a file that gets the names of the files that failed, one a line, and
+ * beside it, with `.node` behind its name, one for those that failed with the HTTP server of Node; TEST_HTTP_SERVER, the
+ * value of the setting `http_server` of all servers and daemons (auto).
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -297,8 +298,8 @@ function namedTests(words) {
 function repeatWithNode({ depth }) {
   process.stderr.write('Once more with the HTTP server of Node:\n')
   process.env.TEST_HTTP_SERVER = 'node'
-  // What fails here is not run once more without that.
-  delete process.env.TEST_FAILED
+  const { TEST_FAILED: failed } = process.env
+  if (failed !== undefined && failed !== '') process.env.TEST_FAILED = `${failed}.node`
   const tests = listPaths().filter((path) => HTTP_TESTS.some((start) => path.startsWith(start)))
   return runTests(tests.map(readTag), { depth })
 }
@@ -316,7 +317,8 @@ async function main(words) {
     plan,
   )
   if (command === 'quick') tellLeftOut()
-  return isPassed && plan.isRepeatedWithNode === true ? repeatWithNode(plan) : isPassed
+  if (plan.isRepeatedWithNode !== true) return isPassed
+  return (await repeatWithNode(plan)) && isPassed
 }
 
 process.exitCode = (await main(process.argv.slice(2))) ? 0 : 1
