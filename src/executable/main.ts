@@ -53,7 +53,7 @@ try {
   process.exitCode = error.exitCode
 }
 
-/** Starts this process again with the settings of the allocator, unless it has them or whoever started it set others. */
+/** Starts this process again with the settings of the allocator. Does nothing when the environment has all of them. */
 function startWithAllocator(): void {
   const missing = Object.keys(ALLOCATOR).some((name) => process.env[name] === undefined)
   if (!missing) return
@@ -62,7 +62,7 @@ function startWithAllocator(): void {
   execve?.call(process, process.execPath, args, { ...ALLOCATOR, ...process.env })
 }
 
-/** Loads the binary of the store: an old C library is told in a sentence here, and in a stack trace otherwise. */
+/** Loads the binary of the store, so that a C library that is too old is refused in a sentence and not with a stack trace. */
 function checkLibraries({ files }: PackedProgram, folder: string): void {
   const name = `.abi${process.versions.modules}.glibc.node`
   const found = files.find(({ path }) => path.includes('@lmdb/') && path.endsWith(name))

@@ -3,7 +3,7 @@
  * list of files. Every start compares each file with its hash and writes again what is missing or damaged, so
  * a cache that somebody cleaned in part, or a disk that was full, mends itself.
  *
- * Only a folder that belongs to this user, and that nobody else can write to, is used: whoever can change these files
+ * The folder must belong to this user, and no other user may be able to write to it: a user who can change these files
  * decides what the daemon runs.
  */
 import { createHash } from 'node:crypto'

@@ -35,10 +35,22 @@ t.test('a daemon that keeps its promise passes', async (t) => {
   t.equal(exitCode, 0, err)
   const report = JSON.parse(out) as Record<string, unknown>
   t.match(report, {
-    ...{ verdict: 'passed', lost: 0, doubled: 0, altered: 0, invented: 0, kills: 2, seed: 2 },
-    ...{ durability: 'fsync', node: process.versions.node, data_dir: dataDir },
-    ...{ kernel: /\d/, file_system: /\w/, mounted_from: /./, tenrec: /^\d+\.\d+\.\d+/ },
-    ...{ unexpected_answers: {}, ended_by_themselves: 0 },
+    verdict: 'passed',
+    lost: 0,
+    doubled: 0,
+    altered: 0,
+    invented: 0,
+    kills: 2,
+    seed: 2,
+    durability: 'fsync',
+    node: process.versions.node,
+    data_dir: dataDir,
+    kernel: /\d/,
+    file_system: /\w/,
+    mounted_from: /./,
+    tenrec: /^\d+\.\d+\.\d+/,
+    unexpected_answers: {},
+    ended_by_themselves: 0,
   })
   t.ok(Number(report['acknowledged']) > 0, 'there was a load')
   t.equal(Number(report['acknowledged']) + Number(report['unanswered']), report['sent'])

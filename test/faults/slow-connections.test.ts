@@ -45,7 +45,11 @@ async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
   const budget = new BodyBudget({ bytesMax: 64 * MIB, clock })
   const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
   const server = new HttpServer({
-    ...{ log, clock, metrics, budget, httpServer: HTTP_SERVER },
+    log,
+    clock,
+    metrics,
+    budget,
+    httpServer: HTTP_SERVER,
     ...extra(metrics),
   })
   server.raw('/body', (exchange, head) => {

@@ -158,7 +158,9 @@ class KillRounds {
         [...new Set([...of(first), ...of(last)])].map((number) => this.ledger.uuidOf(number))
       return {
         moments: this.#moments,
-        ...{ sentCount, acknowledgedCount, unansweredCount: sentCount - acknowledgedCount },
+        sentCount,
+        acknowledgedCount,
+        unansweredCount: sentCount - acknowledgedCount,
         lost: uuids(({ lost }) => lost),
         doubled: uuids(({ doubled }) => doubled),
         altered: uuids(({ altered }) => altered),
@@ -188,7 +190,9 @@ class KillRounds {
   #loadOptions({ url }: ProofDaemon): LoadOptions {
     const { projectKey, connections } = this.#plan
     return {
-      ...{ url, projectKey, connections },
+      url,
+      projectKey,
+      connections,
       ledger: this.ledger,
       random: this.#loadRandom,
       unexpected: this.#unexpected,

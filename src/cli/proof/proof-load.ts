@@ -95,7 +95,7 @@ export class ProofLoad {
 
 /**
  * Sends everything that got no answer once more, and a part of what was acknowledged, as clients do that missed the
- * answer. Answers how many events were acknowledged. Those that are refused stay unknown.
+ * answer. Resolves when each has got its answer. The ledger notes which were acknowledged; refused events stay unknown.
  */
 export async function settle(options: LoadOptions, repeatedPart: number): Promise<void> {
   const { ledger, random } = options

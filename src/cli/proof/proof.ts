@@ -166,8 +166,18 @@ async function kill(io: CommandIo, plan: Plan, isStopped: () => boolean): Promis
   const launcher = new ChildLauncher({
     program: await ownProgram(),
     words: [
-      ...['--data-dir', plan.dataDir, '--host', '127.0.0.1', '--port', '0'],
-      ...['--durability', plan.durability, '--log-format', 'json', '--log-level', 'info'],
+      '--data-dir',
+      plan.dataDir,
+      '--host',
+      '127.0.0.1',
+      '--port',
+      '0',
+      '--durability',
+      plan.durability,
+      '--log-format',
+      'json',
+      '--log-level',
+      'info',
     ],
     environment: {
       ...environmentOf(io),
@@ -178,7 +188,10 @@ async function kill(io: CommandIo, plan: Plan, isStopped: () => boolean): Promis
   })
   return killAndCompare({
     ...plan,
-    ...{ launcher, projectKey, personalKey, isStopped },
+    launcher,
+    projectKey,
+    personalKey,
+    isStopped,
     clock: io.clock,
     onKill(number, moment, acknowledgedCount) {
       const when = moment.replaceAll('_', ' ')

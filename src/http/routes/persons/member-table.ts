@@ -5,7 +5,7 @@
 import { csvRecords, unguardedCell } from '../../../base/csv.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 
-/** Who is named by a table. */
+/** The members of a cohort that an uploaded table names. */
 export interface TableMembers {
   readonly distinctIds: readonly string[]
   readonly personUuids: readonly string[]

@@ -258,14 +258,14 @@ async function deletePerson(call: PersonCall): Promise<void> {
   await change(call, { kind: 'delete_person', person, deletesEvents: given })
 }
 
-/** The bare parameter is enough, as it always was; but whoever writes false means it. */
+/** Whether a switch is on: with any value, or none, but `false` and `0`. */
 function isWanted(parameters: RequestParameters, name: string): boolean {
   if (!parameters.has(name)) return false
   const text = parameters.text(name)?.toLowerCase()
   return text !== 'false' && text !== '0'
 }
 
-/** Persons who do not exist are left out; whoever cannot be deleted is named in the answer. */
+/** Deletes persons. Those that do not exist are ignored. The answer names those that could not be deleted. */
 async function deletePersons(call: PersonCall): Promise<Answer> {
   const { parameters, format } = inputOf(call)
   const { references, distinctIds } = readDeleted(parameters)
