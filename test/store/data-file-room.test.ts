@@ -114,17 +114,23 @@ function fillDisk(disk: string, leftMib: number): string {
   return other
 }
 
+/** A function that writes `count` values of 100,000 bytes, each filled with `byte`, from key `first` on in one transaction. */
+function writerOf(environment: Environment<(typeof TABLES)[number]>) {
+  const { large } = environment.tables
+  return (first: number, count: number, byte: number): void =>
+    environment.write(() => {
+      for (let number = first; number < first + count; number++) {
+        void large.put(keyOf(number), Buffer.alloc(100_000, byte))
+      }
+    })
+}
+
 t.test('room on the disk is enough once for pages that were given back', (t) =>
   onSmallDisk(t, DISK_MIB, async (disk) => {
     const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
     const { large, small } = environment.tables
     const lock = openSync(disk, 'r')
-    const put = (first: number, count: number, byte: number): void =>
-      environment.write(() => {
-        for (let number = first; number < first + count; number++) {
-          void large.put(keyOf(number), Buffer.alloc(100_000, byte))
-        }
-      })
+    const put = writerOf(environment)
     for (let first = 0; first < 200; first += 20) put(first, 20, 1)
     environment.write(() => {
       for (let number = 1; number < 200; number++) void large.remove(keyOf(number))
@@ -154,12 +160,7 @@ t.test('room behind the last page helps free pages that were given back', (t) =>
     const environment = new Environment({ dataDir: disk, name: 'events', tables: TABLES })
     const { large, small } = environment.tables
     const lock = openSync(disk, 'r')
-    const put = (first: number, count: number, byte: number): void =>
-      environment.write(() => {
-        for (let number = first; number < first + count; number++) {
-          void large.put(keyOf(number), Buffer.alloc(100_000, byte))
-        }
-      })
+    const put = writerOf(environment)
     const freeAll = (): void => {
       environment.write(() => {
         for (const number of [...large.getKeys()]) void large.remove(number)
