@@ -88,13 +88,7 @@ t.test(
     }
     cpSync('src/console', join(folder, 'src/console'), { recursive: true })
     writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
-    for (const entry of [
-      'main',
-      'thread',
-      'warehouse/sink',
-      'warehouse/door',
-      'store/lmdb/environment',
-    ]) {
+    for (const entry of ['main', 'thread', 'warehouse/sink', 'warehouse/door']) {
       mkdirSync(join(folder, 'src', dirname(entry)), { recursive: true })
       writeFileSync(
         join(folder, `src/${entry}.ts`),

@@ -26,6 +26,8 @@ import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
 const THREAD_ENTRY = new URL('../../thread.js', import.meta.url)
 const LOOK_EVERY_MS = 10
+/** The pause before a group begins anew whose last thread has ended. */
+const RESTART_PAUSE_MS = 500
 /**
  * A transaction that is open this long is that of a thread which hangs in its own end. The largest take a
  * second; a busy machine and a slow disk make minutes of it.
@@ -99,6 +101,8 @@ export class ThreadGroup {
   #writesSeen = 0
   #deaths = 0
   #cause: unknown
+  /** Why pools were given up, for the tasks that waited in them. */
+  readonly #givenUpFor = new WeakMap<Piscina, unknown>()
   #isClosing = false
   #running = 0
   #usedAtMs = 0
@@ -177,18 +181,20 @@ export class ThreadGroup {
    * thread has ended, and with what it threw.
    */
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
+    const threads = this.#threads
     const deaths = this.#deaths
     let answer: unknown
-    const isFirst = this.#threads.threads.length === 0
+    const isFirst = threads.threads.length === 0
     if (isFirst && !this.mayStart) throw refusal('files_full')
     const isStarting = this.#oldMib > 0 && isFirst
     // V8 reads it when a heap begins, for which there is no other way to say it.
     if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
     this.#running++
     try {
-      answer = await this.#threads.run(task, { transferList: [...transferList] })
-    } catch (cause) {
-      if (this.#deaths === deaths) throw cause
+      answer = await threads.run(task, { transferList: [...transferList] })
+    } catch (error) {
+      if (this.#deaths === deaths) throw error
+      const cause = this.#givenUpFor.get(threads) ?? error
       this.#cause = cause
       throw new ThreadEndedError(this.#isWriting, cause)
     } finally {
@@ -251,17 +257,32 @@ export class ThreadGroup {
     const isReplaced = !(await this.#hasLeftWrite())
     if (this.#isClosing) return
     this.#onDeath({ threads: this.#kind, cause, isReplaced })
-    if (!isReplaced || this.#threadsMin === 0) return
-    this.#awaitReplacement(cause)
+    if (isReplaced) this.#awaitReplacement(cause)
   }
 
-  /** If there is a shortage of files, a thread starts again once it is over. Until then, requests are refused. */
+  /**
+   * Looks whether the group has a thread again after one has ended. Piscina starts no other thread once a thread has ended
+   * while it loaded its code, and tasks that wait for a thread would wait for good. If the process could not open the files
+   * of the code, the group begins anew until the shortage is over. For any other cause the process must end, unless
+   * the group needs no thread to be there.
+   */
   #awaitReplacement(cause: unknown): void {
-    setTimeout(() => {
+    const isRestarted = this.#threadsMin === 0 || isShortage(cause) === 'files'
+    const look = (): void => {
       if (this.#isClosing || this.#threads.threads.length > 0) return
-      if (isShortage(cause) === 'files') this.#awaitReplacement(cause)
+      if (isRestarted) this.#beginAnew(cause)
       else this.#onDeath({ threads: this.#kind, cause, isReplaced: false })
-    }, REPLACEMENT_MS_MAX).unref()
+    }
+    setTimeout(look, isRestarted ? RESTART_PAUSE_MS : REPLACEMENT_MS_MAX).unref()
+  }
+
+  /** Opens a new pool in place of one without threads. The tasks that wait in it are refused with `ThreadEndedError`. */
+  #beginAnew(cause: unknown): void {
+    const ended = this.#threads
+    this.#deaths++
+    this.#givenUpFor.set(ended, cause)
+    this.#threads = this.#open()
+    void ended.destroy()
   }
 
   /** Counts looks, not hours: a process that stood still must not take its own pause for a fault. */
