@@ -30,87 +30,87 @@ export const REFUSALS = {
   ),
   sender_bodies: busy(
     2,
-    'This address is sending as much at once as one address may. Send the request again later.',
+    'This address is sending as many bytes at once as one address may. Send the request again later.',
     'ingest_share_refused_total',
   ),
   not_replicated: busy(
     5,
-    'The events are on no majority of the brokers; send them again with the same uuids.',
+    'Too few brokers have stored the events. Send them again with the same uuids.',
     'cluster_alone',
   ),
   control_not_replicated: busy(
     5,
-    'No majority of the brokers has taken the change; look whether it was made before you make it again.',
+    'Too few brokers have confirmed the change. Check whether it was made before you repeat it.',
     'cluster_control_refused_total',
   ),
   nobody_holds: busy(
     5,
-    'No machine that holds the events answers; try again later.',
+    'No replica of this project answers. Try again later.',
     'cluster_questions_unanswered_total',
   ),
   holder_silent: busy(
     5,
-    'The machine that holds the events has not answered; look what is there before a change is made again.',
+    'The replica of this project did not answer in time. Check whether the change was made before you repeat it.',
     'cluster_questions_unanswered_total',
   ),
   holder_behind: busy(
     2,
-    'The machine that holds the events is not as far as what was written before; try again shortly.',
+    'The replica has not caught up with your last write yet. Try again in a moment.',
     'cluster_questions_unanswered_total',
   ),
   holders_full: retry(
-    'Too many questions wait for machines that hold events',
+    'Too many requests wait for replicas',
     'cluster_questions_unanswered_total',
   ),
   holder_message_large: busy(
     null,
-    'The question or its answer is larger than what machines send each other; ask for fewer rows, or a machine that holds the events.',
+    'The request or its answer is too large to be passed between machines. Ask for fewer rows, or send the request to a replica of this project.',
     'cluster_questions_unanswered_total',
   ),
   streams_elsewhere: busy(
     30,
-    'This machine does not store the events of the project; open the stream at one that does.',
+    'This machine does not store the events of this project. Open the stream on a replica of it.',
     null,
   ),
   not_stored: busy(
     5,
-    'The events could not be written to disk; send them again with the same uuids.',
+    'The events could not be written to disk. Send them again with the same uuids.',
     'store_commit_duration_seconds',
   ),
   warehouse_away: busy(
     10,
-    'what is asked for is in the warehouse, which does not answer',
+    'Some of these events are in ClickHouse, which does not answer. Try again later.',
     'warehouse_away',
   ),
   warehouse_incomplete: busy(
     60,
-    'the warehouse does not have all events that are asked for',
+    'ClickHouse does not have all of these events yet. Try again later.',
     'warehouse_away',
   ),
   warehouse_unset: busy(
     60,
-    'what is asked for is in the warehouse, and the setting warehouse is not there',
+    'Some of these events are in ClickHouse, but the setting `warehouse` is missing. Set it and restart.',
     null,
   ),
   bodies_full: busy(
     2,
-    'the server is receiving as much as it can hold; send the request again later',
+    'The server is receiving as many bytes as it can hold. Send the request again later.',
     'http_body_bytes_in_flight',
   ),
   checks_full: busy(
     5,
-    'too many uploads wait to be checked; send the request again later',
+    'Too many uploads wait to be checked. Send the request again later.',
     'ingest_checks_waiting',
   ),
   check_waited: busy(
     5,
-    'the upload waited too long to be checked; send the request again later',
+    'The upload waited too long to be checked. Send the request again later.',
     'ingest_checks_waiting',
   ),
-  check_unwanted: busy(5, 'the client has left', 'http_requests_aborted_total'),
+  check_unwanted: busy(5, 'The client has left.', 'http_requests_aborted_total'),
   check_slow: busy(
     5,
-    'the upload could not be checked in time; send fewer events in one request',
+    'The upload could not be checked in time. Send fewer events in one request.',
     'worker_busy_seconds_total',
   ),
   changes_stopped: busy(5, 'The store is about to be restarted. Try again later.', 'service_ready'),
@@ -121,65 +121,65 @@ export const REFUSALS = {
     'http_connections',
   ),
   disk_unread: busy(5, 'The disk did not answer a read. Try again later.', null),
-  commands_full: retry('Too many changes wait to be made', 'ingest_queue_depth'),
+  commands_full: retry('Too many changes are waiting', 'ingest_queue_depth'),
   command_late: busy(
     2,
-    'The change is stored but not made yet; look again later.',
+    'The change is stored and will be made soon. Check again later.',
     'ingest_oldest_unprocessed_age_seconds',
   ),
   command_stopped: busy(
     2,
-    'The store is about to be restarted; look again later.',
+    'The store is about to be restarted. Check again later.',
     'service_ready',
   ),
-  command_failed: busy(null, 'The change could not be made.', 'dead_letters'),
+  command_failed: busy(null, 'The change failed. The server log says why.', 'dead_letters'),
   flags_write_failed: busy(
     5,
-    'A write has failed; flags can be changed again after a restart.',
+    'An earlier write failed. Flags can be changed again after a restart.',
     null,
   ),
   catalog_write_failed: busy(null, 'The store has failed and must be restarted.', null),
-  readers_full: retry('Too many requests wait for a thread', 'worker_queue_depth'),
+  readers_full: retry('Too many requests wait for a worker thread', 'worker_queue_depth'),
   long_reads_full: busy(
     2,
-    'Too many large reads wait; try again shortly, or ask for fewer rows.',
+    'Too many large requests are waiting. Try again in a moment, or ask for fewer rows.',
     'worker_queue_depth',
   ),
-  questions_full: retry('Too many analytic queries wait', 'worker_queue_depth'),
-  answers_full: retry('Too many large answers wait for their readers', 'http_answer_bytes_waiting'),
+  questions_full: retry('Too many analytic queries are waiting', 'worker_queue_depth'),
+  answers_full: retry('Too many large answers wait for their clients', 'http_answer_bytes_waiting'),
   streams_full: busy(
     30,
-    'All {limit} streams of events are in use; close one, or try again later.',
+    'All {limit} event streams are in use. Close one, or try again later.',
     'live_streams',
   ),
   read_unwanted: busy(null, 'The client has left.', 'http_requests_aborted_total'),
   thread_ended: retry(
-    'The thread that worked on this ended unexpectedly',
+    'The worker thread that handled this request ended unexpectedly',
     'worker_thread_deaths_total',
   ),
   count_slow: busy(
     60,
-    'Counting took more than {limit} seconds and was given up.',
+    'Counting took more than {limit} seconds and was stopped. Narrow the filter, or try again later.',
     'worker_busy_seconds_total',
   ),
   address_requests: throttled(
     'given',
-    'too many requests from this address; send the request again after {seconds} seconds',
+    'Too many requests from this address. Send the request again after {seconds} seconds.',
     'http_rate_limited_total',
   ),
   project_requests: throttled(
     'given',
-    'too many requests for this project; send the request again after {seconds} seconds',
+    'Too many requests for this project. Send the request again after {seconds} seconds.',
     'http_rate_limited_total',
   ),
   project_events: throttled(
     'given',
-    'too many events for this project; send the request again after {seconds} seconds',
+    'Too many events for this project. Send the request again after {seconds} seconds.',
     'http_rate_limited_total',
   ),
   login_failures: throttled(
     'given',
-    'too many logins from this address have failed; try again after {seconds} seconds',
+    'Too many logins from this address have failed. Try again after {seconds} seconds.',
     'http_rate_limited_total',
   ),
   development_waits: throttled(
@@ -189,7 +189,7 @@ export const REFUSALS = {
   ),
   erasures_full: throttled(
     60,
-    '{limit} erasures of the project are at work; wait until one is done',
+    '{limit} erasures of this project are running, which is the limit. Wait until one is done.',
     null,
   ),
 } as const satisfies Record<string, RefusalDefinition>
@@ -233,7 +233,7 @@ function resend(what: string, metric: string | null) {
 }
 
 function retry(what: string, metric: string | null) {
-  return busy(2, `${what}; try again shortly.`, metric)
+  return busy(2, `${what}. Try again in a moment.`, metric)
 }
 
 function busy(retryAfterSeconds: number | null, detail: string, metric: string | null) {

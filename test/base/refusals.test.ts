@@ -40,7 +40,7 @@ t.test('a reason is thrown as the table says', async (t) => {
   const cause = new Error('no')
   t.equal(refusal('not_stored', { cause }).cause, cause)
   t.match(refusal('erasures_full', { limit: 7 }).message, /^7 erasures/)
-  t.match(refusal('project_events', { retryAfterSeconds: 9 }).message, /after 9 seconds$/)
+  t.match(refusal('project_events', { retryAfterSeconds: 9 }).message, /after 9 seconds\.$/)
 })
 
 t.test('those who watch see what is wrong, not what to do', async (t) => {

@@ -102,7 +102,7 @@ t.test('old events leave their properties', { skip: isClickHouseMissing }, async
   daemon = await spawnDaemon(options('0'))
   const without = await answers(daemon)
   t.equal(without[0]?.status, 503)
-  t.match(without[0]?.text, 'what is asked for is in the warehouse, which does not answer')
+  t.match(without[0]?.text, 'Some of these events are in ClickHouse, which does not answer. Try again later.')
   t.ok(without[1]?.status !== 200 || without[1].text === CUT_OFF, 'an export does not end well')
   const batch = [{ event: 'viewed', distinct_id: 'user-3', properties: { plan: 'late' } }]
   t.equal((await ask(daemon, '/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
