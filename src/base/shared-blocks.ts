@@ -3,7 +3,7 @@
  * made, all others find. A thread works in spells. What it finds in a spell stays as it is until the spell ends;
  * between spells it keeps what it knows of a block, and asks whether that still holds (`use`). Blocks that no spell
  * has used make room for others, those that were used longest ago first. Nobody waits for anybody longer than a copy
- * takes, and a block that finds no room is simply not kept. Source: docs/ARCHITECTURE.md, "Decisions".
+ * takes, and a block that finds no room is simply not kept. Source: docs/decisions/040-shared-column-cache.md.
  */
 import { BLOCK_CHUNK_BYTES_MAX, BLOCK_LOCK_WAITS_MAX } from './limits.ts'
 

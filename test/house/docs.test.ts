@@ -426,7 +426,7 @@ t.test('the settings that the documents name exist', async (t) => {
 })
 
 t.test('the tests that are said to inject faults exist', async (t) => {
-  const [, text = ''] = textOf('docs/ARCHITECTURE.md').split('\n## Faults that tests inject\n')
+  const [, text = ''] = textOf('docs/FAULTS.md').split('\n## Faults that tests inject\n')
   const rows = (text.split('\n## ')[0] ?? '')
     .split('\n')
     .filter((line) => /^\| (?!Fault)/.test(line))
