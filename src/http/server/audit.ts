@@ -1,9 +1,9 @@
 /**
- * The audit of private routes. `HttpServer.routes` wraps every route that may change something, so that
- * none can be forgotten; what only reads although its method says otherwise is marked as such. An entry is
- * durable before the answer leaves: a change of flags or of the organization stores it in its own
- * transaction (`ApiRequest.noting`), the others and refusals are noted here. docs/OPERATIONS.md,
- * "Audit log".
+ * Records requests to private routes in the audit log. `HttpServer.routes` wraps every route that may change something,
+ * so that none can be forgotten. Routes that only read, although their method could change something, are marked as
+ * such. An entry is durable before the answer is sent. A change of flags or of the organization stores its entry in its
+ * own transaction (`ApiRequest.noting`). All other changes, and refusals, are recorded here. docs/OPERATIONS.md, "Audit
+ * log".
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -14,32 +14,32 @@ import type { ApiHandler, ApiRequest, AuditNote, Route } from './router.ts'
 import { addressBehind, type TrustedProxies } from './url.ts'
 
 const CREATED = 201
-/** Parameters that name whose object it is, not the object. */
+/** Path parameters that name the owner of an object, not the object. */
 const OWNER_PARAMETERS = ['project_id', 'org_id']
-/** Beginnings of keys: whoever puts one into a path shall not find it here. */
+/** The prefixes of keys. A key that a client puts into a path must not appear in the log. */
 const KEY_PATTERN = /^ph[cxs]_/
 
-/** Where entries go, and what they take. */
+/** The destination of entries, and the services that making them needs. */
 export interface AuditOptions {
-  /** Resolves when the entry is durable. */
+  /** Stores an entry. Resolves when it is durable. */
   readonly record: (entry: AuditEntry) => Promise<void>
   readonly clock: Clock
   readonly trustedProxies: TrustedProxies
 }
 
-/** Whether requests to a route are noted: those whose method can change something. */
+/** Returns whether requests to a route are recorded. They are if the method can change something. */
 export function isAudited({ method, isRead }: Route): boolean {
   return method !== 'GET' && method !== 'HEAD' && isRead !== true
 }
 
 /**
- * The handler of a route with an entry for each request with a valid key, whatever became of it. Requests
- * without one are not noted: strangers could push everything else out of the log.
+ * Wraps the handler of a route so that every request with a valid key gets an entry, whatever its outcome. Requests
+ * without a valid key are not recorded, because strangers could push all other entries out of the log.
  */
 export function audited(route: Route, options: AuditOptions): ApiHandler {
   const { record, clock, trustedProxies } = options
   return async (request) => {
-    // Before any wait: the peer is forgotten when the client leaves.
+    // Read before any wait, because the peer address is lost when the client leaves.
     const address = addressBehind(request.peerAddress, request.head.forwardedFor, trustedProxies)
     const entryOf = (status: number): AuditEntry | undefined =>
       request.caller === null
@@ -77,7 +77,7 @@ export function audited(route: Route, options: AuditOptions): ApiHandler {
   }
 }
 
-/** The id in the last place of the path, or null. */
+/** Returns the last ID in the path, or null. */
 function objectInPath(request: ApiRequest): string | null {
   let found: string | null = null
   for (const [name, text] of request.parameters) {
@@ -87,7 +87,7 @@ function objectInPath(request: ApiRequest): string | null {
   return found.slice(0, AUDIT_OBJECT_CHARACTERS_MAX)
 }
 
-/** The id of what was made, as the answer tells it; null for an answer in any other form. Never throws. */
+/** Returns the ID of the created object from the answer, or null if the answer has another form. Never throws. */
 function createdId({ status, contentType, body, madeId }: Answer): string | null {
   if (status !== CREATED) return null
   if (madeId !== undefined) return madeId
@@ -97,7 +97,10 @@ function createdId({ status, contentType, body, madeId }: Answer): string | null
   return idInJson(typeof body === 'string' ? body : Buffer.from(body).toString())
 }
 
-/** What was done is noted whatever an answer looks like: a text that is no JSON has no id. */
+/**
+ * Returns the member `id` of a JSON text, or null. Invalid JSON is no error, because the change must be recorded
+ * anyway.
+ */
 function idInJson(text: string): string | null {
   let made: unknown
   try {

@@ -1,10 +1,10 @@
 /**
- * Who may use a private route: a personal API key, its scopes and the project of the path.
- * Source: interface description, section 5; docs/compatibility/api.md, "Authentication of private routes".
+ * Checks who may use a private route: the personal API key, its scopes and the project of the path. Source: interface
+ * description, section 5; docs/compatibility/api.md, "Authentication of private routes".
  *
- * The order of the checks decides what a stranger can find out: the key first, then the scope, then the
- * project. A key limited to some projects gets the same 403 for every other number, whether there is
- * such a project or not.
+ * The order of the checks limits what a stranger can find out: first the key, then the scope, then the project. A key
+ * that is limited to some projects gets the same 403 for every other project number, whether that project exists or
+ * not.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
@@ -14,51 +14,51 @@ import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type OwnAddress, sessionToken } from '../console/cookie.ts'
 import type { ApiRequest, Caller } from './router.ts'
 
-/** Whose key it is; active. */
+/** The active user who owns a key. */
 export interface KeyUser {
   readonly id: number
   readonly uuid: string
   readonly email: string
   readonly firstName: string
   readonly distinctId: string
-  /** In the organization: number of one of `USER_LEVELS`. */
+  /** The user's level in the organization, as the number of one of `USER_LEVELS`. */
   readonly level: number
 }
 
-/** What a personal key allows, as far as a route looks at it. */
+/** The rights of a personal key that routes check. */
 export interface KeyGrant {
-  /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
+  /** The scopes, such as `event:read`. `*` stands for all scopes, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
-  /** Number of the key. */
+  /** The number of the key. */
   readonly keyId?: number
-  /** Whose key it is. */
+  /** The number of the user who owns the key. */
   readonly userId?: number
   readonly user?: KeyUser
-  /** The session of the console that is used in the place of a key. */
+  /** The console session that is used in place of a key. */
   readonly session?: { readonly id: number; readonly createdAtMs: number }
 }
 
-/** Sessions of the console, which open what the key does with which they were begun. */
+/** The sessions of the console. A session has the rights of the key with which it was started. */
 export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress {
-  /** Absent: there is no console. */
+  /** Opens sessions. Absent if there is no console. */
   readonly sessions?: { open(token: string, isUse: boolean): Grant | null } | undefined
 }
 
-/** A grant with what it takes to see whether another one is contained in it. */
+/** A grant with the members that are needed to compare it with another grant. */
 export interface FullGrant extends KeyGrant {
-  /** Null: never. */
+  /** The time at which the key expires; null if it never does. */
   readonly expiresAtMs: number | null
 }
 
 /**
- * Keys, projects and the organization as they are now; answers from memory. Keys are looked up by their
- * hash, so that the time of an answer tells nothing about how much of a key was right.
+ * The current keys, projects and organization. All lookups are answered from memory. Keys are looked up by their hash,
+ * so that the response time does not reveal how much of a key was right.
  */
 export interface RouteDirectory {
-  /** Null for an unknown, revoked or inactive key. */
+  /** Returns the grant of a personal key, or null for an unknown, revoked or inactive key. */
   personalKeyByText(text: string): FullGrant | null
-  /** The project whose secret key this is; null for an unknown or revoked one. */
+  /** Returns the project with this secret key, or null for an unknown or revoked key. */
   projectBySecretKey(text: string): Project | null
   projectById(id: number): Project | null
   projectByKey(apiKey: string): Project | null
@@ -66,20 +66,20 @@ export interface RouteDirectory {
   organization(): { readonly id: string } | null
 }
 
-/** What looking for a project takes. */
+/** The lookups that are needed to find a project. */
 type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey' | 'projects'>
 
-/** The project of the first start. */
+/** The number of the project that the first start creates. */
 const CURRENT_PROJECT_ID = 1
 
 /**
- * The project that a request is about, if `grant`, which `authenticate` has answered, may do that. `segment`
- * names it as in a path: a number or `@current`; null for a path that names none. A query parameter `token` with a
- * project's key overrides it. The header X-PostHog-Project-Api-Key names the project where nothing else does.
+ * Returns the project of a request, if `grant` from `authenticate` may use it. `segment` names the project as in a
+ * path: a number or `@current`. It is null for a path without a project. The query parameter `token` with the key of a
+ * project overrides it. The header X-PostHog-Project-Api-Key names the project if nothing else does.
  *
- * Throws 401 `authentication_failed` for an unknown `token`, 400 `invalid_project` when nothing names the project and
- * the key reaches several, 403 `permission_denied` for a missing scope or a project out of reach, 404 `not_found` for
- * a project that does not exist.
+ * Throws 401 `authentication_failed` for an unknown `token`, 400 `invalid_project` if nothing names the project and the
+ * key reaches several, 403 `permission_denied` for a missing scope or a project that the key does not reach, and 404
+ * `not_found` for a project that does not exist.
  */
 export function authoriseAs(
   grant: KeyGrant,
@@ -103,8 +103,9 @@ export function authoriseAs(
 }
 
 /**
- * The same for routes that servers poll, which may send the secret key of the project instead of a
- * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere.
+ * Returns the project of a request to a route that servers poll. Such a request may have the secret key of the project
+ * instead of a personal key. The secret key opens only these routes, and throws 403 `permission_denied` for another
+ * project.
  */
 export function authoriseServer(
   request: ApiRequest,
@@ -130,21 +131,24 @@ export function authoriseServer(
   throw denied('the secret key is that of another project')
 }
 
-/** The project that `@current` stands for: that of the first start, else the lowest of the key's. */
+/**
+ * Returns the project that `@current` stands for: the first project if the key reaches it, else the project with the
+ * lowest number that the key reaches.
+ */
 export function currentProjectId({ projectIds }: KeyGrant): number {
   const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
   return isOpen || projectIds.length === 0 ? CURRENT_PROJECT_ID : Math.min(...projectIds)
 }
 
-/** Whose personal key it is. Throws 401 `authentication_failed` for a key that is nobody's. */
+/** Returns the owner of a personal key. Throws 401 `authentication_failed` for a key without an active owner. */
 export function userOf({ user }: KeyGrant): KeyUser {
   if (user !== undefined) return user
   throw new ServiceError('authentication_failed', 'the personal API key belongs to no active user')
 }
 
 /**
- * What the request's personal key allows, or without one its session. Only the first place that has a key is
- * looked at. Throws 401 `not_authenticated` or `authentication_failed`, and 403 `csrf_failed`.
+ * Returns the rights of the personal key in the request, or of the session if there is no key. Only the first place
+ * that has a key is used. Throws 401 `not_authenticated` or `authentication_failed`, and 403 `csrf_failed`.
  */
 export function authenticate<Grant extends KeyGrant>(
   request: ApiRequest,
@@ -168,14 +172,17 @@ export function authenticate<Grant extends KeyGrant>(
   return grant
 }
 
-/** What the request's session allows; null without one. Throws 401 `authentication_failed` and 403 `csrf_failed`. */
+/**
+ * Returns the rights of the session in the request, or null without a session. Throws 401 `authentication_failed` and
+ * 403 `csrf_failed`.
+ */
 export function grantOfSession<Grant extends KeyGrant>(
   request: ApiRequest,
   place: Sessions<Grant>,
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  // A page that nobody touches, and an answer that looks whether it may go on, keep no session alive.
+  // A session is not kept alive by an idle page, nor by a long answer that checks whether it may continue.
   const isUse = request.caller === null && request.words.consoleMark === '1'
   const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
@@ -185,17 +192,17 @@ export function grantOfSession<Grant extends KeyGrant>(
   return grant
 }
 
-/** Who a grant is for, in the audit log. */
+/** Returns the caller of a grant, for the audit log. */
 export function callerOf({ keyId, userId }: KeyGrant, source: Caller['source']): Caller {
   return { source, keyId: keyId ?? null, userId: userId ?? null }
 }
 
-/** Throws 403 `permission_denied` when a key lacks a scope. */
+/** Throws 403 `permission_denied` if a key lacks a scope. */
 export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
   if (!hasScope(scopes, scope)) throw denied(`the personal API key lacks the scope ${scope}`)
 }
 
-/** 403 with a reason. */
+/** Returns a 403 `permission_denied` error with a reason. */
 export function denied(detail: string): ServiceError {
   return new ServiceError('permission_denied', detail)
 }
@@ -208,7 +215,10 @@ function unknownProject(): ServiceError {
   return new ServiceError('not_found', 'there is no such project; use its number or @current')
 }
 
-/** Header, body field, query parameter, in this order. Other schemes of Authorization do not count. */
+/**
+ * Finds the key in the header, the body field or the query parameter, in this order. Other schemes of Authorization are
+ * ignored.
+ */
 function findKey(request: ApiRequest): unknown {
   const bearer = /^Bearer\s+(\S.+)$/.exec(request.head.authorization)?.[1]
   if (bearer !== undefined) return bearer.trimEnd()
@@ -219,12 +229,12 @@ function findKey(request: ApiRequest): unknown {
 }
 
 /**
- * The field `personal_api_key` of a JSON body. A body that is no JSON has none; its fault comes later.
- * Throws 413 `request_too_large` for one with very many values.
+ * Returns the field `personal_api_key` of a JSON body. A body that is not JSON has no such field; its error is reported
+ * later. Throws 413 `request_too_large` for a body with very many values.
  */
 function bodyField(request: ApiRequest): unknown {
   let body: unknown
-  // Whoever has a key can show it in the header: strangers must not make us parse a lot.
+  // Strangers must not make the server parse large bodies. A client with a key can send it in the header.
   if (!request.isTable) refuseManyValues(request.body, API_KEY_BODY_VALUES_MAX)
   try {
     body = request.json()
@@ -236,8 +246,9 @@ function bodyField(request: ApiRequest): unknown {
 }
 
 /**
- * The project whose key a request has in the parameter `token`, or else in the header, unless `segment` is the number
- * of one; null without a key. Throws 401 `authentication_failed` for a key of no project.
+ * Returns the project whose key the request has in the parameter `token`, or else in the header. The header is ignored
+ * if `segment` is the number of a project. Null without a key. Throws 401 `authentication_failed` for a key that
+ * belongs to no project.
  */
 function projectOfKey(
   request: ApiRequest,
@@ -255,7 +266,7 @@ function projectOfKey(
   throw new ServiceError('authentication_failed', `${place} is not the API key of a project`)
 }
 
-/** The one project that a key reaches. Throws 400 `invalid_project` when it reaches none or several. */
+/** Returns the only project that a key reaches. Throws 400 `invalid_project` if it reaches none or several. */
 function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   const reached =
     projectIds === 'all'
@@ -268,7 +279,7 @@ function onlyProjectId({ projectIds }: KeyGrant, directory: Projects): number {
   throw new ServiceError('invalid_project', detail, { attr: 'token' })
 }
 
-/** The number that a path segment stands for, or null for a text that can be none. */
+/** Returns the project number in a path segment, or null for a text that is not one. */
 function projectIdOf(segment: string, grant: KeyGrant): number | null {
   if (segment === '@current') return currentProjectId(grant)
   return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null

@@ -1,7 +1,7 @@
 /**
- * Reading request bodies. A body that arrives in one piece is handed on without a copy; a larger one
- * is collected into one buffer that grows with what really arrives. The bytes of all bodies together
- * are bounded, each body is bounded, and an upload that is too slow is cut off.
+ * Reads request bodies. A body that arrives in one chunk is passed on without a copy. A larger one is collected in a
+ * buffer that grows with the bytes that arrive. There is a limit for each body and for all bodies together, and an
+ * upload that is too slow is cut off.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -18,31 +18,31 @@ import {
 } from './limits.ts'
 import { type Closing, sendError } from './respond.ts'
 
-/** The first buffer of a body that does not come in one piece. */
+/** The size of the first buffer for a body that arrives in several chunks. */
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
- * Bodies up to this size are read on the front at once, and are collected into memory that is used again, so that
- * they leave nothing to the garbage collector. Larger ones lie in slabs.
+ * Bodies up to this size are read on the main thread at once. They are collected in reused memory, so that they create
+ * no work for the garbage collector. Larger bodies are collected in slabs.
  */
 const SPARE_BYTES = FRONT_BODY_BYTES_MAX
-/** When this much has arrived, the whole declared length is allocated, or a large slab is taken. */
+/** After this many bytes the buffer gets the whole declared length, or a large slab. */
 const DECLARED_BUFFER_FROM_BYTES = SMALL_SLAB_BODY_BYTES_MAX
 
-/** How slow an upload may be: `graceMs` + 1 second for each `bytesPerSecondMin` received. */
+/** The minimum pace of an upload: it may take `graceMs`, plus 1 second for each `bytesPerSecondMin` received. */
 export interface UploadPace {
   readonly graceMs: number
   readonly bytesPerSecondMin: number
 }
 
-/** A body costs several times its size while it is checked, and stores and threads need their share. */
+/** A body needs several times its size while it is checked, and stores and threads need memory too. */
 const MEMORY_PART = 1 / 8
 
 /**
- * Bytes for bodies: as configured, or less when the control group of the process has less memory than that
- * needs (no less than `bodyBytesMax`, or one body would never fit). All in bytes.
+ * Returns the number of bytes for all bodies together. It is the configured number, or less if the control group of the
+ * process has less memory than that needs. It is at least `bodyBytesMax`, because otherwise one body would never fit.
  */
 export function bodyBudgetBytes(configuredBytes: number, bodyBytesMax: number): number {
-  // 0 or undefined without a limit, by the version of Node; then no limit is known here.
+  // Depending on the version of Node, this is 0 or undefined if there is no limit.
   const memoryBytes = process.constrainedMemory() || Number.POSITIVE_INFINITY
   return Math.min(configuredBytes, Math.max(bodyBytesMax, Math.floor(memoryBytes * MEMORY_PART)))
 }
@@ -51,22 +51,22 @@ const DEFAULT_PACE: UploadPace = { graceMs: 10_000, bytesPerSecondMin: 100 * 102
 
 const spares: Uint8Array[] = []
 
-/** Where bytes for bodies are reserved: in the budget, or in the share of it that one sender has. */
+/** A budget from which bytes for bodies are reserved: the whole one, or one sender's share of it. */
 export interface BodyReservations extends Reservations {
-  /** What is answered when `tryReserve` was false. */
+  /** The reason of the error that the client gets after `tryReserve` returned false. */
   readonly fullReason: RefusalReason
-  /** Takes bytes, or answers false and takes none. */
+  /** Reserves bytes. Returns false, without reserving any, if there is not enough room. */
   tryReserve(bytes: number): boolean
 }
 
 /**
- * The bytes that bodies of open requests may occupy together, and the watch over slow uploads. A
- * declared length is reserved as a whole before anything is read, so that whoever starts can finish.
- * Bodies that arrive in one piece need no reservation.
+ * Limits the bytes that the bodies of open requests occupy together, and watches for slow uploads. The whole declared
+ * length is reserved before anything is read, so that an upload that has started can finish. Bodies that arrive in one
+ * chunk need no reservation.
  */
 export class BodyBudget implements BodyReservations {
   readonly fullReason = 'bodies_full'
-  /** Memory for the large ones among them. */
+  /** The shared memory for large bodies. */
   readonly slabs: Slabs
   readonly #bytesMax: number
   readonly #clock: Clock
@@ -91,29 +91,29 @@ export class BodyBudget implements BodyReservations {
     this.#gauge = options.gauge ?? null
   }
 
-  /** Bytes over all connections. */
+  /** The number of bytes for all connections together. */
   get bytesMax(): number {
     return this.#bytesMax
   }
 
-  /** Bytes reserved now. */
+  /** The number of bytes that are reserved now. */
   get bytesInFlight(): number {
     return this.#bytesInFlight
   }
 
-  /** Takes bytes out of the budget, or answers false and takes none. */
+  /** Reserves bytes. Returns false, without reserving any, if the budget has not enough room. */
   tryReserve(bytes: number): boolean {
     if (this.#bytesInFlight + bytes > this.#bytesMax) return false
     this.#setBytes(this.#bytesInFlight + bytes)
     return true
   }
 
-  /** Gives back what `tryReserve` took. */
+  /** Releases bytes that `tryReserve` reserved. */
   release(bytes: number): void {
     this.#setBytes(this.#bytesInFlight - bytes)
   }
 
-  /** Watches the pace of an upload until `unwatch`. Returns the start on the clock of this budget. */
+  /** Watches the pace of an upload until `unwatch`. Returns the start time on the clock of this budget. */
   watch(upload: Upload): number {
     this.#uploads.add(upload)
     this.#sweepTimer ??= setInterval(
@@ -126,12 +126,15 @@ export class BodyBudget implements BodyReservations {
     return this.#clock.monotonic()
   }
 
-  /** Ends the watch. Harmless when there is none. */
+  /** Stops watching an upload. It does nothing if the upload is not watched. */
   unwatch(upload: Upload): void {
     this.#uploads.delete(upload)
   }
 
-  /** The timer ends after a whole period without uploads: one for each upload would be dear. */
+  /**
+   * Cuts off slow uploads. One timer serves all uploads, because one for each would be expensive. It stops after a
+   * whole period without uploads.
+   */
   #cutSlowUploads(): void {
     if (this.#uploads.size === 0 && this.#isQuiet) {
       clearInterval(this.#sweepTimer)
@@ -152,39 +155,39 @@ export class BodyBudget implements BodyReservations {
   }
 }
 
-/** A body that is being received in several pieces. */
+/** A body that arrives in several chunks. */
 interface Upload {
   readonly startedAtMs: number
   readonly receivedBytes: number
   cut(): void
 }
 
-/** How a body is read. */
+/** Options for reading a body. */
 export interface BodyOptions {
-  /** Bytes of one body. More: 413 `request_too_large`. */
+  /** The most bytes of one body. A larger body is refused with 413 `request_too_large`. */
   readonly bytesMax: number
   readonly budget: BodyBudget
-  /** Where bytes are reserved; by default in the budget. */
+  /** The budget from which bytes are reserved; default `budget`. */
   readonly reservations?: BodyReservations
-  /** Large bodies are collected in slabs of the budget while there are some. */
+  /** True if large bodies are collected in slabs of the budget, as long as slabs are free. */
   readonly usesSlabs?: boolean
   /**
-   * Receives the whole body, once, while the exchange is open. With `isTransient` it lies in memory that
-   * is used for something else when the call returns: copy what is needed later. Otherwise it is the
-   * only view of an ArrayBuffer of its own (which may be longer), which may be kept or transferred; its
-   * bytes stay reserved until the exchange is answered. What it throws is answered by `sendError`.
-   * With a slab it lies in that, which is the receiver's from now on, unless it throws.
+   * Receives the whole body, once, while the exchange is open. With `isTransient` the memory is reused after the call
+   * returns, so copy the bytes that you need later. Otherwise the body is the only view of its own ArrayBuffer, which
+   * may be longer than the body, and may be kept or transferred. Its bytes stay reserved until the exchange is
+   * answered. With a slab the body lies in the slab, and the receiver owns the slab unless it throws. Errors that it
+   * throws are answered by `sendError`.
    */
   readonly onBody: (body: Uint8Array, isTransient: boolean, slab: Slab | null) => void
-  /** Told of a body that is too large, before that is answered. */
+  /** Called for a body that is too large, before the error is answered. */
   readonly onTooLarge?: (error: ServiceError) => void
 }
 
 /**
- * Reads the body of a request; to be called in the handler, before it returns. `declaredBytes` is the
- * Content-Length, or null for a chunked body or none (which is delivered as an empty one). Refuses with
- * 413 `request_too_large`, at once if the declared length tells, and with 503 `server_error` when the
- * budget is used up; both are answered here. After an abort nothing is delivered.
+ * Reads the body of a request. Call it in the handler, before the handler returns. `declaredBytes` is the
+ * Content-Length. Null stands for a chunked body or no body; a missing body is delivered as an empty one. Answers 413
+ * `request_too_large`, at once if the declared length is too large, and 503 `server_error` if the budget is used up.
+ * Nothing is delivered after an abort.
  */
 export function collectBody(
   exchange: Exchange,
@@ -196,7 +199,7 @@ export function collectBody(
     return
   }
   let upload: BodyUpload | null = null
-  // Of a body in chunks the library tells nothing before its first byte.
+  // The library reports nothing about a chunked body before its first byte.
   const isChunked = declaredBytes === null && exchange.endsConnection
   if (isChunked || (declaredBytes !== null && declaredBytes > BODY_READ_BYTES_MAX)) {
     upload = new BodyUpload(exchange, declaredBytes, options)
@@ -205,7 +208,7 @@ export function collectBody(
     exchange.isBodyAwaited = true
   }
   exchange.response.onData((chunk, isLast) => {
-    // uWebSockets.js goes on delivering after an answer that was given early.
+    // uWebSockets.js continues to deliver chunks after an early answer.
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       exchange.isBodyAwaited = false
@@ -225,9 +228,9 @@ class BodyUpload implements Upload {
   readonly #declaredBytes: number | null
   readonly #options: BodyOptions
   #buffer: Uint8Array = new Uint8Array(0)
-  /** The memory behind `#buffer` when it is to be used again. */
+  /** The reusable memory that `#buffer` uses, if it does. */
   #spare: Uint8Array | null = null
-  /** What `#buffer` lies in when it has outgrown the spares. */
+  /** The slab that `#buffer` uses, once the body is too large for reusable memory. */
   #slab: Slab | null = null
   #receivedBytes = 0
   #reservedBytes = 0
@@ -248,7 +251,7 @@ class BodyUpload implements Upload {
     return this.#receivedBytes
   }
 
-  /** Closes the connection; the abort that follows gives everything back. */
+  /** Closes the connection. The abort that follows releases everything. */
   cut(): void {
     if (this.#exchange.isOpen) this.#exchange.response.close()
   }
@@ -271,9 +274,9 @@ class BodyUpload implements Upload {
   }
 
   /**
-   * Delivers the whole body. One that came in chunks is delivered when everything that was received with it
-   * has been parsed: if that is no proper end (a trailer, another request, junk), the library has closed the
-   * connection by then, and nothing of the request is carried out.
+   * Delivers the whole body. A chunked body is delivered only after everything that was received with it has been
+   * parsed. If the body does not end properly (a trailer, another request, garbage), the library has closed the
+   * connection by then, and the request is not executed.
    */
   #deliver(body: Uint8Array): void {
     if (this.#exchange.isOpen) {
@@ -285,7 +288,7 @@ class BodyUpload implements Upload {
     this.#giveBack()
   }
 
-  /** Makes room for `neededBytes`; false when that was refused. */
+  /** Makes room for `neededBytes`. Returns false if the body was refused. */
   #grow(neededBytes: number): boolean {
     if (this.#declaredBytes !== null && this.#declaredBytes <= SPARE_BYTES) {
       this.#spare = spares.pop() ?? new Uint8Array(Buffer.allocUnsafeSlow(SPARE_BYTES).buffer)
@@ -296,7 +299,7 @@ class BodyUpload implements Upload {
     if (capacity > this.#reservedBytes && !this.#reserve(capacity)) return false
     const outgrown = this.#slab
     if (outgrown === null || outgrown.bodyBytesMax < capacity) this.#slab = this.#takeSlab(capacity)
-    // Not filled with zeros, and not part of Node's pool: it may be transferred to a thread.
+    // The memory is neither zero-filled nor part of Node's pool, because it may be transferred to a thread.
     const memory = this.#slab?.memory ?? Buffer.allocUnsafeSlow(capacity).buffer
     const grown = new Uint8Array(memory, 0, capacity)
     if (memory !== this.#buffer.buffer) grown.set(this.#buffer.subarray(0, this.#receivedBytes))
@@ -305,7 +308,10 @@ class BodyUpload implements Upload {
     return true
   }
 
-  /** A small one as soon as the body may not be for the front any more, a large one for all that may come. */
+  /**
+   * Takes a small slab when the body becomes too large for the main thread, and then a large slab for all bytes that
+   * may follow.
+   */
   #takeSlab(capacity: number): Slab | null {
     const { budget, usesSlabs, bytesMax } = this.#options
     if (usesSlabs !== true || capacity <= SPARE_BYTES) return null
@@ -318,12 +324,12 @@ class BodyUpload implements Upload {
     if (this.#declaredBytes !== null && neededBytes >= DECLARED_BUFFER_FROM_BYTES) return most
     const factor = this.#declaredBytes === null ? 2 : 4
     const grown = Math.max(FIRST_BUFFER_BYTES, neededBytes, this.#buffer.length * factor)
-    // What fits into a small slab needs no large one.
+    // A body that fits into a small slab needs no large one.
     const bound = neededBytes <= SMALL_SLAB_BODY_BYTES_MAX ? SMALL_SLAB_BODY_BYTES_MAX : most
     return Math.max(neededBytes, Math.min(grown, most, bound))
   }
 
-  /** Raises the reservation to `bytes`; false when the budget has no room, after answering 503. */
+  /** Raises the reservation to `bytes`. If the budget has no room, it answers 503 and returns false. */
   #reserve(bytes: number): boolean {
     const { budget, reservations = budget } = this.#options
     const moreBytes = bytes - this.#reservedBytes
@@ -348,7 +354,7 @@ class BodyUpload implements Upload {
     this.#giveBack()
   }
 
-  /** Nothing more is received. */
+  /** Stops receiving. */
   #stop(): void {
     this.#options.budget.unwatch(this)
     this.#exchange.onAbort = null
@@ -363,7 +369,7 @@ class BodyUpload implements Upload {
   }
 }
 
-/** `restBytes` is null when nobody knows how much is to come. */
+/** Chooses how to end a connection with `restBytes` still to come. Null means that the number is unknown. */
 function closingFor(restBytes: number | null): Closing {
   return restBytes !== null && restBytes <= BODY_DRAIN_BYTES_MAX ? 'drain' : 'cut'
 }

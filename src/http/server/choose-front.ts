@@ -1,22 +1,22 @@
-/** Which of the two HTTP libraries serves: what the setting `http_server` says, and what can be loaded. */
+/** Chooses the HTTP library by the setting `http_server` and by what can be loaded. */
 import { OperatorError } from '../../base/errors.ts'
 import type { HttpServerChoice, HttpServerName } from '../../config/settings-table.ts'
 import type { Front } from './front.ts'
 import { NodeFront } from './node-front.ts'
 import { UwsFront, uwsObstacle } from './uws-front.ts'
 
-/** A choice with its reason. */
+/** The chosen library, with the reason. */
 export interface ChosenFront {
   readonly name: HttpServerName
-  /** Why `auto` did not take uWebSockets.js; null when it did, or when the setting decided. */
+  /** The reason why `auto` did not choose uWebSockets.js. Null if it did, or if the setting named a library. */
   readonly obstacle: string | null
 }
 
 const INVALID_CONFIGURATION = 78
 
 /**
- * Chooses. Throws `OperatorError` with exit code 78 when the setting asks for what cannot be loaded. With `node`,
- * uWebSockets.js is not loaded at all.
+ * Chooses the library. Throws `OperatorError` with exit code 78 if the setting names a library that cannot be loaded.
+ * With `node`, uWebSockets.js is not loaded at all.
  */
 export function chooseFront(choice: HttpServerChoice): ChosenFront {
   if (choice === 'node') return { name: 'node', obstacle: null }
@@ -29,7 +29,7 @@ export function chooseFront(choice: HttpServerChoice): ChosenFront {
   )
 }
 
-/** A front without routes. */
+/** Creates the chosen library's front, without routes. */
 export function openFront(choice: HttpServerChoice): Front {
   return chooseFront(choice).name === 'uws' ? new UwsFront() : new NodeFront()
 }

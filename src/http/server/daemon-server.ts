@@ -1,4 +1,4 @@
-/** The server of a daemon with its limits and its audit log, made from the settings. */
+/** Creates the server of a daemon, with its limits and its audit log, from the settings. */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
 import { filesOfDaemon, openFilesMax } from '../../base/process-limits.ts'
@@ -15,13 +15,16 @@ import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
 import { TrustedProxies } from './url.ts'
 
-/** Open files that are not for clients: stores, threads, logs, commands' pipes. */
+/** Open files that are not for clients: stores, threads, logs and pipes of commands. */
 const RESERVED_FILES = 128
-/** Connections where the limit of open files leaves none beside those: so many at most, and so many in any case. */
+/**
+ * The most connections if the limit of open files leaves none besides the reserved ones. `CONNECTIONS_MIN` are allowed
+ * in any case.
+ */
 const SCARCE_CONNECTIONS = 32
 const CONNECTIONS_MIN = 4
 
-/** What the front works with. */
+/** The services and settings that the server needs. */
 export interface FrontOptions {
   readonly settings: Settings
   readonly clock: Clock
@@ -29,16 +32,16 @@ export interface FrontOptions {
   readonly metrics: ServiceMetrics
   readonly budget: BodyBudget
   readonly queries: OrganizationPort
-  /** Where the files of the console are; default: where the build puts them. */
+  /** The folder with the files of the console; default: the folder of the build. */
   readonly consoleFolder: URL | undefined
   readonly directory: ConsoleSessionsOptions['directory']
 }
 
-/** A server without routes, the limits that public routes count projects with, and the console's sessions. */
+/** Creates a server without routes, the limits with which public routes count projects, and the console's sessions. */
 export function createFront(options: FrontOptions): {
   readonly server: HttpServer
   readonly limits: RateLimits
-  /** Absent: there is no console. */
+  /** The console's sessions. Absent if there is no console. */
   readonly sessions: ConsoleSessions | undefined
 } {
   const { settings, clock, log, metrics, budget, queries, directory, consoleFolder } = options
@@ -75,10 +78,10 @@ export function createFront(options: FrontOptions): {
   return { server, limits, sessions }
 }
 
-/** What the setting says, but never more than there are files for. */
+/** Returns the configured number of connections, reduced to the number of files that are available. */
 function connectionsMaxOf({ connectionsMax, workerThreads }: Settings): number {
   const filesMax = openFilesMax()
-  // The daemon takes half of what it does not need at once for threads that start later.
+  // The daemon leaves half of the spare files for threads that start later.
   const scarce = Math.floor((filesMax - filesOfDaemon(workerThreads)) / 2)
   const least = Math.max(CONNECTIONS_MIN, Math.min(SCARCE_CONNECTIONS, scarce))
   const possible = Math.max(least, filesMax - RESERVED_FILES)

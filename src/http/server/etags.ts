@@ -1,4 +1,4 @@
-/** Tags of answers that clients keep and ask for again. Source: RFC 9110, section 13.1.2. */
+/** Entity tags of answers that clients cache and revalidate. Source: RFC 9110, section 13.1.2. */
 import { createHash } from 'node:crypto'
 import { isSameEtag } from '../../rules/flags/definitions.ts'
 import type { RequestHead } from './framing.ts'
@@ -6,12 +6,12 @@ import type { Answer } from './respond.ts'
 
 const CHARACTERS = 16
 
-/** The tag of a body, in quotes: equal bodies have the same. Linear. */
+/** Returns the tag of a body, in quotes. Equal bodies have equal tags. Takes linear time. */
 export function etagOf(body: string | Uint8Array): string {
   return `"${createHash('sha256').update(body).digest('hex').slice(0, CHARACTERS)}"`
 }
 
-/** A 200 with its tag, or 304 without a body for a client that has it. */
+/** Returns the answer with its tag, or 304 without a body if the client has it cached. */
 export function unlessKept(
   head: Pick<RequestHead, 'ifNoneMatch'>,
   etag: string,

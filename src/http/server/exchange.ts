@@ -1,11 +1,10 @@
 /**
- * One request and its answer, from the headers until the answer is out. It knows whether the client
- * is still there, so that nothing touches a response of the HTTP library after its end, and it holds what
- * must be given back exactly once: the place in the count of open requests and the bytes reserved
- * for the body.
+ * One request and its answer, from the headers until the answer is complete. The exchange knows whether the client is
+ * still connected, so that the response of the HTTP library is never used after its end. It also holds the resources
+ * that must be released exactly once: the slot in the count of open requests and the bytes reserved for the body.
  *
- * Every exchange is answered once, through http/server/respond.ts, even when the client has left meanwhile:
- * the answer then goes nowhere and only gives back what the exchange holds.
+ * Every exchange is answered once through http/server/respond.ts, even if the client has left. The answer is then
+ * discarded, and only the resources are released.
  */
 import { formatAddress } from '../../base/addresses.ts'
 import type { Counter, Histogram, MetricFamily } from '../../base/metrics.ts'
@@ -15,14 +14,14 @@ import type { FrontConnection, FrontResponse } from './front.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { WaitingAnswers } from './waiting-answers.ts'
 
-/** What is counted about one route. */
+/** The metrics of one route. */
 export class RouteMetrics {
-  /** The path pattern. */
+  /** The path pattern of the route. */
   readonly route: string
-  /** Parameters in it. */
+  /** The number of parameters in the path. */
   readonly segmentCount: number
   readonly seconds: Histogram
-  /** Requests count for the limit of addresses. */
+  /** True if requests count towards the rate limit of their address. */
   readonly isLimited: boolean
   readonly #requests: MetricFamily<Counter>
   readonly #byStatus = new Map<number, Counter>()
@@ -35,7 +34,7 @@ export class RouteMetrics {
     this.seconds = metrics.httpRequestSeconds.with(route)
   }
 
-  /** Counts one answer. */
+  /** Counts one answer with this status. */
   count(status: number): void {
     let counter = this.#byStatus.get(status)
     if (counter === undefined) {
@@ -46,33 +45,33 @@ export class RouteMetrics {
   }
 }
 
-/** What an exchange reports to; the server. */
+/** The server, to which an exchange reports its end and its errors. */
 export interface ExchangeOwner {
-  /** The server is closing: answers ask the client to close the connection. */
+  /** True while the server is closing. Answers then ask the client to close the connection. */
   readonly isDraining: boolean
-  /** Large answers that wait for their readers. */
+  /** The large answers that wait for their readers. */
   readonly waiting: WaitingAnswers
-  /** Null: there are none. */
+  /** The rate limits; null if there are none. */
   readonly limits: RateLimits | null
-  /** The address at the other end of all connections; null when they are known to have several, or none is open. */
+  /** The peer address of all open connections. Null if they may have several addresses, or if no connection is open. */
   readonly commonPeer: string | null
-  /** Called once for each exchange. `status` is 0 when the client left before the answer. */
+  /** Called once for each exchange. `status` is 0 if the client left before the answer was complete. */
   exchangeFinished(exchange: Exchange, status: number): void
-  /** Logs an unexpected error and returns the id under which it can be found. */
+  /** Logs an unexpected error and returns the ID under which the log has it. */
   reportError(exchange: Exchange, error: unknown): string
 }
 
-/** The address at the other end of a connection. Costs a system call and memory that is collected. */
+/** Returns the address at the other end of a connection. It costs a system call and allocates memory. */
 export function addressOf(connection: FrontConnection): string {
   return formatAddress(new Uint8Array(connection.getRemoteAddress()))
 }
 
-/** Where bytes were reserved; see `BodyBudget`. */
+/** A store of reserved bytes to which they are released; see `BodyBudget`. */
 export interface Reservations {
   release(bytes: number): void
 }
 
-/** What an exchange begins with, besides the head of its request. */
+/** The values that an exchange starts with, besides the request head. */
 export type ExchangeStart = Pick<
   Exchange,
   'response' | 'owner' | 'route' | 'method' | 'isPublic' | 'startedAtMs'
@@ -83,26 +82,27 @@ export class Exchange {
   readonly response: FrontResponse
   readonly owner: ExchangeOwner
   readonly route: RouteMetrics
-  /** As the client wrote it; methods are case-sensitive. */
+  /** The method as the client wrote it. Methods are case-sensitive. */
   readonly method: string
-  /** Public routes answer with CORS headers. */
+  /** True for public routes, whose answers have CORS headers. */
   readonly isPublic: boolean
-  /** Monotonic milliseconds, or -1 when this request is not timed. */
+  /** The start in monotonic milliseconds, or -1 if this request is not timed. */
   readonly startedAtMs: number
   /**
-   * The body comes in chunks, whose ends the library does not read strictly enough to trust what follows:
-   * the connection ends with the answer, and what stands behind the request is never carried out.
+   * True if the body is chunked. The library does not check the end of a chunked body strictly enough to trust the
+   * bytes that follow it. The connection therefore ends with the answer, and a request behind this one is never
+   * executed.
    */
   readonly endsConnection: boolean
-  /** The answer is given, but not yet written; see `send`. */
+  /** True if the answer exists but is not written yet; see `send`. */
   isAnswerDelayed = false
-  /** A handler waits for the body and has got nothing of it yet. */
+  /** True while a handler waits for the first bytes of the body. */
   isBodyAwaited = false
-  /** The Origin of a request to a public route, or ''. */
+  /** The Origin header of a request to a public route, or ''. */
   readonly origin: string
-  /** Its Access-Control-Request-Headers, or ''. */
+  /** The Access-Control-Request-Headers of a request to a public route, or ''. */
   readonly requestedHeaders: string
-  /** Called once when the client leaves before the answer is complete. */
+  /** Called once if the client leaves before the answer is complete. */
   onAbort: (() => void) | null = null
   #isAborted = false
   #isAnswered = false
@@ -121,34 +121,34 @@ export class Exchange {
     this.requestedHeaders = options.isPublic ? head.accessControlRequestHeaders : ''
   }
 
-  /** The client is there and has no answer yet: `response` may be used. */
+  /** True if the client is connected and has no answer yet. Only then may `response` be used. */
   get isOpen(): boolean {
     return !this.#isAborted && !this.#isAnswered
   }
 
-  /** The client left before the answer was complete. */
+  /** True if the client left before the answer was complete. */
   get isAborted(): boolean {
     return this.#isAborted
   }
 
-  /** Everything is over and given back. */
+  /** True if the exchange is over and all its resources are released. */
   get isAnswered(): boolean {
     return this.#isAnswered
   }
 
-  /** The address at the other end of the connection (a proxy's, if there is one), '' after an abort. */
+  /** The address at the other end of the connection, which may be a proxy. It is '' after an abort. */
   get peerAddress(): string {
     if (!this.isOpen) return ''
     return this.owner.commonPeer ?? addressOf(this.response)
   }
 
-  /** Notes bytes that were reserved for the body; they are given back with the answer. */
+  /** Records bytes that were reserved for the body. They are released when the exchange is answered. */
   hold(reservations: Reservations, bytes: number): void {
     this.#reservations = reservations
     this.#reservedBytes += bytes
   }
 
-  /** Gives back the bytes of the body before the answer, because the body is not in memory any more. */
+  /** Releases the bytes of the body before the answer, because the body is no longer in memory. */
   releaseBody(): void {
     if (this.#reservations === null) return
     this.#reservations.release(this.#reservedBytes)
@@ -156,7 +156,7 @@ export class Exchange {
     this.#reservedBytes = 0
   }
 
-  /** The client left. For the server only. */
+  /** Marks the exchange as aborted by the client. Only the server calls it. */
   abort(): void {
     if (this.#isAborted) return
     this.#isAborted = true
@@ -166,7 +166,10 @@ export class Exchange {
     else if (this.isBodyAwaited) this.finish(0)
   }
 
-  /** The answer is out, or nobody waits for it. For http/server/respond.ts and http/server/body.ts only. */
+  /**
+   * Ends the exchange, with its answer or without a client. Only http/server/respond.ts and http/server/body.ts call
+   * it.
+   */
   finish(status: number): void {
     if (this.#isAnswered) return
     this.#isAnswered = true

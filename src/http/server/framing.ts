@@ -1,22 +1,22 @@
 /**
- * The one reader of request headers. A single pass collects the few headers that routes use and
- * refuses every request whose end two parsers could see in different places (request smuggling):
- * uWebSockets.js itself takes the first of several Content-Lengths, and any Transfer-Encoding that
- * ends in "chunked". Measured: 1.1 us for 7 headers, nearly all of it the calls from C++.
+ * Reads request headers. A single pass collects the few headers that routes use. It refuses every request whose end two
+ * parsers could see in different positions (request smuggling). uWebSockets.js itself accepts the first of several
+ * Content-Lengths, and any Transfer-Encoding that ends in "chunked". The pass takes 1.1 us for 7 headers, nearly all of
+ * it for the calls from C++.
  */
 import type { FrontRequest } from './front.ts'
 
-/** What one request says before its body; texts are '' where the client sent nothing. */
+/** The head of one request. A text is '' if the client did not send it. */
 export class RequestHead {
-  /** The text behind `?`. */
+  /** The query, without the `?`. */
   readonly query: string
-  /** What stands in place of the parameters of the path, still percent-encoded. */
+  /** The segments that stand in place of the path parameters, still percent-encoded. */
   readonly segments: readonly string[]
   contentType = ''
   contentEncoding = ''
-  /** Declared bytes of the body; null without Content-Length. */
+  /** The declared length of the body in bytes; null without Content-Length. */
   contentLength: number | null = null
-  /** The body comes in chunks and its length is not known beforehand. */
+  /** True if the body is chunked, so that its length is not known in advance. */
   isChunked = false
   origin = ''
   accessControlRequestHeaders = ''
@@ -24,23 +24,25 @@ export class RequestHead {
   acceptEncoding = ''
   authorization = ''
   host = ''
-  /** `X-Forwarded-For`, several joined by commas. */
+  /** The header `X-Forwarded-For`. Several are joined by commas. */
   forwardedFor = ''
   forwardedHost = ''
   forwardedProto = ''
   userAgent = ''
   ifNoneMatch = ''
-  /** `X-API-Key`: OpenFeature's place for a key. */
+  /** The header `X-API-Key`, in which OpenFeature clients send their key. */
   apiKey = ''
-  /** `X-PostHog-Project-Api-Key`: the project that a request of an SDK with a personal key is about. */
+  /**
+   * The header `X-PostHog-Project-Api-Key`, which names the project of a request that an SDK sends with a personal key.
+   */
   projectApiKey = ''
-  /** `PostHog-Sdk-Info`: name and version of an SDK that speaks capture v1. */
+  /** The header `PostHog-Sdk-Info`: the name and version of an SDK that uses capture v1. */
   sdkInfo = ''
-  /** `PostHog-Request-Timestamp`: the clock of such an SDK when it sent the request. */
+  /** The header `PostHog-Request-Timestamp`: the time on the clock of such an SDK when it sent the request. */
   requestTimestamp = ''
-  /** Referer or a header that only browsers send was there. */
+  /** True if the request has a Referer or a header that only browsers send. */
   isFromPage = false
-  /** What makes the request unacceptable, as a sentence for the client, or null. */
+  /** The reason why the request must be refused, as a sentence for the client, or null. */
   fault: string | null = null
 
   constructor(query: string, segments: readonly string[]) {
@@ -49,27 +51,29 @@ export class RequestHead {
   }
 }
 
-/** What a browser says with a request to a private route; '' where it says nothing. */
+/** The headers that a browser sends with a request to a private route; '' for missing ones. */
 export interface BrowserWords {
   readonly cookie: string
-  /** `Sec-Fetch-Site`: where the page comes from that asks. */
+  /** The header `Sec-Fetch-Site`: the relation of the requesting page to this server. */
   readonly fetchSite: string
-  /** `X-Tenrec-Console`, which no page of another origin can send; `http/console/cookie.ts` says what it may be. */
+  /**
+   * The header `X-Tenrec-Console`, which no page of another origin can send. `http/console/cookie.ts` lists its values.
+   */
   readonly consoleMark: string
 }
 
 const NO_SEGMENTS: readonly string[] = []
-/** The head that is being read. */
+/** The head that is being read. A module variable avoids a closure for each request. */
 let head = new RequestHead('', NO_SEGMENTS)
 let contentLengthCount = 0
 let transferEncodingCount = 0
 let hostCount = 0
-/** The last Host that passed the check: nearly all requests repeat it. */
+/** The last Host that passed the check. Nearly all requests repeat it. */
 let knownHost = ''
 
 /**
- * Reads the request line and the headers; `segmentCount` is that of the parameters in the path. When
- * `fault` is set the request must be refused and the connection closed.
+ * Reads the request line and the headers. `segmentCount` is the number of parameters in the path. If `fault` is set,
+ * the request must be refused and the connection closed.
  */
 export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHead {
   const segments = segmentCount === 0 ? NO_SEGMENTS : segmentsOf(request, segmentCount)
@@ -84,7 +88,7 @@ export function checkFraming(request: FrontRequest, segmentCount = 0): RequestHe
   return head
 }
 
-/** Reads them. Public routes never ask: nobody is known there by a cookie. */
+/** Reads the browser headers. Public routes never need them, because they do not recognise anybody by a cookie. */
 export function browserWords(request: FrontRequest): BrowserWords {
   return {
     cookie: request.getHeader('cookie'),
@@ -97,7 +101,10 @@ function segmentsOf(request: FrontRequest, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => request.getParameter(index) ?? '')
 }
 
-/** The length first: comparing texts of different lengths is free, and most headers end there. */
+/**
+ * Reads one header. It compares lengths first: comparing texts of different lengths is cheap, and most headers are
+ * ruled out that way.
+ */
 function takeHeader(name: string, value: string): void {
   switch (name.length) {
     case 4:
@@ -128,7 +135,7 @@ function takeHeader(name: string, value: string): void {
       else if (name.startsWith('sec-fetch-')) head.isFromPage = true
       return
     case 15:
-      // Several of them mean the same as one: the last entry is what the last proxy saw.
+      // Several headers mean the same as one list. The last entry is the address that the last proxy saw.
       if (name === 'x-forwarded-for') {
         head.forwardedFor = head.forwardedFor === '' ? value : `${head.forwardedFor},${value}`
       } else if (name === 'accept-encoding') head.acceptEncoding = value
@@ -186,7 +193,10 @@ function takeTransferEncoding(value: string): void {
   head.isChunked = true
 }
 
-/** A number of at most 15 decimal digits, or -1: exact, beyond every limit, and faster than a pattern. */
+/**
+ * Returns a number of at most 15 decimal digits, or -1. Such numbers are exact and beyond every limit, and the loop is
+ * faster than a regular expression.
+ */
 function parseDecimal(text: string): number {
   if (text.length === 0 || text.length > 15) return -1
   let value = 0
@@ -198,15 +208,18 @@ function parseDecimal(text: string): number {
   return value
 }
 
-/** A host name, IPv4 address or bracketed IPv6 address, with an optional port. At most 255 characters. */
+/**
+ * Returns whether a text is a host name, an IPv4 address or a bracketed IPv6 address, with an optional port and at most
+ * 255 characters.
+ */
 export function isHost(text: string): boolean {
   return text.length <= 255 && /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/.test(text)
 }
 
-/** How an answer may be sent. */
+/** A content encoding of answers. */
 export type Encoding = 'br' | 'gzip' | 'identity'
 
-/** The best encoding that a client takes; what it refuses with `q=0` it does not. */
+/** Returns the best encoding that a client accepts. Encodings with `q=0` are not accepted. */
 export function encodingOf(acceptEncoding: string): Encoding {
   const accepted = new Set(
     acceptEncoding
@@ -219,7 +232,10 @@ export function encodingOf(acceptEncoding: string): Encoding {
   return accepted.has('gzip') ? 'gzip' : 'identity'
 }
 
-/** Whether a client asks for a media type by its name, before JSON: who accepts anything gets JSON. */
+/**
+ * Returns whether a client names a media type in its Accept header, and before JSON. A client that accepts anything
+ * gets JSON.
+ */
 export function prefersType(accept: string, type: string): boolean {
   const types = accept.toLowerCase().split(',')
   const named = types.map((one) => one.split(';')[0]?.trim())

@@ -1,6 +1,6 @@
 /**
- * The input of a route read by its schema: what is wrong becomes the refusal that clients know, in one
- * place. docs/compatibility/errors.md, "Errors".
+ * Validates the input of a route against its schema. This is the only place that turns a violation into the error that
+ * clients expect. docs/compatibility/errors.md, "Errors".
  */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'
@@ -10,9 +10,9 @@ import type { ApiRequest } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
 
 /**
- * Makes the reader of a schema, compiled at its first use. `place` ends the text about what is missing, such
- * as `the body`. The reader changes the value that it is given (spaces around texts and the like), returns
- * it, and throws 400 with the first field at fault as `attr`.
+ * Returns a function that validates values against a schema, which is compiled at its first use. `place`, such as `the
+ * body`, ends the error text about a missing member. The function changes the value that it gets (it trims texts, for
+ * example) and returns it. It throws 400 with the first invalid field as `attr`.
  */
 export function inputReader<S extends Schema>(
   schema: S,
@@ -61,7 +61,7 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
   }
 }
 
-/** A value of another type, or none of those that there are. */
+/** Returns the error for a value of the wrong type, or for one that is not among the choices. */
 function wrongKind({ value, schema }: InputFault, attr: string): ServiceError {
   const { type, enum: choices } = schema
   if (attr === '') {
@@ -91,13 +91,16 @@ const KINDS: ReadonlyMap<string, string> = new Map([
   ['object', 'an object'],
 ])
 
-/** A parameter that is there and not empty, or null. The first of several counts. */
+/** Returns the first value of a query parameter, or null if it is absent or empty. */
 function textParameter(request: ApiRequest, name: string): string | null {
   const text = request.query.get(name)
   return text === null || text === '' ? null : text
 }
 
-/** A parameter that is a time, milliseconds since 1970, or null. Throws 400 `invalid_input` for anything else. */
+/**
+ * Returns a query parameter that is a time, in milliseconds since 1970, or null if it is absent. Throws 400
+ * `invalid_input` for any other text.
+ */
 export function timeParameter(request: ApiRequest, name: string): number | null {
   const text = textParameter(request, name)
   if (text === null) return null
@@ -110,9 +113,10 @@ export function timeParameter(request: ApiRequest, name: string): number | null 
 }
 
 /**
- * The parameters of a query as members of an object, by the kinds that a schema gives them: numbers, texts,
- * and JSON for lists and objects. Empty ones are absent, those that the schema does not know are left out.
- * Throws 400 `invalid_input` for a text that is no JSON; other texts of the wrong kind stay texts.
+ * Returns the query parameters as the members of an object, converted to the types of the schema: numbers, texts, and
+ * parsed JSON for lists and objects. Empty parameters are absent, and unknown ones are left out. Throws 400
+ * `invalid_input` for a text that is not JSON. Other texts of the wrong type stay texts, so that the validation refuses
+ * them.
  */
 export function queryMembers(request: ApiRequest, schema: Schema): Record<string, unknown> {
   const members: Record<string, unknown> = {}
@@ -136,7 +140,7 @@ function memberOf(name: string, text: string, schema: Schema): unknown {
   }
 }
 
-/** Whether a parameter of a query with this schema is the text of JSON. */
+/** Returns whether a query parameter with this schema holds JSON text. */
 export function isJsonText({ type, anyOf, $ref }: Schema): boolean {
   return type === 'array' || type === 'object' || anyOf !== undefined || $ref !== undefined
 }

@@ -1,27 +1,30 @@
 /**
- * JSON of values that are in the memory of the main thread and may be large, such as lists of users or of flags.
- * What is small is one text. The rest of what is not is made while it is read, a piece at a time, so that other
- * requests have their turn in between. Lists that a thread can write are bytes from there instead.
+ * Serialises values in the memory of the main thread that may be large, such as lists of users or flags. A small value
+ * becomes one text. A large one is made chunk by chunk while it is read, so that other requests get their turn in
+ * between. Lists that a worker thread can serialise come from there as bytes instead.
  */
 import type { TextPieces } from '../../base/pages.ts'
 import { ANSWER_TEXT_UNITS_MAX } from './limits.ts'
 
-/** Lists and objects of fewer members are taken for small ones. */
+/** Lists and objects with no more members than this count as small. */
 const FEW_MEMBERS = 50
 
-/** The JSON of a value, which is plain data. */
+/** Returns the JSON of a value, which must be plain data. */
 export function jsonBody(value: unknown): string | TextPieces {
   return hasMany(value) ? textBody(jsonTexts(value)) : JSON.stringify(value)
 }
 
-/** Texts as one, or in pieces when they are too long together. Each text is asked for when its turn comes. */
+/**
+ * Joins texts to one, or returns them in chunks if they are too long together. Each text is read only when it is
+ * needed.
+ */
 export function textBody(texts: Iterable<string>): string | TextPieces {
   const rest = texts[Symbol.iterator]()
   const first = takePiece(rest)
   return first.isLast ? first.text : new Pieces(first, rest)
 }
 
-/** Pieces of bytes of texts; others have their turn before each but the first. */
+/** Yields the bytes of texts in chunks. Other requests get their turn before each chunk but the first. */
 export async function* textPieces(texts: Iterable<string>): AsyncGenerator<Buffer> {
   const rest = texts[Symbol.iterator]()
   for (;;) {
@@ -88,7 +91,10 @@ function hasMany(value: unknown): boolean {
   )
 }
 
-/** What JSON.stringify makes of a list or an object, by the members of it and of the lists in it. */
+/**
+ * Yields the same text as JSON.stringify for a list or an object, one member at a time. Lists inside an object are
+ * split too.
+ */
 function* jsonTexts(value: unknown): Iterable<string> {
   if (Array.isArray(value)) {
     yield* listTexts(value)
@@ -119,7 +125,7 @@ function* listTexts(list: readonly unknown[]): Iterable<string> {
   yield sign === '[' ? '[]' : ']'
 }
 
-/** `JSON.stringify` also answers undefined. */
+/** Serialises a value. The declared type of `JSON.stringify` omits that it may return undefined. */
 function textOf(value: unknown): string | undefined {
   return JSON.stringify(value) as string | undefined
 }

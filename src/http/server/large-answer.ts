@@ -1,22 +1,22 @@
 /**
- * Answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest and keep it for as
- * long as the client likes; here it stays where it is, in its parts, or is not made before the client has
- * read what is there. http/server/waiting-answers.ts says for how long, and how much all of them may hold.
+ * Sends answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest and keep it for as long
+ * as the client likes. Here the rest stays in its original parts, or is not made before the client has read the earlier
+ * chunks. http/server/waiting-answers.ts limits how long an answer may wait and how many bytes all of them hold.
  */
 import type { TextPieces } from '../../base/pages.ts'
 import type { Exchange } from './exchange.ts'
 import type { WaitingAnswer } from './waiting-answers.ts'
 
-/** Bytes of a piece that are handed to the HTTP library at a time; it copies what the socket does not take. */
+/** The bytes that are passed to the HTTP library at a time. It copies those that the socket does not accept. */
 const SLICE_BYTES = 64 * 1024
 
-/** Bytes of an answer that are written before others have their turn. */
+/** The bytes of one answer that are written before other requests get their turn. */
 const TURN_BYTES = 256 * 1024
 
-/** Writes status and headers. */
+/** Writes the status and the headers. */
 type WriteHead = () => void
 
-/** What both kinds of answers have: the time that they waited, and an orderly end. */
+/** The base of both kinds of answers: it measures how long an answer has waited, and ends it in order. */
 abstract class PacedAnswer implements WaitingAnswer {
   protected readonly exchange: Exchange
   readonly #status: number
@@ -35,12 +35,12 @@ abstract class PacedAnswer implements WaitingAnswer {
     if (this.exchange.isOpen) this.exchange.response.close()
   }
 
-  /** The answer begins to wait for its reader. */
+  /** Marks that the answer begins to wait for its reader. */
   protected wait(): void {
     this.sinceMs = performance.now()
   }
 
-  /** The reader has taken something. */
+  /** Marks that the reader has taken some bytes. */
   protected resume(): void {
     if (this.sinceMs === null) return
     this.waitedMs += performance.now() - this.sinceMs
@@ -53,28 +53,31 @@ abstract class PacedAnswer implements WaitingAnswer {
   }
 }
 
-/** A body that is there as a whole. */
+/** A body that is complete in memory. */
 export interface LargeBody {
   readonly parts: readonly Uint8Array[]
-  /** Its memory is kept anyway, and not counted. */
+  /** True if the memory is kept anyway, and therefore not counted. */
   readonly isShared: boolean
-  /** Its memory is written again afterwards: what the socket does not take at once is copied. */
+  /** True if the memory is overwritten later. Bytes that the socket does not accept at once are then copied. */
   readonly isReused: boolean
-  /** The connection is closed behind it; then it must not be started from a handler of the library. */
+  /**
+   * True if the connection is closed after the answer. Such an answer must not be started from a handler of the
+   * library.
+   */
   readonly isCut: boolean
 }
 
-/** The memory that parts lie in, each once. */
+/** Returns the memory that the parts lie in, without duplicates. */
 export function memoryOfParts(parts: readonly Uint8Array[]): readonly ArrayBufferLike[] {
   return [...new Set(parts.map(({ buffer }) => buffer))]
 }
 
-/** An answer that is there as a whole, in parts. */
+/** An answer that is complete in memory, in parts. */
 export class LargeAnswer extends PacedAnswer {
   readonly #body: LargeBody
   readonly #bytes: number
   #headBytes = 0
-  /** What is left to write, and where in the body it begins. */
+  /** The parts that are left to write, and the offset in the body at which they begin. */
   #parts: readonly Uint8Array[]
   #partsAt = 0
   #isTurnDue = false
@@ -96,7 +99,7 @@ export class LargeAnswer extends PacedAnswer {
       if (this.#body.isCut) response.tryEnd('', this.#bytes)
       else this.#begin()
     })
-    // Not corked: what is taken then has left, and the connection may be closed behind it.
+    // This write is not corked, so accepted bytes have left the process, and the connection may be closed after them.
     if (this.#body.isCut) this.#begin()
   }
 
@@ -111,7 +114,7 @@ export class LargeAnswer extends PacedAnswer {
     this.#goOn(outcome)
   }
 
-  /** The rest follows when the socket takes more, or when others had their turn. */
+  /** Writes the rest when the socket accepts more, or after other requests had their turn. */
   #goOn(outcome: 'full' | 'turn'): void {
     if (outcome === 'full') {
       this.wait()
@@ -125,7 +128,7 @@ export class LargeAnswer extends PacedAnswer {
     })
   }
 
-  /** Copies what the first call has not taken. */
+  /** Copies the bytes that the first call has not written. */
   #keepRest(): void {
     const taken = this.exchange.response.getWriteOffset() - this.#headBytes
     let end = 0
@@ -137,9 +140,9 @@ export class LargeAnswer extends PacedAnswer {
     this.#partsAt = taken
   }
 
-  /** Called when the client has read something. False asks to be called again. */
+  /** Continues when the client has read something. Returns false to be called again. */
   #resume(offset: number): boolean {
-    // Also called when what was sent before this answer leaves, while it waits for its turn.
+    // The library also calls this when bytes of an earlier answer leave while this one waits for its turn.
     if (this.#isTurnDue) return true
     this.resume()
     this.readBytes = offset - this.#headBytes
@@ -154,15 +157,16 @@ export class LargeAnswer extends PacedAnswer {
     this.finish()
   }
 
-  /** Writes from a position of the body on, until the socket takes no more or others have their turn. */
+  /** Writes from an offset of the body on, until the socket is full or other requests get their turn. */
   #write(start: number): 'done' | 'full' | 'turn' {
     const { response } = this.exchange
     const { isCut, isReused } = this.#body
-    // The length in the head is that of the first call. One byte more keeps the answer from being complete
-    // for the library, which would go on to the next request: it cannot close behind a body in steps.
+    // The length in the head is that of the first call. One more byte keeps the library from seeing the answer as
+    // complete. It would otherwise continue with the next request, because it cannot close the connection after a body
+    // that is written in steps.
     const endBytes = isCut ? this.#bytes + 1 : this.#bytes
-    // Turns are corked, and behind what is corked no connection may be closed. What is used again is not copied
-    // without need.
+    // Turns are corked, and a connection must not be closed after corked bytes. Reused memory is written in one turn,
+    // so that as little of it as possible is copied.
     let room = isCut || isReused ? Number.POSITIVE_INFINITY : TURN_BYTES
     let end = this.#partsAt
     for (const part of this.#parts) {
@@ -188,7 +192,7 @@ export class LargeAnswer extends PacedAnswer {
   }
 }
 
-/** An answer that is made while it is read, of unknown length. */
+/** An answer of unknown length that is made while it is read. */
 export class StreamedAnswer extends PacedAnswer {
   readonly #pieces: TextPieces
   #piece: Uint8Array = new Uint8Array(0)
@@ -208,7 +212,7 @@ export class StreamedAnswer extends PacedAnswer {
     }
     exchange.owner.waiting.add(this)
     exchange.response.onWritable(() => {
-      // Also called when what was sent before this answer leaves, while the next piece is being made.
+      // The library also calls this when bytes of an earlier answer leave while the next chunk is being made.
       const isWaiting = this.sinceMs !== null
       this.resume()
       if (isWaiting) exchange.response.cork(() => this.#write())
@@ -218,7 +222,9 @@ export class StreamedAnswer extends PacedAnswer {
     this.#goOn()
   }
 
-  /** Asks for the next piece. What is out already cannot be taken back: after a failure the rest is missing. */
+  /**
+   * Requests the next chunk. Bytes that have been sent cannot be taken back, so the rest is missing after a failure.
+   */
   #goOn(): void {
     this.#pieces.next().then(
       (piece) => this.#take(piece),
@@ -235,8 +241,8 @@ export class StreamedAnswer extends PacedAnswer {
     const { response, owner, endsConnection } = this.exchange
     if (piece === null) {
       this.#isOver = true
-      // Asked to close, the library would write a header into the body. Of a connection that must end it
-      // reads nothing more instead, until its timer for idle ones closes it.
+      // If asked to close, the library would write a header into the body. On a connection that must end, it reads
+      // nothing more instead, until its idle timer closes the connection.
       if (endsConnection) response.pause()
       response.cork(() => response.end())
       this.finish()
@@ -248,7 +254,7 @@ export class StreamedAnswer extends PacedAnswer {
     response.cork(() => this.#write())
   }
 
-  /** Writes until the socket takes no more or the piece is out. */
+  /** Writes until the socket is full or the chunk is written. */
   #write(): void {
     while (this.#piece.length > 0) {
       const slice = this.#piece.subarray(0, SLICE_BYTES)

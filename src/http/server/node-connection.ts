@@ -1,4 +1,4 @@
-/** Connections of `node:http`, and when they end. */
+/** Connections of `node:http`, and the rules for closing them. */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { addressBytes } from '../../base/addresses.ts'
@@ -11,12 +11,12 @@ import {
 } from './limits.ts'
 import type { NodeResponse, ResponseConnection } from './node-response.ts'
 
-/** In the place of bytes that wait: all have left. */
+/** Replaces the count of waiting bytes while a connection lingers, after all bytes have been sent. */
 const LINGERS = -1
 
 const ignore = (): void => {}
 
-/** One connection with the answer that is being given on it. */
+/** One connection, with the answer that is being sent on it. */
 export class NodeConnection implements FrontConnection, ResponseConnection {
   /** The answer to the last request; null before the first one. */
   current: NodeResponse | null = null
@@ -24,9 +24,9 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   readonly #onClosed: () => void
   #isClosed = false
   #isEnding = false
-  /** The last answer is on its way, or the client has to close the connection. */
+  /** True while the last answer is being sent, or while the client has time to close the connection. */
   #isLingering = false
-  /** Counters at the last look at which something had moved, and the time of that look. */
+  /** The counters at the last check that saw progress, and the time of that check. */
   #seenBytes = 0
   #seenWaitingBytes = 0
   #seenBodyOf: NodeResponse | null = null
@@ -36,7 +36,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     this.#socket = socket
     this.#onClosed = onClosed
     socket.on('close', () => this.close())
-    // Every error closes the socket. Node listens for them, but not behind CONNECT.
+    // Every error closes the socket. Node handles errors itself, but not after CONNECT.
     socket.on('error', ignore)
     socket.on('end', () => {
       if (this.isBusy) this.close()
@@ -47,12 +47,12 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return this.#isClosed
   }
 
-  /** No further request is carried out. */
+  /** True if no further request is executed. */
   get isEnding(): boolean {
     return this.#isEnding
   }
 
-  /** A request has no answer yet. */
+  /** True if a request has no answer yet. */
   get isBusy(): boolean {
     return this.current !== null && !this.current.isEnded
   }
@@ -81,8 +81,9 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   }
 
   /**
-   * A connection that is closed while the client sends is reset, and what was answered may be lost: the client has some
-   * time to close it. What it sends until then is thrown away.
+   * Ends the connection after the written bytes, and gives the client some time to close it. If a connection is closed
+   * while the client sends, it is reset, and the answer may be lost. Bytes that the client sends until then are
+   * discarded.
    */
   closeWhenTaken(): void {
     this.#isEnding = true
@@ -94,7 +95,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     this.#isEnding = true
   }
 
-  /** Refuses all requests on this connection. */
+  /** Answers with an error and refuses all further requests on this connection. */
   endWith(status: number, detail: string): void {
     const body = refusalBody(detail)
     const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`
@@ -110,7 +111,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return addressBytes(this.#socket.remoteAddress ?? '')
   }
 
-  /** False when nothing has moved for too long. */
+  /** Returns false if there was no progress for too long. */
   isMoving(nowMs: number): boolean {
     if (this.#isLingering && this.waitingBytes === 0) {
       if (this.#seenWaitingBytes === LINGERS)
@@ -122,7 +123,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     const { current } = this
     if (current?.isBodyComplete === false && !this.#isLingering)
       return this.#isReceiving(current, nowMs)
-    // The answer is being made, or http/server/waiting-answers.ts looks after it.
+    // The answer is being made, or http/server/waiting-answers.ts watches it.
     if (this.isBusy) this.#seenAtMs = nowMs
     const { bytesRead, writableLength } = this.#socket
     if (bytesRead !== this.#seenBytes || writableLength !== this.#seenWaitingBytes) {
@@ -133,7 +134,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
     return nowMs - this.#seenAtMs < CONNECTION_IDLE_MS_MAX
   }
 
-  /** Of a body that is being received, some bytes must have come within the time. */
+  /** Returns false if too few bytes of a body have arrived within the time limit. */
   #isReceiving(current: NodeResponse, nowMs: number): boolean {
     const { receivedBytes } = current
     if (this.#seenBodyOf === current) {
@@ -147,7 +148,7 @@ export class NodeConnection implements FrontConnection, ResponseConnection {
   }
 }
 
-/** The JSON of a refusal of the whole request. */
+/** Returns the JSON of an error about the whole request. */
 export function refusalBody(detail: string): string {
   return JSON.stringify(new ServiceError('bad_request', detail).toBody())
 }

@@ -1,14 +1,15 @@
 /**
- * `node:http` behind the interface of `front.ts`: for every Node and every C library, without a native addon. It keeps the
- * limits and rules of uWebSockets.js (see there), which Node has not by itself:
+ * Implements the interface of `front.ts` with `node:http`, for every version of Node and every C library, without a
+ * native addon. It enforces the limits and rules of uWebSockets.js (see there), which Node does not have by itself:
  *
- * - A request behind one without an answer closes the connection, as does the end of the client's side.
+ * - A request that follows one without an answer closes the connection, and so does the end of the client's sending
+ *   side.
  * - Only HTTP/1.1 with a path is served: no other version, no absolute address, no `*`, no CONNECT, no upgrade.
- * - A connection on which nothing is complete for ten seconds is closed: idle, within headers, within a body that comes
- *   too slowly, or with an answer that its reader does not take.
- * - What the parser refuses is answered in the way of all other refusals, and the connection is closed behind it.
+ * - A connection without progress for ten seconds is closed. It may be idle, or stuck within headers, within a body
+ *   that arrives too slowly, or with an answer that its reader does not take.
+ * - A request that the parser refuses is answered like all other errors, and the connection is closed after it.
  *
- * Bodies and answers have no other limit of time here: `body.ts` and `waiting-answers.ts` watch them.
+ * Bodies and answers have no other time limit here, because `body.ts` and `waiting-answers.ts` watch them.
  */
 import { createServer, METHODS, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -33,7 +34,7 @@ import { RouteTree } from './route-tree.ts'
 
 type Look = (connection: FrontConnection, change: number) => void
 
-/** What Node says of a failed connection. */
+/** The error that Node reports for a failed connection. */
 type ParserError = Error & { readonly code?: string; readonly rawPacket?: Buffer }
 
 const ignore = (): void => {}
@@ -59,16 +60,17 @@ export class NodeFront implements Front {
       IncomingMessage: NodeRequest,
       insecureHTTPParser: false,
       maxHeaderSize: headerBytesMax(),
-      // Is refused by us, with an answer like the others.
+      // A missing Host header is refused by this server, with an answer like the others.
       requireHostHeader: false,
       connectionsCheckingInterval: CONNECTION_LOOK_MS_MAX,
       headersTimeout: CONNECTION_IDLE_MS_MAX,
-      // Idle connections are seen to here: Node would set a timer behind each answer.
+      // Idle connections are closed by this server. Node would set a timer after each answer.
       keepAliveTimeout: 0,
-      // Of the whole request with its body, which may take long: bodies are watched by their pace.
+      // Node's limit covers the whole request with its body, which may take long. The pace of bodies is watched
+      // instead.
       requestTimeout: 0,
     })
-    // Node would leave further headers out without a word.
+    // Node would drop further headers silently.
     server.maxHeadersCount = 0
     server.on('connection', (socket) => this.#connected(socket))
     const take = (request: NodeRequest, response: ServerResponse): void => {
@@ -133,7 +135,7 @@ export class NodeFront implements Front {
 
   #take(request: NodeRequest, nodeResponse: ServerResponse, expectsContinue: boolean): void {
     const connection = this.#connections.get(request.socket)
-    // The rest of a packet, behind what has ended the connection.
+    // The rest of a packet after the request that ended the connection.
     if (connection === undefined || connection.isEnding) return
     if (connection.isBusy || connection.waitingBytes > PIPELINED_ANSWERS_BYTES_MAX) {
       connection.close()
@@ -146,7 +148,7 @@ export class NodeFront implements Front {
       expectsContinue,
       isLast: !nodeResponse.shouldKeepAlive,
       isToldSo: false,
-      // Node's part of the answer is only to know that it is over, and to go on to the next request.
+      // Node's response object is only told that the answer is over, so that Node continues with the next request.
       onDone: () => nodeResponse.emit('finish'),
     })
     connection.current = response
@@ -169,19 +171,19 @@ export class NodeFront implements Front {
     route.handler(response, request)
   }
 
-  /** The parser refuses what it was given, or the connection has failed. */
+  /** Handles a request that the parser refuses, and a connection that has failed. */
   #failed(error: ParserError, socket: Socket): void {
     const connection = this.#connections.get(socket)
     if (connection === undefined) {
       socket.destroy()
       return
     }
-    // The answer is on its way, and what comes behind it does not count.
+    // The answer is being sent, and everything after it is ignored.
     if (connection.isEnding) return
     const { code = '' } = error
     const { current } = connection
     const isParsing = code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
-    // Of a body whose request has its answer, nothing more is said.
+    // If the body of an answered request is invalid, no second answer is sent.
     const isRefused = current?.isEnded === true && !current.isBodyComplete
     if (!isParsing || isRefused) {
       connection.close()
@@ -189,7 +191,7 @@ export class NodeFront implements Front {
       if (current.isBodyComplete && !current.isInChunks) current.closeBehind()
       else if (current.isHeadOut || current.isBodyComplete) connection.close()
       else {
-        // The body is no proper one.
+        // The body is invalid.
         current.abort()
         connection.endWith(400, IMPROPER)
       }
@@ -200,7 +202,7 @@ export class NodeFront implements Front {
     }
   }
 
-  /** Answers what is no proper request as any other one, if it can be read. */
+  /** Answers an invalid request like any other one, if its head can be read. */
   #refuseHead(connection: NodeConnection, { code, rawPacket }: ParserError): void {
     const request = rawPacket === undefined ? null : NodeHead.ofRefused(rawPacket)
     if (request === null) {
@@ -218,10 +220,10 @@ export class NodeFront implements Front {
     })
     connection.current = response
     connection.takeNoMore()
-    // Node knows no other methods than those of HTTP; here they are refused by their route.
+    // Node knows only the standard methods of HTTP. Other methods are refused by their route.
     if (code === 'HPE_INVALID_METHOD' && !METHODS.includes(method)) {
       this.#answer(response, request)
-      // Its body is not parsed.
+      // The body of this request is not parsed.
       if (response.isBodyAsked) connection.close()
     } else this.#refuse(response, request, code === 'HPE_INVALID_URL' ? NOT_ENCODED : IMPROPER)
   }

@@ -2,22 +2,22 @@
 import { IncomingMessage } from 'node:http'
 import type { FrontRequest } from './front.ts'
 
-/** What takes the body of a request while it is parsed. */
+/** Receives the body of a request while it is parsed. */
 export interface BodyTaker {
   takeBody(chunk: Buffer): void
-  /** `hasTrailer`: lines of headers came behind the last chunk. */
+  /** Ends the body. `hasTrailer` is true if header lines followed the last chunk. */
   endBody(hasTrailer: boolean): void
 }
 
 /**
- * A request that Node has parsed. Its body goes to `bodyTaker` in the moment in which it is parsed, instead of into the
- * buffer of a stream: so it is handed on before a request that follows in the same packet, and without a copy. Nobody
- * reads the stream, and it never ends.
+ * A request that Node has parsed. Its body goes directly to `bodyTaker` while it is parsed, instead of into the buffer
+ * of a stream. It is therefore passed on without a copy, and before the next request in the same packet. The stream
+ * itself is never read and never ends.
  */
 export class NodeRequest extends IncomingMessage {
   bodyTaker: BodyTaker | null = null
 
-  /** Called by the parser of `node:http`; null at the end. */
+  /** Called by the parser of `node:http` with each chunk, and with null at the end. */
   override push(chunk: Buffer | null): boolean {
     if (chunk !== null) {
       this.bodyTaker?.takeBody(chunk)
@@ -28,12 +28,12 @@ export class NodeRequest extends IncomingMessage {
     return false
   }
 
-  /** Called when the answer is out, to throw away what was not read: there is nothing. */
+  /** Called by Node after the answer to discard the unread body. There is nothing to discard. */
   override resume(): this {
     return this
   }
 
-  /** The declared length of the body; -1 when it comes in chunks, 0 when there is none. */
+  /** The declared length of the body in bytes: -1 if it is chunked, 0 if there is none. */
   get declaredBytes(): number {
     const { headers } = this
     if (headers['transfer-encoding'] !== undefined) return -1
@@ -42,16 +42,16 @@ export class NodeRequest extends IncomingMessage {
   }
 }
 
-/** What a request says before its body. */
+/** The head of a request. */
 export class NodeHead implements FrontRequest {
   parameters: readonly string[] = []
   readonly #method: string
   readonly #address: string
-  /** Names and values in turn, as the client wrote them. */
+  /** The names and values in turn, as the client wrote them. */
   readonly #headers: readonly string[]
   readonly #pathEnd: number
 
-  /** Takes texts of which each character is a byte, as Node reads them. */
+  /** Takes texts in which each character is one byte, as Node reads them. */
   constructor(method: string, address: string, headers: readonly string[]) {
     this.#method = method
     this.#address = address
@@ -60,8 +60,8 @@ export class NodeHead implements FrontRequest {
   }
 
   /**
-   * Reads a packet that begins with a request which Node's parser has refused: to answer it, never to carry it out. Null
-   * when it does not begin so, or lacks the end of its headers.
+   * Reads a packet that begins with a request that Node's parser has refused. The result is used to answer the request,
+   * never to execute it. Null if the packet does not begin with a request, or lacks the end of its headers.
    */
   static ofRefused(packet: Buffer): NodeHead | null {
     const end = packet.indexOf('\r\n\r\n')
@@ -112,7 +112,7 @@ export class NodeHead implements FrontRequest {
   }
 }
 
-/** The bytes of a text are UTF-8. */
+/** Decodes a text whose characters are the bytes of UTF-8. */
 function decoded(text: string): string {
   return /[\x80-\xff]/.test(text) ? Buffer.from(text, 'latin1').toString('utf8') : text
 }

@@ -1,67 +1,67 @@
 /**
- * Answers of `node:http` in the shape of `front.ts`. They are written to the socket as they are to leave, head included:
- * Node's own way makes two writes of each answer and adds headers of its own. What a socket does not take, Node keeps;
- * here it is given one slice at a time, so that no more than a slice is kept for a client that does not read.
+ * Answers of `node:http` in the shape of `front.ts`. They are written directly to the socket, head included. Node's own
+ * way makes two writes of each answer and adds headers. Node buffers the bytes that a socket does not accept. It
+ * therefore gets one slice at a time, so that a client that does not read occupies no more than one slice.
  */
 import type { FrontResponse } from './front.ts'
 import { BODY_DRAIN_BYTES_MAX } from './limits.ts'
 import type { BodyTaker } from './node-request.ts'
 
-/** The connection that an answer goes to. */
+/** The connection that an answer is written to. */
 export interface ResponseConnection {
-  /** The connection is over: nothing is written. */
+  /** True if the connection has ended. Nothing is written then. */
   readonly isClosed: boolean
-  /** Bytes that were written and that the socket has not taken. */
+  /** The number of bytes that were written but not yet accepted by the socket. */
   readonly waitingBytes: number
   /** Writes Latin-1 text or bytes, which must not change afterwards. */
   write(data: string | Uint8Array, onTaken?: (error?: Error | null) => void): void
-  /** Lets what is written meanwhile leave together. */
+  /** Sends everything together that `write` writes. */
   together(write: () => void): void
   close(): void
-  /** Closes it when everything that was written has left. */
+  /** Closes the connection after all written bytes have been sent. */
   closeWhenTaken(): void
-  /** What the client sends from now on is never a request. */
+  /** Treats no further bytes of the client as a request. */
   takeNoMore(): void
   pause(): void
   getRemoteAddress(): ArrayBuffer
 }
 
-/** What is known of the request. */
+/** The properties of the request that its answer depends on. */
 export interface AboutRequest {
   readonly isHead: boolean
-  /** As of `NodeRequest`. */
+  /** The declared length of the body, as `NodeRequest` has it. */
   readonly declaredBytes: number
-  /** It waits for `100 Continue` before it sends its body. */
+  /** True if the client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean
-  /** The connection is to be closed behind the answer; `isToldSo`: with a header that says it. */
+  /** `isLast` is true if the connection is closed after the answer. `isToldSo` is true if a header announces it. */
   readonly isLast: boolean
   readonly isToldSo: boolean
-  /** Called when the answer is written and the request was received. */
+  /** Called when the answer is written and the request is received completely. */
   readonly onDone: () => void
 }
 
-/** Bytes that are handed to the socket at a time. */
+/** The bytes that are passed to the socket at a time. */
 const SLICE_BYTES = 64 * 1024
-/** A body up to this size leaves as one text with its head. */
+/** A body up to this size is written as one text together with its head. */
 const JOINED_BYTES = 16 * 1024
 const NO_BYTES = new ArrayBuffer(0)
-/** What may stand in a header as it is. */
+/** Matches header values that need no encoding. */
 const PLAIN = /^[\t\x20-\x7e]*$/
 
-/** One answer. Also takes the body of its request. */
+/** One answer. It also receives the body of its request. */
 export class NodeResponse implements FrontResponse, BodyTaker {
-  /** The answer is complete, or nobody waits for it. */
+  /** True if the answer is complete, or if the client has left. */
   isEnded = false
-  /** All of the body of the request was received. */
+  /** True if the whole body of the request was received. */
   isBodyComplete: boolean
-  /** Bytes of that body so far. */
+  /** The number of bytes of that body so far. */
   receivedBytes = 0
   isHeadOut = false
   readonly #connection: ResponseConnection
   readonly #about: AboutRequest
   #expectsContinue: boolean
   #isClosing: boolean
-  /** The head says that the connection will be closed. */
+  /** True if the head announces that the connection will be closed. */
   #isToldSo = false
   #isDone = false
   #status = '200 OK'
@@ -82,29 +82,29 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     if (about.isToldSo) this.writeHeader('Connection', 'close')
   }
 
-  /** The body of the request comes in chunks. */
+  /** True if the body of the request is chunked. */
   get isInChunks(): boolean {
     return this.#about.declaredBytes < 0
   }
 
-  /** The handler has asked for the body. */
+  /** True if the handler has asked for the body. */
   get isBodyAsked(): boolean {
     return this.#onData !== null
   }
 
-  /** The handler has returned: it gets the body if it has asked for it. */
+  /** Called after the handler has returned. It delivers an empty body if the handler has asked for one. */
   begin(): void {
     if (this.isBodyComplete) this.#onData?.(NO_BYTES, true)
   }
 
-  /** What stands behind the request is none: the answer is the last one. */
+  /** Makes this the last answer, because the bytes after the request are not a valid request. */
   closeBehind(): void {
     this.#connection.takeNoMore()
     if (!this.isHeadOut) this.writeHeader('Connection', 'close')
     this.#isClosing = true
   }
 
-  /** The connection has ended. */
+  /** Called when the connection has ended. */
   abort(): void {
     if (this.isEnded) return
     this.isEnded = true
@@ -119,10 +119,10 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   endBody(hasTrailer: boolean): void {
-    // A body whose length was declared has ended with its last byte.
+    // A body with a declared length has already ended with its last byte.
     if (!this.isInChunks) return
     this.isBodyComplete = true
-    // A request with a trailer is not carried out, as with uWebSockets.js.
+    // A request with a trailer is not executed, as with uWebSockets.js.
     if (hasTrailer) {
       this.#connection.close()
       return
@@ -191,7 +191,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
     this.#headers += `Content-Length: ${bytes.length}\r\n`
     const head = this.#head()
     if (this.#about.isHead) this.#connection.write(head)
-    // As one text it leaves in one call, and is a copy.
+    // One text is sent with one call, and it is a copy of the body.
     else if (bytes.length <= JOINED_BYTES) this.#connection.write(head + bytes.toString('latin1'))
     else {
       this.#connection.together(() => {
@@ -225,7 +225,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
       isTaken = this.#isTaken()
     }
     if (this.#offset < totalBytes) return [isTaken, false]
-    // The last slice may still be on its way: it is a copy.
+    // The last slice may not be sent yet. It is a copy.
     this.#end(false)
     return [true, true]
   }
@@ -265,8 +265,8 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 
   /**
-   * The answer is written. What is still to come of the body is read and thrown away, unless that is too much or the
-   * connection is to be closed at once.
+   * Ends the answer. The rest of the request's body is read and discarded, unless it is too long or the connection is
+   * to be closed at once.
    */
   #end(isCut: boolean): void {
     this.isEnded = true
@@ -284,7 +284,7 @@ export class NodeResponse implements FrontResponse, BodyTaker {
   }
 }
 
-/** The memory of a piece, which Node has made for it alone, or a copy if it has not. */
+/** Returns the memory of a chunk if Node has allocated it for this chunk alone, else a copy. */
 function memoryOf({ buffer, byteOffset, byteLength }: Buffer): ArrayBuffer {
   if (byteOffset === 0 && byteLength === buffer.byteLength) return buffer as ArrayBuffer
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer
@@ -294,7 +294,7 @@ function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)
 }
 
-/** Characters are written as single bytes. What would end a line is left out. */
+/** Encodes a header value as UTF-8, one character for each byte. Characters that would end the line are removed. */
 function inUtf8(text: string): string {
   return Buffer.from(text.replace(/[\0\r\n]/g, '')).toString('latin1')
 }
@@ -302,7 +302,7 @@ function inUtf8(text: string): string {
 let dateSecond = 0
 let dateLine = ''
 
-/** The header Date, made once in a second. */
+/** Returns the header Date, which is made once per second. */
 function dateHeader(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {

@@ -1,22 +1,22 @@
 /**
- * Pages of lists: how much and from where (`limit`, `offset`, `cursor`, `skip`), and the addresses
- * of the pages around one. Source: docs/compatibility/api.md, "Pages".
+ * Pages of lists: the parameters `limit`, `offset`, `cursor` and `skip`, and the URLs of the next and the previous
+ * page. Source: docs/compatibility/api.md, "Pages".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import type { ApiRequest } from './router.ts'
 import * as is from './schema.ts'
 
-/** Entries of a page: when the request names none, and at most. More is taken for the most. */
+/** The entries of a page: the default and the maximum. A larger `limit` is reduced to the maximum. */
 export interface PageLimits {
   readonly default: number
   readonly max: number
 }
 
-/** Of events, flags, groups, and what belongs to the organization. */
+/** The page limits of events, flags, groups and everything that belongs to the organization. */
 export const PAGE_LIMITS: PageLimits = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
 
-/** The parameter `limit` of a list that goes on with a cursor. */
+/** The parameter `limit` of a list that is read with a cursor. */
 export const LIMIT = is.about(
   is.refused(is.WHOLE, `limit must be a whole number from 1 to ${PAGE_LIMITS.max}`),
   `Rows of a page: ${PAGE_LIMITS.default} when absent, ${PAGE_LIMITS.max} at most.`,
@@ -24,7 +24,7 @@ export const LIMIT = is.about(
 /** The parameter `cursor`. */
 export const CURSOR = is.about(is.TEXT, 'Where to go on; it comes in next.')
 
-/** The query of a log. */
+/** Returns the query parameters of a log. */
 export function logQuery({ default: usual, max }: PageLimits) {
   return is.options({
     page: is.about(is.WHOLE, 'Number of the page, from 1.'),
@@ -33,7 +33,7 @@ export function logQuery({ default: usual, max }: PageLimits) {
   })
 }
 
-/** The page of a log, as it is described. */
+/** Returns the schema of a page of a log. */
 export function logPageOf(name: string, entry: is.Schema) {
   return is.namedObject(name, {
     results: is.list(entry),
@@ -43,30 +43,30 @@ export function logPageOf(name: string, entry: is.Schema) {
   })
 }
 
-/** A page of a list that is counted through. */
+/** A page of a list that is read with `limit` and `offset`. */
 export interface OffsetPage {
   readonly limit: number
   readonly offset: number
 }
 
-/** The URLs around a page; null where there is none. */
+/** The URLs of the next and the previous page; null if there is no such page. */
 export interface PageUrls {
   readonly next: string | null
   readonly previous: string | null
 }
 
-/** What an address is made of: the request, and its scheme and authority from `baseUrl`. */
+/** The parts of a page URL: the request, and the scheme and authority from `baseUrl`. */
 export interface PageAddress {
   readonly request: Pick<ApiRequest, 'head' | 'path'>
   readonly base: string
 }
 
-/** What is meant by a number of entries from 0; 0 and none stand for the default. */
+/** Returns the number of entries for a `limit`. 0 and an absent limit stand for the default. */
 export function limitOf(limit: number | null | undefined, limits: PageLimits): number {
   return (limit ?? 0) === 0 ? limits.default : Math.min(Number(limit), limits.max)
 }
 
-/** `limit` and `offset`, as `numberOf` reads them; none stands for the default. */
+/** Returns the page that `limit` and `offset` name. `numberOf` reads a parameter, and null stands for its default. */
 export function offsetPage(
   numberOf: (name: string) => number | null,
   limits: PageLimits,
@@ -75,24 +75,27 @@ export function offsetPage(
   return { limit, offset: Math.min(numberOf('offset') ?? 0, Number.MAX_SAFE_INTEGER) }
 }
 
-/** `limit` and `offset` of the query, where what is no number is taken for none. */
+/** Returns the page that `limit` and `offset` of the query name. A value that is not a number counts as absent. */
 export function lenientPage({ request }: { readonly request: ApiRequest }): OffsetPage {
   return offsetPage((name) => lenientNumber(request, name), PAGE_LIMITS)
 }
 
-/** The entries to skip that `next` of a page before named; 0 for anything else. Below `limit`. */
+/**
+ * Returns the entries to skip, as `next` of an earlier page named them. It is below `limit`, and 0 for an invalid
+ * value.
+ */
 function skipParameter(request: ApiRequest, limit: number): number {
   const skip = lenientNumber(request, 'skip')
   return skip < limit ? skip : 0
 }
 
-/** The opaque text of a cursor: base64url, so that it needs no escapes in a URL. */
+/** Encodes a cursor as base64url, so that it needs no escapes in a URL. */
 export function encodeCursor(text: string): string {
   return Buffer.from(text).toString('base64url')
 }
 
 /**
- * Reads what `encodeCursor` made; `parse` answers null for what was never encoded. Throws 400
+ * Decodes a cursor from `encodeCursor`. `parse` returns null for a text that is not a cursor. Throws 400
  * `invalid_input`.
  */
 export function decodeCursor<Cursor>(text: string, parse: (text: string) => Cursor | null): Cursor {
@@ -103,8 +106,8 @@ export function decodeCursor<Cursor>(text: string, parse: (text: string) => Curs
 }
 
 /**
- * The absolute URL of the same request with some parameters replaced or added, or left out when
- * null; all others but the key are kept, in their order or sorted by name.
+ * Returns the absolute URL of the same request with some parameters changed. A null value removes a parameter. All
+ * other parameters except the key are kept, in their order or sorted by name.
  */
 export function urlWith(
   { request, base }: PageAddress,
@@ -112,7 +115,7 @@ export function urlWith(
   isSorted = false,
 ): string {
   const parameters = new URLSearchParams(request.head.query)
-  // A link must not carry the key on.
+  // A link must not contain the key.
   parameters.delete('personal_api_key')
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) parameters.delete(name)
@@ -122,7 +125,9 @@ export function urlWith(
   return `${base}${request.path}?${parameters.toString()}`
 }
 
-/** The URLs around `shown` entries of a list of `count`, with their parameters sorted by name. */
+/**
+ * Returns the URLs of the pages before and after `shown` entries of a list of `count`. Parameters are sorted by name.
+ */
 export function countedUrls(
   address: PageAddress,
   { limit, offset }: OffsetPage,
@@ -138,7 +143,7 @@ export function countedUrls(
   }
 }
 
-/** The envelope of a page. Interface description, section 2.1. */
+/** Returns the envelope of a page. Interface description, section 2.1. */
 export function pageBody(
   address: PageAddress,
   page: OffsetPage,
@@ -148,7 +153,7 @@ export function pageBody(
   return { count, ...countedUrls(address, page, page.limit, count), results }
 }
 
-/** A page of a list that is in memory, each entry as `bodyOf` shows it. */
+/** Returns a page of a list that is in memory. `bodyOf` turns an entry into its JSON. */
 export function pageOfList<Entry>(
   call: { readonly request: ApiRequest; readonly base: string },
   entries: readonly Entry[],
@@ -160,9 +165,9 @@ export function pageOfList<Entry>(
 }
 
 /**
- * The URLs around a page: `next` when the page is full or ended at its limit of bytes, behind its
- * last row; `previous` when a whole page lies before it. `parameters`: a limit in the body has to be
- * repeated.
+ * Returns the URLs of the next and the previous page. `next` exists if the page is full or was cut at its byte limit,
+ * and starts after its last row. `previous` exists if a whole page lies before this one. A limit that came in the body
+ * is repeated in the URL.
  */
 export function pageUrls(
   address: PageAddress,
@@ -178,15 +183,15 @@ export function pageUrls(
   }
 }
 
-/** The entries that a request for a page of a log means; the first page has the number 1. */
+/** Returns the range of entries for one page of a log. The first page has the number 1. */
 export function logEntries(request: ApiRequest, limit: number, page: number) {
   const skip = skipParameter(request, limit)
   return { limit, page, skip, offset: (page - 1) * limit + skip, count: limit - skip }
 }
 
 /**
- * The URLs around a page of a log. One that ends at its limit of bytes goes on with the same number
- * and `skip`.
+ * Returns the URLs around a page of a log. If the page was cut at its byte limit, `next` has the same page number and a
+ * `skip`.
  */
 export function logUrls(
   address: PageAddress,
@@ -205,7 +210,7 @@ export function logUrls(
   }
 }
 
-/** 0 for what is no whole number. */
+/** Returns a whole number from the query, or 0 if it is absent or not a number. */
 function lenientNumber(request: ApiRequest, name: string): number {
   const text = request.query.get(name) ?? ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : 0

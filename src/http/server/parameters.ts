@@ -1,5 +1,5 @@
 /**
- * Parameters of private routes that may stand in the query or in a JSON body. On equal names the
+ * Reads parameters of private routes that may stand in the query or in a JSON body. If both have the same name, the
  * body wins. Source: docs/compatibility/persons.md, "Parameters of persons".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
@@ -15,25 +15,25 @@ import type { ApiRequest } from './router.ts'
 
 const ROWS = { default: 100, max: PAGE_ROWS_MAX }
 
-/** Query and body of one request as one set of names. */
+/** The query and the body of one request, read as one set of names. */
 export class RequestParameters extends JsonParameters {
   readonly #query: URLSearchParams
 
   /**
-   * Reads the body. Throws 415 and 400 `parse_error` as `ApiRequest.json`, and 400 `invalid_input` for
-   * a body that is no object or nested too deeply.
+   * Reads the body. Throws 415 and 400 `parse_error` as `ApiRequest.json` does, and 400 `invalid_input` for a body that
+   * is not an object or is nested too deeply.
    */
   constructor(request: ApiRequest, body = bodyMembers(request)) {
     super(body)
     this.#query = request.query
   }
 
-  /** The parameters of the query alone, for a request whose body is no JSON. */
+  /** Reads only the parameters of the query, for a request whose body is not JSON. */
   static ofQuery(request: ApiRequest): RequestParameters {
     return new RequestParameters(request, {})
   }
 
-  /** The value of a name: any JSON of the body, else the text of the query; undefined when absent. */
+  /** Returns the JSON value of a name in the body, else its text in the query, or undefined if neither has it. */
   override value(name: string): unknown {
     const inBody = super.value(name)
     if (inBody !== undefined) return inBody
@@ -41,31 +41,37 @@ export class RequestParameters extends JsonParameters {
     return text === null ? undefined : cleanText(text)
   }
 
-  /** Whether the query or the body has the name, whatever its value; null in a body counts as absent. */
+  /** Returns whether the query or the body has a value for the name. Null in a body counts as absent. */
   has(name: string): boolean {
     const value = this.value(name)
     return value !== undefined && value !== null
   }
 
-  /** Whether the body says it, so that a link has to repeat it. */
+  /** Returns whether the name comes from the body. A link to another page then has to repeat it. */
   isInBody(name: string): boolean {
     return super.value(name) !== undefined
   }
 
-  /** A text that must be there. Throws 400 `required`. */
+  /** Returns a text that must not be missing. Throws 400 `required`. */
   requiredText(name: string): string {
     const text = this.text(name)
     if (text === null) throw required(name)
     return text
   }
 
-  /** JSON of the body, or the JSON that a text of query or body holds; undefined when absent or empty. */
+  /**
+   * Returns a JSON value of the body, or parses the text in the query or body as JSON. Undefined if it is absent or
+   * empty.
+   */
   override json(name: string): unknown {
     const value = this.value(name)
     return typeof value === 'string' ? jsonOfText(value, name) : (value ?? undefined)
   }
 
-  /** `properties`: here the query goes before the body. Several in the query are the items of a list. */
+  /**
+   * Returns the property filters. Unlike other parameters, `properties` of the query wins over that of the body. If the
+   * query has several, their items form one list.
+   */
   override properties(): unknown {
     const texts = this.#query.getAll('properties').filter((text) => text !== '')
     const [first] = texts
@@ -74,22 +80,22 @@ export class RequestParameters extends JsonParameters {
     return texts.flatMap((text) => jsonOfText(text, 'properties'))
   }
 
-  /** `limit` and `offset`. Throws 400. */
+  /** Returns `limit` and `offset`. Throws 400. */
   page(): OffsetPage {
     return offsetPage((name) => this.wholeNumber(name), ROWS)
   }
 }
 
-/** A person by the text of its number or uuid; null for another text. */
+/** Returns the person reference in a text, which is a person number or a UUID. Null for any other text. */
 export function personReference(text: string): PersonReference | null {
   const uuid = parseUuid(text)
   if (uuid !== null) return formatUuid(uuid, 0)
   if (!/^[0-9]{1,20}$/.test(text)) return null
-  // A larger number is nobody's.
+  // Person numbers are never larger than this, so a larger number matches no person.
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
-/** A text that may be absent or null; its length in UTF-16 units. Throws 400. */
+/** Checks a text that may be absent or null. `unitsMax` is its length in UTF-16 units. Throws 400. */
 export function textMember(value: unknown, attr: string, unitsMax: number): string | undefined {
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'string') throw invalidInput(attr, 'must be a text')
@@ -97,7 +103,7 @@ export function textMember(value: unknown, attr: string, unitsMax: number): stri
   return value
 }
 
-/** A list that may be absent or null; `entries` says in a refusal of what. Throws 400. */
+/** Checks a list that may be absent or null. `entries` names its items in the error text. Throws 400. */
 export function listMember(
   value: unknown,
   attr: string,
@@ -111,7 +117,7 @@ export function listMember(
   return list
 }
 
-/** A boolean or its name; it may be absent, null or empty. Throws 400. */
+/** Reads a boolean, or the text `true` or `false`. It may be absent, null or empty. Throws 400. */
 export function booleanMember(value: unknown, attr: string): boolean | undefined {
   if (value === undefined || value === null || value === '') return undefined
   if (typeof value === 'boolean') return value
@@ -120,28 +126,34 @@ export function booleanMember(value: unknown, attr: string): boolean | undefined
   return text === 'true'
 }
 
-/** 400 `required` for a parameter that is missing. */
+/** Returns the 400 `required` error for a missing parameter. */
 export function required(name: string): ServiceError {
   return new ServiceError('required', `${name} is missing: send it in the query or the body`, {
     attr: name,
   })
 }
 
-/** The members of a JSON body; none without one. Throws what the constructor of `RequestParameters` throws. */
+/**
+ * Returns the members of a JSON body, or an empty object without a body. Throws the same errors as the constructor of
+ * `RequestParameters`.
+ */
 export function bodyMembers(request: ApiRequest): JsonObject {
   const value = bodyValue(request) ?? {}
   if (!isObject(value)) throw new ServiceError('invalid_input', 'the body must be a JSON object')
   return value
 }
 
-/** The JSON of a body; undefined without one. Throws what the constructor of `RequestParameters` throws. */
+/**
+ * Returns the JSON of a body, or undefined without one. Throws the same errors as the constructor of
+ * `RequestParameters`.
+ */
 export function bodyValue(request: ApiRequest): unknown {
   if (request.json() === undefined) return undefined
   const hasMark = request.body[0] === 0xef && request.body[1] === 0xbb
   return storable(hasMark ? request.body.subarray(3) : request.body, null)
 }
 
-/** An empty text is undefined. */
+/** Parses the JSON of a text. An empty text gives undefined. */
 function jsonOfText(text: string, name: string): unknown {
   try {
     JSON.parse(text === '' ? 'null' : text)
@@ -151,7 +163,7 @@ function jsonOfText(text: string, name: string): unknown {
   return text === '' ? undefined : storable(Buffer.from(text), name)
 }
 
-/** JSON without what no store can hold, as events have it. */
+/** Parses JSON and removes characters that no store can hold, as for the properties of events. */
 function storable(json: Uint8Array, name: string | null): unknown {
   try {
     return parseJsonText(json)

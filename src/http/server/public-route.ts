@@ -1,7 +1,7 @@
 /**
- * Public routes as records: what browsers, SDKs and OpenFeature ask without a personal key. Their
- * handlers answer an exchange themselves, most of them in microseconds; a body is read with
- * `collectBody`. How to write one: http/routes/public/README.md.
+ * Describes public routes as records. Browsers, SDKs and OpenFeature clients call these routes without a personal key.
+ * Their handlers answer the exchange themselves, most of them in microseconds, and read a body with `collectBody`. See
+ * http/routes/public/README.md for how to write one.
  */
 import type { Exchange } from './exchange.ts'
 import type { RequestHead } from './framing.ts'
@@ -15,20 +15,20 @@ import {
 } from './route.ts'
 
 /**
- * Answers a public request. It must see to it that the exchange is answered, through http/server/respond.ts. What it throws, or a promise that it returns rejects with,
- * is answered.
+ * Answers a public request. The handler must make sure that the exchange is answered through http/server/respond.ts. An
+ * error that it throws, or with which its promise rejects, is answered for it.
  */
 export type PublicHandler = (exchange: Exchange, head: RequestHead) => void | Promise<void>
 
-/** One method of one public path, for the server. */
+/** One method of one public path, ready for the server. */
 export interface PublicRoute {
   readonly method: string
-  /** Without a slash at its end; `:name` stands for one segment. */
+  /** The path without a slash at its end. `:name` stands for one segment. */
   readonly path: string
   readonly handler: PublicHandler
 }
 
-/** Everything about one method of one public path, for handlers that work with `Services`. */
+/** The record of one method of one public path, for handlers that work with `Services`. */
 export interface PublicRecord<Services> extends Described {
   readonly handle: (
     services: Services,
@@ -37,19 +37,21 @@ export interface PublicRecord<Services> extends Described {
   ) => void | Promise<void>
 }
 
-/** Routes that belong together, in the order of the description. */
+/** A group of public routes with one subject, in the order of the API description. */
 export interface PublicResource<Services> extends DescribedResource {
   readonly routes: readonly PublicRecord<Services>[]
 }
 
-/** Media types besides JSON that bodies of SDKs come in: whatever they say, the bytes decide. */
+/**
+ * The media types besides JSON that SDKs send. The declared type does not matter: the body is recognised by its bytes.
+ */
 export const ANY_TEXT_TYPES: readonly string[] = [
   'text/plain',
   'application/x-www-form-urlencoded',
   'application/octet-stream',
 ]
 
-/** The routes of records, for the server. */
+/** Turns records into routes for the server. */
 export function bindPublic<Services>(
   records: readonly PublicRecord<Services>[],
   services: Services,
@@ -61,7 +63,10 @@ export function bindPublic<Services>(
   }))
 }
 
-/** GET, HEAD and OPTIONS of a path that is only read; `record.id` is the end of their names. */
+/**
+ * Returns the records of GET, HEAD and OPTIONS for a path that is only read. `record.id` is the end of their operation
+ * names.
+ */
 export function readable<Services>(
   record: Omit<PublicRecord<Services>, 'method' | 'who'>,
 ): readonly [
@@ -82,13 +87,13 @@ export function readable<Services>(
   ]
 }
 
-/** The words of a path as one name: `/i/v0/e` is `IV0E`, `web_experiments` is `WebExperiments`. */
+/** Joins the words of a path to one name: `/i/v0/e` becomes `IV0E`, and `web_experiments` becomes `WebExperiments`. */
 export function pascalCase(path: string): string {
   const words = path.split(/[/_]/).filter((word) => word !== '')
   return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
 }
 
-/** OPTIONS of a path, answered with 204 and without a body; `id` is the end of its name. */
+/** Returns the record of OPTIONS for a path. It answers 204 without a body. `id` is the end of its operation name. */
 export function preflight(path: string, id: string): PublicRecord<unknown> {
   return {
     method: 'OPTIONS',

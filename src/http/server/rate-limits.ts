@@ -1,7 +1,7 @@
 /**
- * Limits of requests and events in a second, for each address and each project; all are off unless they
- * are set. Each is a bucket that fills at the rate and holds some seconds of it. A batch may take more than
- * the bucket holds, and the project then waits until that is paid off, so that large batches pass as well.
+ * Limits requests and events per second, for each address and each project. Each limit is off unless it is set. A limit
+ * is a token bucket that fills at the configured rate and holds several seconds of it. A batch may take more tokens
+ * than the bucket holds. The project then waits until the debt is paid off, so that large batches pass too.
  * docs/OPERATIONS.md, "Rate limits".
  */
 import { networkOf } from '../../base/addresses.ts'
@@ -12,11 +12,11 @@ import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
 import { LOGIN_FAILURES_PER_MINUTE_MAX, RATE_BUCKETS_MAX } from './limits.ts'
 
-/** Seconds of the rate that may come at once after a pause. */
+/** The seconds of the rate that a bucket holds, which may be used at once after a pause. */
 const BURST_SECONDS = 10
 const SECONDS = 60
 
-/** The rates; 0 is no limit. */
+/** The rates. 0 means no limit. */
 export interface RateLimitSettings {
   readonly addressConnectionsPerSecondMax: number
   readonly addressRequestsPerSecondMax: number
@@ -24,7 +24,7 @@ export interface RateLimitSettings {
   readonly projectEventsPerSecondMax: number
 }
 
-/** What the limits work with. */
+/** The rates, and the services that the limits need. */
 export interface RateLimitOptions extends RateLimitSettings {
   readonly clock: Clock
   /** Counts refused requests by the name of the limit. */
@@ -36,13 +36,13 @@ interface Bucket {
   atMs: number
 }
 
-/** Buckets that fill at the same rate, one for each key. Memory is bounded by `RATE_BUCKETS_MAX`. */
+/** Token buckets with one rate, one bucket for each key. `RATE_BUCKETS_MAX` bounds their memory. */
 export class TokenBuckets<Key> {
   readonly #perSecond: number
   readonly #clock: Clock
   readonly #keysMax: number
   readonly #tokensMax: number
-  /** Two generations: when the newer is full, it becomes the older one, and that is forgotten. */
+  /** Two generations of buckets. When the newer one is full, it replaces the older one, which is discarded. */
   #newer = new Map<Key, Bucket>()
   #older: ReadonlyMap<Key, Bucket> = new Map()
 
@@ -59,25 +59,28 @@ export class TokenBuckets<Key> {
     this.#keysMax = keysMax
   }
 
-  /** Keys that are remembered. */
+  /** The number of keys that have a bucket. */
   get size(): number {
     return this.#newer.size + this.#older.size
   }
 
-  /** Takes `count` if there is anything left, even if that leaves less than nothing. Answers the seconds to wait otherwise, else 0. */
+  /**
+   * Takes `count` tokens if at least one is left, even if the balance becomes negative. Returns 0 then, else the
+   * seconds to wait.
+   */
   take(key: Key, count: number): number {
     const waitSeconds = this.waitSeconds(key)
     if (waitSeconds === 0) this.spend(key, count)
     return waitSeconds
   }
 
-  /** Seconds until there is one again, 0 when there is. */
+  /** Returns the seconds until the bucket has a token again, or 0 if it has one. */
   waitSeconds(key: Key): number {
     const { tokens } = this.#bucket(key)
     return tokens >= 1 ? 0 : (1 - tokens) / this.#perSecond
   }
 
-  /** Takes `count`, whatever is left. */
+  /** Takes `count` tokens, whatever the balance. */
   spend(key: Key, count: number): void {
     this.#bucket(key).tokens -= count
   }
@@ -101,7 +104,7 @@ export class TokenBuckets<Key> {
   }
 }
 
-/** The limits of one server. */
+/** The rate limits of one server. */
 export class RateLimits {
   readonly #failures: TokenBuckets<string>
   readonly #connections: TokenBuckets<string> | null
@@ -126,37 +129,37 @@ export class RateLimits {
     this.#refused = options.refused
   }
 
-  /** New connections are counted. */
+  /** True if new connections are limited. */
   get hasConnectionLimit(): boolean {
     return this.#connections !== null
   }
 
-  /** Counts a new connection from an address; false when there were too many. */
+  /** Counts a new connection from an address. Returns false if there were too many. */
   connection(address: string): boolean {
     if ((this.#connections?.take(networkOf(address), 1) ?? 0) === 0) return true
     this.#refused.with('address_connections').value++
     return false
   }
 
-  /** Addresses are counted: without, nobody need ask for them. */
+  /** True if requests of addresses are limited. Otherwise the address need not be determined. */
   get hasAddressLimit(): boolean {
     return this.#addresses !== null
   }
 
-  /** Projects are counted. */
+  /** True if requests or events of projects are limited. */
   get hasProjectLimit(): boolean {
     return this.#requests !== null || this.#events !== null
   }
 
-  /** Counts a request from an address; the refusal when there were too many. */
+  /** Counts a request from an address. Returns the error if there were too many, else null. */
   address(address: string): ServiceError | null {
     const wait = this.#addresses?.take(networkOf(address), 1) ?? 0
     return this.#refusal(wait, 'address_requests')
   }
 
   /**
-   * Counts a request for a project. Throws 429 `throttled` when there were too many, and for a request
-   * that `bringsEvents` also when there were too many events.
+   * Counts a request for a project. Throws 429 `throttled` if there were too many requests. If the request
+   * `bringsEvents`, it also throws if there were too many events.
    */
   project(projectId: number, bringsEvents: boolean): void {
     const eventsWait = bringsEvents ? (this.#events?.waitSeconds(projectId) ?? 0) : 0
@@ -172,8 +175,8 @@ export class RateLimits {
   }
 
   /**
-   * What a secret that somebody shows opens. Null, or what `open` throws, counts as a failure of the address.
-   * Throws 429 `throttled` when it has failed too often.
+   * Runs `open`, which checks a secret that a client sent. If it returns null or throws, a failure of the address is
+   * counted. Throws 429 `throttled` if the address has failed too often.
    */
   async attempt<T>(address: string, open: () => Promise<T | null>): Promise<T | null> {
     const network = networkOf(address)
@@ -184,7 +187,7 @@ export class RateLimits {
     return opened
   }
 
-  /** A directory that counts a request for each project that it finds. */
+  /** Returns a directory that counts a request for each project that it finds. */
   directory(directory: ProjectDirectory, bringsEvents: boolean): ProjectDirectory {
     if (!this.hasProjectLimit) return directory
     const counted = (project: Project | null): Project | null => {

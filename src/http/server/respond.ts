@@ -1,7 +1,6 @@
 /**
- * The one place where values and errors become HTTP answers. Every function here may be called at any
- * time, also after the client has left, and completes the exchange: what it holds is given back.
- * A second answer to the same exchange is ignored.
+ * Turns values and errors into HTTP answers. Every function here may be called at any time, also after the client has
+ * left. It completes the exchange and releases its resources. A second answer to the same exchange is ignored.
  */
 import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'
@@ -11,49 +10,51 @@ import type { Exchange } from './exchange.ts'
 import { LargeAnswer, memoryOfParts, StreamedAnswer } from './large-answer.ts'
 import { ANSWER_DIRECT_BYTES_MAX } from './limits.ts'
 
-/** Name and value. */
+/** The name and the value of a header. */
 export type Header = readonly [string, string]
 
-/** What happens to the connection after an answer that did not wait for the whole body. */
+/** How the connection ends after an answer that did not wait for the whole body. */
 export type Closing =
-  /** Nothing: the body was read. */
+  /** The connection stays open, because the body was read. */
   | 'keep'
-  /** The client is told to close; what it still sends is read and thrown away, so that it sees the answer. */
+  /** The client is asked to close. Bytes that it still sends are read and discarded, so that it sees the answer. */
   | 'drain'
-  /** Closed at once. A client that is still sending may see a reset instead of the answer. */
+  /** The connection is closed at once. A client that is still sending may see a reset instead of the answer. */
   | 'cut'
 
 const REASONS: NodeJS.Dict<string> = { ...STATUS_CODES, 413: 'Content Too Large' }
 const JSON_TYPE = 'application/json'
-/** Seconds that a browser may remember the answer to a preflight. */
+/** The seconds for which a browser may cache the answer to a preflight. */
 const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
-/** What an answer that is made while it is read holds at a time, about. */
+/** The approximate number of bytes that an answer holds at a time if it is made while it is read. */
 const PIECE_BYTES = 256 * 1024
 
-/** A text or bytes, in one part or several, or what is made while it is read. */
+/** The body of an answer: a text, bytes in one part or several, or chunks that are made while they are read. */
 export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextPieces
 
 /** An answer before it is written. */
 export interface Answer {
   readonly status: number
-  /** '' for an answer without a body. */
+  /** The media type; '' for an answer without a body. */
   readonly contentType: string
   readonly body: AnswerBody
-  /** The memory of the body is written again as soon as `send` returns. */
+  /** True if the memory of the body is overwritten as soon as `send` returns. */
   readonly isBodyReused?: boolean
-  /** The body is kept for everybody: that it waits for a reader costs no memory. */
+  /** True if the body is cached for all clients, so that it needs no extra memory while it waits for a reader. */
   readonly isShared?: true
   readonly headers?: readonly Header[]
   readonly closing?: Closing
-  /** The id of what was made, for the audit log, where the body is no JSON that tells it. */
+  /** The ID of the created object, for the audit log, if the body is not JSON with this ID. */
   readonly madeId?: string
 }
 
 let direct: Exchange | null = null
 let directBody: Uint8Array = ACCEPTED
 
-/** `{"status":1}` with 200: everything in the request is safe. The hot path of ingestion. */
+/**
+ * Answers 200 with `{"status":1}`, after everything in the request is stored safely. This is the hot path of ingestion.
+ */
 export function sendAccepted(exchange: Exchange): void {
   if (exchange.endsConnection)
     send(exchange, { status: 200, contentType: JSON_TYPE, body: ACCEPTED })
@@ -61,8 +62,8 @@ export function sendAccepted(exchange: Exchange): void {
 }
 
 /**
- * JSON with 200 from memory that is written again as soon as this returns; what does not leave at once is
- * copied. The hot path of decisions.
+ * Answers 200 with JSON from memory that is overwritten as soon as this function returns. Bytes that cannot be sent at
+ * once are copied. This is the hot path of decisions.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
   const isShort = body.length <= ANSWER_DIRECT_BYTES_MAX && exchange.method === 'POST'
@@ -79,7 +80,10 @@ function sendDirect(exchange: Exchange, body: Uint8Array): void {
   exchange.finish(200)
 }
 
-/** No closure per answer: `cork` calls back before it returns. */
+/**
+ * Writes the direct answer. It is not a closure, which would be allocated for each answer; `cork` calls it before
+ * returning.
+ */
 function writeDirect(): void {
   if (direct === null) return
   const { response, origin, owner } = direct
@@ -89,7 +93,7 @@ function writeDirect(): void {
   response.end(directBody, owner.isDraining)
 }
 
-/** A JSON value. Costs the time to serialise it. */
+/** Answers with a JSON value. Serialising it takes time on the main thread. */
 export function sendJson(
   exchange: Exchange,
   status: number,
@@ -100,7 +104,7 @@ export function sendJson(
   send(exchange, { status, contentType: JSON_TYPE, body, headers })
 }
 
-/** An answer without a body, as 204. */
+/** Answers without a body, for example with 204. */
 export function sendEmpty(
   exchange: Exchange,
   status: number,
@@ -110,8 +114,8 @@ export function sendEmpty(
 }
 
 /**
- * A refusal. A `ServiceError` becomes its body; anything else is logged and becomes 500 `error` with
- * an id that leads to the log. Source: docs/compatibility/errors.md, "Errors".
+ * Answers with an error. A `ServiceError` becomes its own body. Any other error is logged and becomes 500 `error` with
+ * an ID that leads to the log entry. Source: docs/compatibility/errors.md, "Errors".
  */
 export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {
   send(exchange, refusalOf(exchange, error, closing))
@@ -128,7 +132,7 @@ function refusalOf(exchange: Exchange, error: unknown, closing: Closing): Answer
   return { status: refusal.status, contentType: JSON_TYPE, body, headers, closing }
 }
 
-/** Refuses a method with 405 and the header Allow; `allow` is its value. */
+/** Answers 405 with the header Allow, whose value is `allow`. */
 export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
   const refusal = new ServiceError('method_not_allowed', `use one of: ${allow}`)
   const body = JSON.stringify(refusal.toBody())
@@ -136,9 +140,9 @@ export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
 }
 
 /**
- * Writes any answer. One that ends its connection is written when everything that was received with the
- * request has been parsed: as long as no answer is out, the library closes the connection at a second
- * request instead of handing it to us.
+ * Writes any answer. An answer that ends its connection is written only after everything that was received with the
+ * request has been parsed. Until an answer is written, the library closes the connection at a second request instead of
+ * passing it on.
  */
 export function send(exchange: Exchange, answer: Answer): void {
   if (!exchange.endsConnection || !exchange.isOpen) {
@@ -175,7 +179,7 @@ function write(exchange: Exchange, answer: Answer): void {
       writeWithoutBody(exchange, answer, bytes)
       return
     }
-    // As many bytes as leave in one call.
+    // One buffer, so that as many bytes as possible are sent in one system call.
     const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
     response.end(body, isCut)
@@ -183,32 +187,32 @@ function write(exchange: Exchange, answer: Answer): void {
   exchange.finish(answer.status)
 }
 
-/** Ends the head of an answer to HEAD or of a 204. */
+/** Ends the head of an answer to HEAD, or of a 204. */
 function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number): void {
   const { response } = exchange
   if (answer.closing !== 'cut') {
-    // With a length as an argument, endWithoutBody takes the answer for unfinished and the next request on
-    // the connection for an offence.
+    // If it gets a length as an argument, endWithoutBody treats the answer as incomplete, and the next request on the
+    // connection as a violation.
     if (answer.status !== 204) response.writeHeader('Content-Length', String(bodyBytes))
     response.endWithoutBody()
     return
   }
   if (answer.status === 204 || bodyBytes === 0) {
-    // The only form of the library that closes. A 204 should have no length; clients read past it, and a
-    // connection that stays open would carry out what stands behind the request.
+    // The only form of the library that closes the connection. A 204 should have no length, but clients ignore it, and
+    // a connection that stays open would execute a request that follows this one.
     response.endWithoutBody(0, true)
     return
   }
   response.writeHeader('Connection', 'close')
   response.tryEnd('', bodyBytes)
-  // To the library the answer is not complete: it carries out nothing behind it, and says when the client
-  // leaves. The head may still be in its buffer.
+  // The library sees the answer as incomplete: it executes no request that follows this one, and reports when the
+  // client leaves. The head may still be in its buffer.
   setImmediate(() => {
     if (!exchange.isAborted) response.close()
   })
 }
 
-/** Null for a body that is made while it is read. */
+/** Returns the parts of a body, or null for a body that is made while it is read. */
 function partsOf(body: AnswerBody): readonly Uint8Array[] | null {
   if (typeof body === 'string') return [Buffer.from(body)]
   if (body instanceof Uint8Array) return [body]
@@ -224,7 +228,7 @@ function sendLarge(
   const isShared = answer.isShared === true
   const isReused = answer.isBodyReused === true
   const { waiting } = exchange.owner
-  // Of memory that is used again, a copy waits.
+  // A copy waits in place of memory that is reused.
   const hasRoom = (): boolean =>
     isReused ? waiting.hasRoom(bytes) : waiting.hasRoomFor(memoryOfParts(parts))
   if (!isShared && !hasRoom()) {
@@ -269,13 +273,13 @@ function writeHead(exchange: Exchange, answer: Answer): void {
   if (isDrained(answer)) response.writeHeader('Connection', 'close')
   if (exchange.origin !== '') writeCors(exchange)
   else if (exchange.isPublic && isCacheable(exchange.method)) {
-    // A cache must not hand an answer without CORS headers to a page that asks later.
+    // A cache must not give an answer without CORS headers to another page that asks later.
     response.writeHeader('Vary', 'Origin')
   }
   for (const [name, value] of answer.headers ?? []) response.writeHeader(name, value)
 }
 
-/** For answers that are written in steps: the library says nothing of the end of their connection. */
+/** Writes the head of an answer that is written in steps. The library does not announce the end of its connection. */
 function writeLongHead(exchange: Exchange, answer: Answer): void {
   writeHead(exchange, answer)
   if (answer.closing === 'cut') exchange.response.writeHeader('Connection', 'close')
@@ -292,10 +296,10 @@ function writeCors({ response, origin, requestedHeaders, method }: Exchange): vo
 }
 
 /**
- * The header pairs of a public route for an answer to `origin` (never ''; `null` is an origin too). Any page
- * may send events with the project's key, which is public, and every requested header is allowed: SDKs add
- * tracing headers under names of their users' choice. `requestedHeaders` is the value of
- * Access-Control-Request-Headers or ''. Source: docs/compatibility/ingestion.md, "CORS".
+ * Returns the CORS headers of a public route for an answer to `origin`, which is never '' and may be `null`. Any page
+ * may send events with the project's key, which is public. Every requested header is allowed, because SDKs add tracing
+ * headers under names that their users choose. `requestedHeaders` is the value of Access-Control-Request-Headers or ''.
+ * Source: docs/compatibility/ingestion.md, "CORS".
  */
 export function corsHeaders(
   origin: string,

@@ -1,33 +1,35 @@
-/** Finds the handler of a path by the rules of uWebSockets.js, for the front that has no router of its own. */
+/**
+ * Finds the handler of a path by the rules of uWebSockets.js. `node:http` needs it because it has no router of its own.
+ */
 
-/** What is known of a path. */
+/** The result of a search for a path. */
 export interface FoundRoute<Handler> {
   readonly handler: Handler
-  /** What stands in the place of each parameter, still percent-encoded. */
+  /** The segments that stand in place of the parameters, still percent-encoded. */
   readonly parameters: readonly string[]
 }
 
 interface Node<Handler> {
   readonly fixed: Map<string, Node<Handler>>
   parameter: Node<Handler> | null
-  /** The handler of a path that ends here. */
+  /** The handler of the path that ends at this node. */
   handler: Handler | null
-  /** The handler of any path that goes on here. */
+  /** The handler of every path that continues after this node (`*`). */
   rest: Handler | null
 }
 
 const NO_PARAMETERS: readonly string[] = []
 
 /**
- * Paths with their handlers. `:name` stands for one part that is not empty, `*` at the end for any rest. If several
- * paths fit, fixed parts go before parameters, and parameters before `*`.
+ * A table of paths with their handlers. `:name` matches one segment that is not empty, and `*` at the end matches any
+ * rest. If several paths match, a fixed segment wins over a parameter, and a parameter wins over `*`.
  */
 export class RouteTree<Handler> {
   readonly #root = newNode<Handler>()
-  /** Paths without parameters: most requests are for one of them. */
+  /** The paths without parameters. Most requests are for one of them, so they are looked up directly. */
   readonly #fixed = new Map<string, FoundRoute<Handler>>()
 
-  /** Sets the handler of a path; the last one counts. */
+  /** Sets the handler of a path. A later call for the same path replaces it. */
   add(path: string, handler: Handler): void {
     let node = this.#root
     for (const part of path.slice(1).split('/')) {
@@ -41,7 +43,7 @@ export class RouteTree<Handler> {
     if (!path.includes('/:')) this.#fixed.set(path, { handler, parameters: NO_PARAMETERS })
   }
 
-  /** The handler of a path that begins with a slash; null when there is none. */
+  /** Returns the handler of a path that begins with a slash, or null if no route matches. */
   find(path: string): FoundRoute<Handler> | null {
     return this.#fixed.get(path) ?? findBelow(this.#root, path.slice(1).split('/'), 0, [])
   }
@@ -64,7 +66,10 @@ function parameterOf<Handler>(node: Node<Handler>): Node<Handler> {
   return node.parameter
 }
 
-/** No deeper than the longest route, whatever the path is. */
+/**
+ * Searches the tree below `node`. The recursion is never deeper than the longest route, however long the requested path
+ * is.
+ */
 function findBelow<Handler>(
   node: Node<Handler>,
   parts: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * One route, one record: everything that there is to say about a method of a path. From the records come
- * the routes of the server, what is checked before a handler runs, the audit log, the API description and
- * the table of routes in the documents. How to write one: http/routes/README.md.
+ * Describes private routes as records. One record holds everything about one method of one path. The routes of the
+ * server, the checks before a handler, the audit log, the API description and the table of routes in the documents all
+ * come from these records. See http/routes/README.md for how to write one.
  */
 import type { Clock } from '../../base/clock.ts'
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
@@ -30,10 +30,13 @@ import { type ApiRequest, json, type Route } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
 import { baseUrl } from './url.ts'
 
-/** The methods that are served. */
+/** The HTTP methods that the server supports. */
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 
-/** Whose key opens a route; several are alternatives, and `none` stands for no key. */
+/**
+ * A kind of credential that opens a route. Several doors of a route are alternatives, and `none` means that no key is
+ * needed.
+ */
 export type Door =
   | 'none'
   | 'personalKey'
@@ -43,75 +46,79 @@ export type Door =
   | 'secretKey'
   | 'session'
 
-/** What every handler works with, besides what its own routes need. */
+/** The services that every handler gets, besides those of its own routes. */
 export interface RouteServices extends Sessions {
   readonly directory: RouteDirectory
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Who may call a route, checked before its handler runs. */
+/** The callers that may use a route. They are checked before its handler runs. */
 export interface Who {
   readonly doors: readonly Door[]
   /**
-   * What the caller has to have a right to: nothing at all; the scope; the whole organization (a key that
-   * is limited to projects has not); or the project of the path or of the parameter `token`.
+   * The right that the caller needs: none (`nothing`), only the scope (`caller`), the whole organization
+   * (`organization`, which a key that is limited to projects does not have), or the project that the path or the
+   * parameter `token` names (`project`).
    */
   readonly about: 'nothing' | 'caller' | 'organization' | 'project'
-  /** What a personal key, or a session, must be allowed to do; null where none is asked for, or any. */
+  /**
+   * The scope that a personal key or session must have. Null if the route needs no key, or accepts a key with any
+   * scope.
+   */
   readonly scope: Scope | null
-  /** Only for administrators and owners of the organization. */
+  /** True if only administrators and owners of the organization may call the route. */
   readonly isAdministrator?: true
 }
 
-/** Anybody, without a key. */
+/** Admits every caller, without a key. */
 export const ANYBODY: Who = { doors: ['none'], about: 'nothing', scope: null }
 
-/** A session of the console, whatever it may do. */
+/** Admits a session of the console, whatever its rights. */
 export const BY_SESSION: Who = { doors: ['session'], about: 'caller', scope: null }
 
-/** Any personal key, whatever its scopes and projects. */
+/** Admits any personal key, whatever its scopes and projects. */
 export const BY_ANY_KEY: Who = { doors: ['personalKey'], about: 'caller', scope: null }
 
-/** A personal key with a scope. */
+/** Admits personal keys that have the scope. */
 export function callerWith(scope: Scope): Who {
   return { doors: ['personalKey'], about: 'caller', scope }
 }
 
-/** A personal key with a scope that is not limited to projects. */
+/** Admits personal keys that have the scope and are not limited to projects. */
 export function inOrganization(scope: Scope): Who {
   return { doors: ['personalKey'], about: 'organization', scope }
 }
 
-/** A personal key with a scope, for the project of the path. */
+/** Admits personal keys that have the scope and may use the project in the path. */
 export function inProject(scope: Scope): Who {
   return { doors: ['personalKey'], about: 'project', scope }
 }
 
-/** The same, or the secret key of the project. */
+/** Admits the same keys as `inProject`, and also the secret key of the project. */
 export function forServers(scope: Scope): Who {
   return { doors: ['personalKey', 'secretKey'], about: 'project', scope }
 }
 
-/** The same for administrators and owners alone. */
+/** Restricts `who` to administrators and owners of the organization. */
 export function byAdministrators(who: Who): Who {
   return { ...who, isAdministrator: true }
 }
 
-/** One answer of a route. */
+/** One possible answer of a route, as the API description shows it. */
 export interface DescribedAnswer {
   readonly description: string
-  /** JSON of the body; absent: there is none, or it has the `type`. */
+  /** The schema of a JSON body. Absent if the answer has no body, or a body of another media type. */
   readonly schema?: Schema
-  /** Media type of a body that is no JSON. */
+  /** The media type of a body that is not JSON. */
   readonly type?: string
 }
 
-/** A success, with its body if it has one. */
+/** Describes a successful answer, with the schema of its body if it has one. */
 export function done(schema?: Schema): DescribedAnswer {
   return { description: 'Done.', ...(schema === undefined ? {} : { schema }) }
 }
 
-/** Everything about one method of one path. */
+/** The complete record of one method of one path. */
 export interface RouteRecord<
   Services extends RouteServices = RouteServices,
   Query extends Schema = Schema,
@@ -119,66 +126,78 @@ export interface RouteRecord<
 > extends RouteContent<Services, Query, Body> {
   readonly who: Who
   readonly method: Method
-  /** As it is registered: `:name` stands for one segment. Private routes end in a slash. */
+  /** The path as it is registered. `:name` stands for one segment, and private routes end in a slash. */
   readonly path: string
-  /** Unique name for generated clients. */
+  /** The unique name of the operation, for generated clients. */
   readonly id: string
-  /** A sentence: what it does. */
+  /** A sentence that says what the route does. */
   readonly summary: string
 }
 
-/** What a record says besides the names of its route. */
+/** The part of a record that does not identify the route. */
 interface RouteContent<Services extends RouteServices, Query extends Schema, Body extends Schema> {
-  /** Where it is not what the writer of the records says; see `routesOf`. */
+  /** Overrides the callers that `routesOf` sets for all its records. */
   readonly who?: Who
-  /** Parameters of the query, as members of an object; read with `call.query()`. */
+  /** The query parameters, as the members of an object schema. The handler reads them with `call.query()`. */
   readonly query?: Query
-  /** JSON body; read with `call.body()`. It may be left out when no member is required. */
+  /**
+   * The schema of the JSON body. The handler reads it with `call.body()`. The body may be left out if no member is
+   * required.
+   */
   readonly body?: Body
-  /** Further media types of the body, each as a text. */
+  /** Further media types of the body. Each is described as text. */
   readonly bodyTypes?: readonly string[]
-  /** By status; exactly one of 200 to 299 when `handle` answers. */
+  /** The answers by status. A record with `handle` has exactly one with a status from 200 to 299. */
   readonly answers: Readonly<Record<number, DescribedAnswer>>
-  /** Codes of refusals besides those that every route of its kind has; see `refusalsOf`. */
+  /** The error codes besides those that every route of this kind has; see `refusalsOf`. */
   readonly errors?: readonly ErrorCode[]
-  /** False: it changes nothing, although its method could, and is not noted in the audit log. */
+  /** False if the route changes nothing although its method could. It is then left out of the audit log. */
   readonly audits?: false
-  /** It only tells what to do instead: neither described nor named in the header Allow. */
+  /**
+   * True if the route only tells the client what to call instead. It is neither described nor named in the header
+   * Allow.
+   */
   readonly isRefusal?: true
-  /** Does the work: what it returns is the JSON of the success; nothing where that has no body. */
+  /**
+   * Does the work. The value that it returns becomes the JSON of the successful answer, and is ignored if that has no
+   * body.
+   */
   readonly handle?: (call: Call<Services, Query, Body>) => unknown
-  /** The same for an answer of its own making. */
+  /** Does the work and builds the answer itself, instead of `handle`. */
   readonly respond?: (call: Call<Services, Query, Body>) => Answer | Promise<Answer>
 }
 
-/** Routes that belong together, in the order of the description. */
+/** A group of routes with one subject, in the order of the API description. */
 export interface Resource<Services extends RouteServices = RouteServices> {
-  /** Its name in the description. */
+  /** The name of the group in the API description. */
   readonly name: string
   readonly sentence: string
-  /** What names in its paths stand for; those of every path are in openapi/document.ts. */
+  /**
+   * The schemas of the names in the paths of this group. The names that all groups share are in openapi/document.ts.
+   */
   readonly segments?: Readonly<Record<string, Schema>>
-  /** Answers come as a table, too, when `format=csv` asks for one. */
+  /** True if answers also come as a table when the query has `format=csv`. */
   readonly isTable?: true
   readonly routes: readonly AnyRoute<Services>[]
 }
 
-/** A record as it is described: without its handler. */
+/** A record without its handler, as the API description needs it. */
 export type Described = Omit<RouteRecord, 'handle' | 'respond'>
 
-/** Resources as they are described. */
+/** A group of routes as the API description needs it. */
 export type DescribedResource = Omit<Resource, 'routes'> & {
   readonly routes: readonly Described[]
 }
 
-/** A record among others; its handlers know the types of its input. */
+/** A record whose input types are hidden, so that records of different types fit into one list. */
 export type AnyRoute<Services extends RouteServices> = Described & {
   readonly bind: (services: Services) => Route
 }
 
 /**
- * The writer of records for handlers that work with `Services`: `const route = routesOf<Services>(...)`. Paths
- * go on behind `base`. GET is for `reader` and every other method for `writer`, unless a record has a `who`.
+ * Returns the function that writes records for handlers that work with `Services`: `const route =
+ * routesOf<Services>(...)`. Every path is appended to `base`. GET is open to `reader` and every other method to
+ * `writer`, unless the record has its own `who`.
  */
 export function routesOf<Services extends RouteServices>(
   base: string,
@@ -199,7 +218,9 @@ export function routesOf<Services extends RouteServices>(
   }
 }
 
-/** A route that only tells what to do instead, with 405; `allow` is the value of the header Allow. */
+/**
+ * Returns a route that answers 405 and tells the client what to call instead. `allow` is the value of the header Allow.
+ */
 export function refusedRoute(
   { method, path, allow }: Pick<RouteRecord, 'method' | 'path'> & { readonly allow: string },
   detail: string,
@@ -214,7 +235,7 @@ export function refusedRoute(
   })
 }
 
-/** The routes of resources, for the server. */
+/** Turns the records of `resources` into routes for the server. */
 export function bindAll<Services extends RouteServices>(
   resources: readonly Resource<Services>[],
   services: Services,
@@ -222,16 +243,19 @@ export function bindAll<Services extends RouteServices>(
   return resources.flatMap(({ routes }) => routes.map((route) => route.bind(services)))
 }
 
-/** Codes of bad parameters, keys, rights and paths, and of no room: those of every private route. */
+/**
+ * The error codes of every private route: bad parameters, missing or invalid keys, missing rights, unknown paths,
+ * unexpected errors and a server without room.
+ */
 const PRIVATE_REFUSALS: readonly ErrorCode[] = [
   ...(['invalid_input', 'not_authenticated', 'permission_denied', 'not_found'] as const),
   ...(['error', 'server_error'] as const),
 ]
 
-/** Codes of a private route that takes a body. */
+/** The error codes that a private route with a body adds. */
 const BODY_REFUSALS: readonly ErrorCode[] = ['request_too_large', 'unsupported_media_type']
 
-/** One code at least for each status with which a route refuses. */
+/** Returns the error codes of a route, at least one for each status with which it refuses. */
 export function refusalsOf({
   who,
   method,
@@ -242,7 +266,7 @@ export function refusalsOf({
   return [...PRIVATE_REFUSALS, ...(takesBody ? BODY_REFUSALS : []), ...errors]
 }
 
-/** A request that was let in, as a handler sees it. */
+/** An admitted request, as a handler sees it. */
 export class Call<
   Services extends RouteServices = RouteServices,
   Query extends Schema = Schema,
@@ -251,14 +275,17 @@ export class Call<
   readonly request: ApiRequest
   readonly services: Services
   readonly nowMs: number
-  /** For links: taken before any wait, because the address of the peer is lost when the client leaves. */
+  /**
+   * The scheme and authority for links. It is read before any wait, because the peer address is lost when the client
+   * leaves.
+   */
   readonly base: string
   readonly #grant: FullGrant | null
   readonly #projectId: number | null
   readonly #who: Who
   readonly #readers: Readers<Query, Body>
 
-  /** Lets a request in. Throws 401, 403 `permission_denied` and 404 `not_found`. */
+  /** Admits the request. Throws 401, 403 `permission_denied` and 404 `not_found`. */
   constructor(request: ApiRequest, services: Services, who: Who, readers: Readers<Query, Body>) {
     this.request = request
     this.services = services
@@ -271,7 +298,7 @@ export class Call<
     this.nowMs = services.clock.now()
   }
 
-  /** Whether it would still be let in: meanwhile its key may have been revoked. */
+  /** Returns whether the request would still be admitted. Its key may have been revoked since then. */
   isStillAllowed(): boolean {
     try {
       admit(this.request, this.services, this.#who)
@@ -282,32 +309,32 @@ export class Call<
     }
   }
 
-  /** What the personal key or session allows. Only where no other key opens the route. */
+  /** The rights of the personal key or session. Throws `TypeError` on a route that may be opened without one. */
   get grant(): FullGrant {
     if (this.#grant === null) throw new TypeError('the route is open without a personal key')
     return this.#grant
   }
 
-  /** Whose personal key it is. */
+  /** The user who owns the personal key. */
   get user(): KeyUser {
     return userOf(this.grant)
   }
 
-  /** The same in the logs of changes. */
+  /** The same user, in the form that logs of changes store. */
   get actor(): Actor {
     const { id, firstName, email } = this.user
     return { userId: id, firstName, email }
   }
 
-  /** The project. Only for routes about one. */
+  /** The number of the project. Throws `TypeError` on a route that is not about a project. */
   get projectId(): number {
     if (this.#projectId === null) throw new TypeError('the route is not about a project')
     return this.#projectId
   }
 
   /**
-   * The members of the body that the schema names, or the list that it is; those of no body are absent. Throws 415, and 400 with the
-   * first field at fault as `attr`.
+   * Returns the members of the body that the schema names, or the list if the schema is a list. All members are absent
+   * without a body. Throws 415, and 400 with the first invalid field as `attr`.
    */
   body(): TypeOf<Body> {
     const { body, bodySchema } = this.#readers
@@ -319,18 +346,18 @@ export class Call<
     return body(Object.fromEntries(members))
   }
 
-  /** The parameters of the query; empty ones are absent. Throws 400 with the one at fault as `attr`. */
+  /** Returns the query parameters. Empty ones are absent. Throws 400 with the invalid parameter as `attr`. */
   query(): TypeOf<Query> {
     return this.#readers.query(queryMembers(this.request, this.#readers.querySchema))
   }
 
-  /** The number that a segment of the path stands for, or null. */
+  /** Returns the number in a segment of the path, or null if the segment is not a positive whole number. */
   number(name: string): number | null {
     const text = this.request.parameter(name)
     return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
   }
 
-  /** The UUID that a segment of the path stands for, in lower case with hyphens, or null. */
+  /** Returns the UUID in a segment of the path, in lower case with hyphens, or null if the segment is not a UUID. */
   uuid(name: string): string | null {
     const uuid = parseUuid(this.request.parameter(name))
     return uuid === null ? null : formatUuid(uuid, 0)
@@ -423,7 +450,9 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
   }
 }
 
-/** The one success of a record whose handler answers its value. */
+/**
+ * Returns the only success of a record whose handler returns a value. Throws `TypeError` if there is not exactly one.
+ */
 function successOf({ id, answers }: Pick<RouteRecord, 'id' | 'answers'>) {
   const good = Object.entries(answers).filter(([status]) => status.startsWith('2'))
   const [success] = good
@@ -432,7 +461,7 @@ function successOf({ id, answers }: Pick<RouteRecord, 'id' | 'answers'>) {
   return { status: Number(status), hasBody: schema !== undefined }
 }
 
-/** An answer of a status alone. */
+/** Returns an answer that has a status and headers but no body. */
 export function emptyAnswer(status: number, headers: readonly Header[] = []): Answer {
   return { status, contentType: '', body: '', headers }
 }

@@ -1,6 +1,6 @@
 /**
- * Routes of the private API as data: method, path and handler, which gets an `ApiRequest` with the whole
- * body and returns an answer or throws.
+ * The types of private routes: method, path and handler. A handler gets an `ApiRequest` with the whole body, and
+ * returns an answer or throws.
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -9,26 +9,26 @@ import type { BrowserWords, RequestHead } from './framing.ts'
 import { jsonBody } from './json-pieces.ts'
 import type { Answer, Header } from './respond.ts'
 
-/** One method of one path. */
+/** One method of one path, ready for the server. */
 export interface Route {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** With a trailing slash, which requests may leave out; `:name` stands for one segment. */
+  /** The path with a trailing slash, which requests may leave out. `:name` stands for one segment. */
   readonly path: string
   readonly handler: ApiHandler
-  /** The handler only tells what to do instead: the header Allow does not name the method. */
+  /** True if the handler only tells the client what to call instead. The header Allow then leaves out the method. */
   readonly isRefusal?: true
-  /** It changes nothing, although its method could: no entry in the audit log. */
+  /** True if the route changes nothing although its method could. It gets no entry in the audit log. */
   readonly isRead?: true
-  /** Status of every success; absent where it depends on the request. */
+  /** The status of every success. Absent if it depends on the request. */
   readonly successStatus?: number
-  /** For those who watch the process: no limit of rates. */
+  /** True for routes that monitor the process. They have no rate limit. */
   readonly isUnlimited?: true
 }
 
-/** Answers a request. Thrown `ServiceError`s become their bodies, anything else 500. */
+/** Answers a request. A `ServiceError` that it throws becomes its own body, and any other error becomes 500. */
 export type ApiHandler = (request: ApiRequest) => Answer | Promise<Answer>
 
-/** JSON that is written already, in parts: it stands for the value. */
+/** JSON that is already serialised, in parts. It is sent in place of a value. */
 export class WrittenJson {
   readonly parts: readonly Uint8Array[]
 
@@ -37,28 +37,28 @@ export class WrittenJson {
   }
 }
 
-/** An answer with a JSON body. */
+/** Returns an answer with a JSON body. */
 export function json(value: unknown, status = 200, headers: readonly Header[] = []): Answer {
   const body = value instanceof WrittenJson ? value.parts : jsonBody(value)
   return { status, contentType: 'application/json', body, headers }
 }
 
-/** What one path can do. */
+/** All routes of one path. */
 export interface PathRoutes<Handler> {
   readonly path: string
   readonly handlers: ReadonlyMap<string, Handler>
-  /** Value of the header Allow. */
+  /** The value of the header Allow. */
   readonly allow: string
   readonly isUnlimited: boolean
 }
 
-/** What of a route is gathered. */
+/** The members of a route that `groupByPath` needs. */
 type GroupedRoute<Handler> = Pick<Route, 'path' | 'isRefusal' | 'isUnlimited'> & {
   readonly method: string
   readonly handler: Handler
 }
 
-/** Gathers a table of routes by path. Two handlers for one method and path are a programming error. */
+/** Groups routes by path. Two handlers for the same method and path are a programming error and throw `TypeError`. */
 export function groupByPath<Handler>(
   routes: readonly GroupedRoute<Handler>[],
 ): readonly PathRoutes<Handler>[] {
@@ -84,7 +84,7 @@ export function groupByPath<Handler>(
   }))
 }
 
-/** The names of the parameters of a path, in order. */
+/** Returns the names of the parameters of a path, in order. */
 export function parameterNames(path: string): readonly string[] {
   return path
     .split('/')
@@ -92,34 +92,37 @@ export function parameterNames(path: string): readonly string[] {
     .map((segment) => segment.slice(1))
 }
 
-/** Whose key or session opened a private route. */
+/** The owner of the key or session that opened a private route. */
 export interface Caller {
   readonly source: 'api' | 'console'
   readonly userId: number | null
   readonly keyId: number | null
 }
 
-/** What a request leaves in the audit log, if what it does can leave it itself. */
+/** The audit entry of a request. A handler can store it together with its change. */
 export interface AuditNote {
-  /** The entry of a success; undefined without a valid key, and where its status is not known. */
+  /**
+   * Returns the entry of a success. It is undefined without a valid key, and if the status of the success is not known
+   * in advance.
+   */
   readonly entry: () => AuditEntry | undefined
-  /** Set when the entry is stored. */
+  /** True once the entry is stored. */
   isStored: boolean
 }
 
-/** A private request, complete with its body. Client text everywhere: nothing in it is validated. */
+/** A private request with its whole body. All texts come from the client, and none is validated. */
 export class ApiRequest {
-  /** As the client wrote it, without the query. */
+  /** The path as the client wrote it, without the query. */
   readonly path: string
   readonly head: RequestHead
   readonly words: BrowserWords
-  /** Null until a personal key or a session was found to be valid. */
+  /** The caller. Null until a personal key or a session was found to be valid. */
   caller: Caller | null = null
-  /** Null where nothing is noted. */
+  /** The audit entry. Null if the request is not recorded. */
   audit: AuditNote | null = null
-  /** What was made or changed, for the audit log, where neither the path nor the answer tells it. */
+  /** The ID of the created or changed object, for the audit log, if neither the path nor the answer contains it. */
   objectId: string | null = null
-  /** Empty until the body has arrived, which is before the handler runs. */
+  /** The body. It is empty until it has arrived, which is before the handler runs. */
   body: Uint8Array = new Uint8Array(0)
   readonly #exchange: Exchange
   readonly #parameters = new Map<string, string>()
@@ -144,52 +147,52 @@ export class ApiRequest {
     }
   }
 
-  /** As the client wrote it; methods are case-sensitive. */
+  /** The method as the client wrote it. Methods are case-sensitive. */
   get method(): string {
     return this.#exchange.method
   }
 
-  /** The text in place of `:name`, percent-decoded. */
+  /** Returns the percent-decoded segment in place of `:name`. */
   parameter(name: string): string {
     const value = this.#parameters.get(name)
     if (value === undefined) throw new TypeError(`the route has no parameter ${name}`)
     return value
   }
 
-  /** Names and percent-decoded texts of the parameters of the path, in order. */
+  /** The names and percent-decoded segments of the path parameters, in order. */
   get parameters(): Iterable<readonly [name: string, text: string]> {
     return this.#parameters
   }
 
-  /** The project that the request is about, once that is known and allowed. */
+  /** The project of the request, as soon as it is known and allowed. */
   get projectId(): number | null {
     return this.#projectId
   }
 
-  /** Notes the project, and counts the request for it. Throws 429 `throttled` when there were too many. */
+  /** Sets the project and counts the request towards its rate limit. Throws 429 `throttled` if there were too many. */
   useProject(projectId: number): void {
     if (this.#projectId === projectId) return
     this.#projectId = projectId
     this.#exchange.owner.limits?.project(projectId, false)
   }
 
-  /** The decoded query parameters; parsed at first use. */
+  /** The decoded query parameters. They are parsed at first use. */
   get query(): URLSearchParams {
     this.#query ??= new URLSearchParams(this.head.query)
     return this.#query
   }
 
-  /** What the body is declared as, without parameters and in lower case; '' when nothing is said. */
+  /** The declared media type of the body, in lower case without parameters; '' if none is declared. */
   get mediaType(): string {
     return (this.head.contentType.split(';')[0] ?? '').trim().toLowerCase()
   }
 
-  /** The body is declared as a table, or as some other text: it is not read as JSON. */
+  /** True if the body is declared as a table or another text. It is then not read as JSON. */
   get isTable(): boolean {
     return this.mediaType.startsWith('text/')
   }
 
-  /** Makes a change that stores its entry of the audit log, if there is one, in its transaction. */
+  /** Makes a change that stores its audit entry, if there is one, in its own transaction. */
   async noting<T>(change: (entry: AuditEntry | undefined) => Promise<T>): Promise<T> {
     const entry = this.audit?.entry()
     const result = await change(entry)
@@ -197,27 +200,27 @@ export class ApiRequest {
     return result
   }
 
-  /** The address at the other end of the connection, '' when the client has left. */
+  /** The address at the other end of the connection; '' after the client has left. */
   get peerAddress(): string {
     return this.#exchange.peerAddress
   }
 
-  /** Runs `action` when the client leaves before it has its answer; at once when it has left already. */
+  /** Runs `action` if the client leaves before it has its answer, or at once if it has already left. */
   onLeave(action: () => void): void {
     if (this.#exchange.isAborted) action()
     else this.#exchange.onAbort = action
   }
 
   /**
-   * The body as JSON. Throws 415 `unsupported_media_type` for another declared type and 400
-   * `parse_error` for anything that is no JSON. An empty body is `undefined`. Parsed once.
+   * Returns the body as JSON, or undefined for an empty body. It is parsed once. Throws 415 `unsupported_media_type`
+   * for another declared type, and 400 `parse_error` for a body that is not JSON.
    */
   json(): unknown {
     this.#json ??= { value: this.#parseBody() }
     return this.#json.value
   }
 
-  /** The same, unread. Throws 415 `unsupported_media_type`. */
+  /** Returns the bytes of a JSON body without parsing them. Throws 415 `unsupported_media_type`. */
   jsonBytes(): Uint8Array {
     const { body, mediaType } = this
     if (body.length === 0 || mediaType === '' || mediaType === 'application/json') return body
@@ -235,7 +238,7 @@ export class ApiRequest {
   }
 }
 
-/** A part of a path. Throws 404 `not_found` for a broken percent escape. */
+/** Decodes a segment of a path. Throws 404 `not_found` for a broken percent escape. */
 export function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment)

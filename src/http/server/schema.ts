@@ -1,67 +1,70 @@
 /**
- * JSON schemas in few words, in the dialect of OpenAPI 3.1: what records of routes are written in. A schema
- * carries the type of what it describes, for the compiler alone.
+ * Builds the JSON schemas of route records, in the dialect of OpenAPI 3.1. A schema also carries the TypeScript type of
+ * its values, which exists only for the compiler.
  */
 
 declare const TYPE: unique symbol
 const DEFINITION = Symbol('definition')
 
-/** A JSON schema of values of `T`. */
+/** A JSON schema for values of type `T`. */
 export type Schema<T = unknown> = Readonly<Record<string, unknown>> & { readonly [TYPE]?: T }
 
-/** What a schema describes. */
+/** The TypeScript type of the values of a schema. */
 export type TypeOf<S> = S extends { readonly [TYPE]?: infer T } ? T : never
 
-/** Members of an object, by name. */
+/** The schemas of an object's members, by name. */
 export type Members = Readonly<Record<string, Schema>>
 
 type ObjectOf<Required extends Members, Optional extends Members> = {
   readonly [Name in keyof Required]: TypeOf<Required[Name]>
 } & { readonly [Name in keyof Optional]?: TypeOf<Optional[Name]> }
 
-/** A schema that stands in the document once, under its name. */
+/** A schema that the API description lists once, under its name. */
 export interface Definition {
   readonly name: string
   readonly schema: Schema
 }
 
-/** JSON. */
+/** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Any JSON. */
+/** Accepts any JSON value. */
 export const ANY: Schema = {}
-/** A text. */
+/** Accepts a string. */
 export const TEXT: Schema<string> = { type: 'string' }
-/** A whole number. */
+/** Accepts an integer. */
 export const WHOLE: Schema<number> = { type: 'integer' }
-/** Null. */
+/** Accepts null only. */
 export const NOTHING: Schema<null> = { type: 'null' }
-/** Any number. */
+/** Accepts any number. */
 export const NUMBER: Schema<number> = { type: 'number' }
-/** True or false. */
+/** Accepts true or false. */
 export const BOOLEAN: Schema<boolean> = { type: 'boolean' }
-/** A moment in ISO 8601. */
+/** Accepts a point in time in ISO 8601. */
 export const TIME: Schema<string> = { type: 'string', format: 'date-time' }
-/** A UUID with hyphens. */
+/** Accepts a UUID with hyphens. */
 export const UUID: Schema<string> = { type: 'string', format: 'uuid' }
-/** A UUID in any usual form; read as lower-case text with hyphens. */
+/** Accepts a UUID in any usual form, and converts it to lower case with hyphens. */
 export const CLIENT_UUID: Schema<string> = { ...UUID, canonicalUuid: true }
-/** An object of which nothing more is said. */
+/** Accepts any JSON object. */
 export const JSON_OBJECT: Schema<JsonObject> = { type: 'object', additionalProperties: true }
-/** A text or a number. */
+/** Accepts a string or a number. */
 export const TEXT_OR_NUMBER: Schema<string | number> = { type: ['string', 'number'] }
 
-/** A text with something in it besides spaces, which are taken away at both ends. */
+/** Returns the schema of a name: spaces at both ends are removed, and the rest must not be empty. */
 export function name(charactersMax: number): Schema<string> {
   return { type: 'string', trim: true, minLength: 1, maxLength: charactersMax }
 }
 
-/** A text of at most so many characters. */
+/** Returns the schema of a string with at most `charactersMax` characters. */
 export function text(charactersMax: number): Schema<string> {
   return { type: 'string', maxLength: charactersMax }
 }
 
-/** An object with exactly these members; `optional` ones may be absent. As an input it may have others. */
+/**
+ * Returns the schema of an object with these members. Members of `optional` may be absent. Input may also have other
+ * members.
+ */
 export function object<Required extends Members, Optional extends Members = Members>(
   required: Required,
   optional?: Optional,
@@ -74,12 +77,12 @@ export function object<Required extends Members, Optional extends Members = Memb
   }
 }
 
-/** The same where every member may be absent. */
+/** Returns the schema of an object in which every member may be absent. */
 export function options<Optional extends Members>(optional: Optional) {
   return object<Record<never, Schema>, Optional>({}, optional)
 }
 
-/** An object that may have members besides those. */
+/** Returns the schema of an object that may also have members that are not listed. */
 export function openObject<Required extends Members, Optional extends Members = Members>(
   required: Required,
   optional?: Optional,
@@ -87,36 +90,36 @@ export function openObject<Required extends Members, Optional extends Members = 
   return { ...object(required, optional), additionalProperties: true }
 }
 
-/** An input that must not have members besides those of the schema. */
+/** Makes a schema refuse input that has members besides those listed. */
 export function closed<T>(schema: Schema<T>): Schema<T> {
   return { ...schema, additionalProperties: false }
 }
 
-/** An object whose members are all alike. */
+/** Returns the schema of an object whose values all have the same schema. */
 export function mapOf<T>(value: Schema<T>): Schema<Readonly<Record<string, T>>> {
   return { type: 'object', additionalProperties: value }
 }
 
-/** A list of such items; `itemsMax` is a limit of inputs. */
+/** Returns the schema of a list. `itemsMax` limits the number of items in input. */
 export function list<T>(items: Schema<T>, itemsMax?: number): Schema<readonly T[]> {
   return { type: 'array', items, ...(itemsMax === undefined ? {} : { maxItems: itemsMax }) }
 }
 
-/** One of these values. */
+/** Returns the schema of a value that must be one of `values`. */
 export function choice<const Value extends string | number | null>(
   ...values: readonly Value[]
 ): Schema<Value> {
   return { enum: values }
 }
 
-/** One of these numbers, which clients may send as texts. */
+/** Returns the schema of a number that must be one of `values`. Clients may also send it as text. */
 export function numberChoice<const Value extends number>(
   ...values: readonly Value[]
 ): Schema<Value> {
   return { enum: values, fromText: true }
 }
 
-/** That, or null. */
+/** Returns a schema that also accepts null. */
 export function nullable<T>(schema: Schema<T>): Schema<T | null> {
   const { type } = schema
   return typeof type === 'string' && definitionOf(schema) === null
@@ -124,12 +127,12 @@ export function nullable<T>(schema: Schema<T>): Schema<T | null> {
     : { anyOf: [schema, NOTHING] }
 }
 
-/** The same schema with a sentence about it. */
+/** Adds a description to a schema. */
 export function about<T>(schema: Schema<T>, description: string): Schema<T> {
   return { ...schema, description }
 }
 
-/** The same schema; an input that does not meet it is refused with this code and text. */
+/** Sets the error code and text with which input is refused that does not match the schema. */
 export function refused<T>(
   schema: Schema<T>,
   detail: string,
@@ -138,13 +141,13 @@ export function refused<T>(
   return { ...schema, refusal: [code, detail] }
 }
 
-/** The same schema, which stands in the document once. A name stands for one schema. */
+/** Gives a schema a name, under which the API description lists it once. Every name belongs to one schema. */
 export function named<T>(name: string, schema: Schema<T>): Schema<T> {
   const definition: Definition = { name, schema }
   return { ...schema, [DEFINITION]: definition }
 }
 
-/** An object that stands in the document once. */
+/** Returns the schema of an object that the API description lists once, under `name`. */
 export function namedObject<Required extends Members, Optional extends Members = Members>(
   name: string,
   required: Required,
@@ -153,18 +156,18 @@ export function namedObject<Required extends Members, Optional extends Members =
   return named(name, object(required, optional))
 }
 
-/** The name of a schema, and what was named; null for one without. */
+/** Returns the name and the original form of a named schema, or null if the schema has no name. */
 export function definitionOf(schema: Schema): Definition | null {
   const definition = (schema as { readonly [DEFINITION]?: Definition })[DEFINITION]
   return definition ?? null
 }
 
-/** A named schema inside itself. */
+/** Refers to a named schema from inside its own definition. */
 export function ref(name: string): Schema {
   return { $ref: `#/components/schemas/${name}` }
 }
 
-/** The envelope of a list that is counted through. */
+/** Returns the schema of one page of a list that is read with `limit` and `offset`. */
 export function pageOf<T>(item: Schema<T>) {
   const definition = definitionOf(item)
   const page = object({
@@ -176,7 +179,7 @@ export function pageOf<T>(item: Schema<T>) {
   return definition === null ? page : named(`${definition.name}Page`, page)
 }
 
-/** Parameters of a list that is counted through; `rowsMax` is the largest page. */
+/** Returns the parameters `limit` and `offset` of such a list. `rowsMax` is the largest page. */
 export function pageParameters(rowsMax: number) {
   return {
     limit: about(WHOLE, `Rows of a page: 100 when absent, ${rowsMax} at most.`),

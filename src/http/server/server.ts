@@ -1,11 +1,11 @@
 /**
- * The HTTP server: listening, one entrance for every request, and an orderly end. Whatever a handler
- * does, its request gets exactly one answer: an exception becomes 500 `error`, an unknown path 404, a
- * wrong method 405, and a request with ambiguous framing 400 before any handler sees it.
+ * The HTTP server: it listens, passes every request through one entry point, and shuts down in order. Every request
+ * gets exactly one answer, whatever its handler does. An exception becomes 500 `error`, an unknown path 404, and a
+ * wrong method 405. A request with ambiguous framing becomes 400 before any handler sees it.
  *
- * The library that speaks HTTP closes a connection without an answer when a further request arrives before the
- * first one is answered (pipelining), and when the client closes its sending side. Such events may be
- * stored and sent again; duplicates are recognised by their uuid.
+ * The HTTP library closes a connection without an answer in two cases: a further request arrives before the first one
+ * is answered (pipelining), or the client closes its sending side. The events of such a request may be stored and sent
+ * again. Duplicates are recognised by their UUID.
  */
 
 import type { Clock } from '../../base/clock.ts'
@@ -39,45 +39,48 @@ import {
 import { addressBehind, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** Of requests to public routes, one in this many is timed: a power of two. */
+/** One of this many requests to public routes is timed. It must be a power of two. */
 const TIMED_EVERY = 16
 const READER_STALL_MS = 30_000
 
-/** What is served for GET and HEAD of paths that no route has. */
+/** The source of pages for GET and HEAD on paths that no route has. */
 export interface PageSource {
-  /** Who answers for a path and a header Accept; null: nobody. What it throws is answered, too. */
+  /**
+   * Returns the handler for a path and an Accept header, or null if there is no such page. Errors that the handler
+   * throws are answered too.
+   */
   find(path: string, accept: string): ((head: RequestHead) => Answer) | null
 }
 
-/** What a server needs. */
+/** The options of a server. */
 export interface HttpServerOptions {
-  /** Receives unexpected errors; a `Logger` will do. */
+  /** Receives unexpected errors, for example a `Logger`. */
   readonly log: { error(fields: object, message: string): void }
   readonly clock: Clock
   readonly metrics: ServiceMetrics
-  /** For the bodies of private routes. */
+  /** The budget for the bodies of private routes. */
   readonly budget: BodyBudget
   /** The library that speaks HTTP; default `auto`. */
   readonly httpServer?: HttpServerChoice
-  /** Open connections; a further one is closed at once. Stay below the limit of open files. */
+  /** The most open connections. A further one is closed at once. Set it below the limit of open files. */
   readonly connectionsMax?: number
-  /** Milliseconds without progress after which a reader of a large answer is cut off; 30,000. */
+  /** The milliseconds without progress after which the reader of a large answer is cut off; default 30,000. */
   readonly readerStallMs?: number
-  /** Bytes a second that such a reader has to take over the whole answer; see http/server/waiting-answers.ts. */
+  /** The bytes per second that such a reader has to take on average; see http/server/waiting-answers.ts. */
   readonly readerBytesPerSecondMin?: number
-  /** Bytes that answers hold that wait for their readers; see there. */
+  /** The most bytes that answers hold while they wait for their readers; see http/server/waiting-answers.ts. */
   readonly waitingBytesMax?: number
-  /** Where changes are noted; without it they are not. */
+  /** The audit log of changes. Without it changes are not recorded. */
   readonly audit?: AuditOptions
-  /** Of requests in a second; none without it. */
+  /** The rate limits. Without it there are none. */
   readonly limits?: RateLimits
-  /** What is served outside of the routes; nothing without it. */
+  /** The pages outside of the routes. Without it there are none. */
   readonly pages?: PageSource | undefined
-  /** Proxies that may say whom a request comes from; none without it. */
+  /** The proxies whose forwarded client address is trusted. Without it none is trusted. */
   readonly trustedProxies?: TrustedProxies
 }
 
-/** One listening server. Register all routes, then `listen`. */
+/** A server on one port. Register all routes before you call `listen`. */
 export class HttpServer implements ExchangeOwner {
   readonly waiting: WaitingAnswers
   readonly limits: RateLimits | null
@@ -123,12 +126,12 @@ export class HttpServer implements ExchangeOwner {
     })
   }
 
-  /** The library that speaks HTTP. */
+  /** The name of the library that speaks HTTP. */
   get libraryName(): HttpServerName {
     return this.#front.name
   }
 
-  /** The port in use after `listen`. */
+  /** The port that is in use after `listen`. */
   get port(): number {
     return this.#port
   }
@@ -137,7 +140,7 @@ export class HttpServer implements ExchangeOwner {
     return this.#commonPeer
   }
 
-  /** Requests that have no answer yet. */
+  /** The number of requests that have no answer yet. */
   get requestsInProgress(): number {
     return this.#requestsInProgress
   }
@@ -146,7 +149,7 @@ export class HttpServer implements ExchangeOwner {
     return this.#isDraining
   }
 
-  /** Registers public routes, all of them that share a path in one call. */
+  /** Registers public routes. Pass all routes that share a path in one call. */
   publicRoutes(table: readonly PublicRoute[]): void {
     const slashed = table.map((route) => ({ ...route, path: `${route.path}/` }))
     for (const { path, handlers, allow } of groupByPath(slashed)) {
@@ -158,7 +161,7 @@ export class HttpServer implements ExchangeOwner {
     }
   }
 
-  /** Registers a public path, with a trailing slash or without, for every method. Answers carry CORS headers. */
+  /** Registers a public path for every method, with and without a trailing slash. Its answers have CORS headers. */
   raw(path: string, handler: PublicHandler): void {
     const metrics = this.#routeMetrics(path)
     const enter = (response: FrontResponse, request: FrontRequest): void => {
@@ -169,8 +172,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Registers private routes. Call once for all of them that share a path. What those of them do that may
-   * change something is noted in the audit log.
+   * Registers private routes. Pass all routes that share a path in one call. Requests to routes that may change
+   * something are recorded in the audit log.
    */
   routes(table: readonly Route[]): void {
     const { audit } = this.#options
@@ -193,8 +196,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Listens; port 0 takes any free one. Resolves to the port. Rejects with `OperatorError` when the
-   * address is in use, also by another process of this program, or cannot be used.
+   * Starts to listen and resolves to the port. Port 0 takes any free port. Rejects with `OperatorError` if the address
+   * is in use, also by another process of this program, or cannot be used.
    */
   async listen(host: string, port: number): Promise<number> {
     const listening = await this.#front.listen(host, port)
@@ -206,8 +209,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Stops accepting connections, waits until every request has its answer, at most `deadlineMs`
-   * milliseconds, and closes all connections. Resolves to the number of requests that were cut off.
+   * Stops accepting connections, waits at most `deadlineMs` milliseconds until every request has its answer, and then
+   * closes all connections. Resolves to the number of requests that were cut off.
    */
   async close(deadlineMs: number): Promise<number> {
     this.#isDraining = true
@@ -256,7 +259,10 @@ export class HttpServer implements ExchangeOwner {
     })
   }
 
-  /** Of a new connection, and how many there are with it; whose address one that ends had, nobody says. */
+  /**
+   * Updates the common peer with the address of a new connection. `connections` includes the new one. The address of a
+   * connection that ends is not known, so only a single connection resets the common peer.
+   */
   #notePeer(address: string, connections: number): void {
     this.#commonPeer = connections === 1 || this.#commonPeer === address ? address : null
   }
@@ -266,7 +272,7 @@ export class HttpServer implements ExchangeOwner {
     return new RouteMetrics(route, this.#options.metrics, hasLimit)
   }
 
-  /** Every request comes through here. */
+  /** The entry point of every request. */
   #enter(
     response: FrontResponse,
     request: FrontRequest,
@@ -307,7 +313,9 @@ export class HttpServer implements ExchangeOwner {
     }
   }
 
-  /** Counts a request for its address, and answers it when there were too many. */
+  /**
+   * Counts a request of its client address. If the address has sent too many, it answers the request and returns true.
+   */
   #isTooOften(exchange: Exchange, head: RequestHead): boolean {
     const { peerAddress } = exchange
     const address = addressBehind(peerAddress, head.forwardedFor, this.#trustedProxies)
@@ -345,7 +353,7 @@ export class HttpServer implements ExchangeOwner {
       bytesMax: API_BODY_BYTES_MAX,
       budget: this.#options.budget,
       onBody: (body, isTransient) => {
-        // Tables are read without making an object of each line.
+        // Tables are read line by line, without an object for each line, so their size is not limited here.
         if (!apiRequest.isTable) {
           refuseManyValues(body, API_BODY_VALUES_MAX, API_BODY_CONTAINERS_MAX)
         }
@@ -355,7 +363,7 @@ export class HttpServer implements ExchangeOwner {
     })
   }
 
-  /** One request less; see `ExchangeOwner`. */
+  /** Removes a finished request from the count of open ones; see `ExchangeOwner`. */
   exchangeFinished(exchange: Exchange, status: number): void {
     this.#requestsInProgress--
     this.#options.metrics.httpRequestsInProgress.value = this.#requestsInProgress
@@ -371,7 +379,7 @@ export class HttpServer implements ExchangeOwner {
     if (this.#requestsInProgress === 0 && this.#onIdle !== null) this.#onIdle()
   }
 
-  /** Notes an unexpected error; see `ExchangeOwner`. */
+  /** Logs an unexpected error; see `ExchangeOwner`. */
   reportError(exchange: Exchange, error: unknown): string {
     const requestId = uuidV7(this.#options.clock.now())
     this.#options.log.error(
@@ -383,8 +391,8 @@ export class HttpServer implements ExchangeOwner {
 }
 
 /**
- * Runs a handler and answers whatever comes out, at once if the handler needs no wait: a pipelined
- * request behind it is then served, too.
+ * Runs a handler and sends its result. If the handler does not wait, the answer is sent at once, so that a pipelined
+ * request after it is served too.
  */
 function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): void {
   const fail = (error: unknown): void => {
@@ -399,13 +407,16 @@ function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): v
   }
 }
 
-/** Where browsers have no business: not even the 404 for an unknown path is shown to other origins. */
+/**
+ * Returns whether a path belongs to the private API. Browsers of other origins get no access to it, not even to the 404
+ * of an unknown path.
+ */
 function isPrivatePath(path: string): boolean {
   return path === '/api' || path.startsWith('/api/')
 }
 
 function refuseUnknown(exchange: Exchange): void {
-  // The page that asks for leave is to see the 404 that follows, instead of a failure that it repeats.
+  // Allow the preflight, so that the page sees the 404 that follows. A failed preflight would make it retry.
   if (exchange.method === 'OPTIONS' && exchange.origin !== '') {
     sendEmpty(exchange, 204)
     return
@@ -415,9 +426,9 @@ function refuseUnknown(exchange: Exchange): void {
 }
 
 /**
- * Answers 400 and closes, but not before everything that was received with the request has been
- * parsed: as long as no answer is out, the library closes the connection at a second request instead
- * of handing it to us, and a hidden request is never executed.
+ * Answers 400 and closes the connection, but only after everything that was received with the request has been parsed.
+ * Until an answer is written, the library closes the connection at a second request instead of passing it on. A hidden
+ * request is therefore never executed.
  */
 function refuseFraming(exchange: Exchange, fault: string): void {
   setImmediate(() => {

@@ -1,4 +1,4 @@
-/** Addresses: of proxies that may speak for a client, and of this server as a client sees it. */
+/** Finds the client address behind trusted proxies, and the URL of this server as clients see it. */
 import { BlockList, isIP } from 'node:net'
 import { addressRange } from '../../base/addresses.ts'
 import { UsageError } from '../../base/errors.ts'
@@ -11,7 +11,7 @@ import {
   PROXY_HOPS_MAX,
 } from './limits.ts'
 
-/** Peers whose `X-Forwarded-*` headers are believed. */
+/** The peers whose `X-Forwarded-*` headers are believed. */
 export class TrustedProxies {
   readonly #list = new BlockList()
 
@@ -28,7 +28,7 @@ export class TrustedProxies {
     }
   }
 
-  /** Whether a peer (text, as from `formatAddress`) is one of them. */
+  /** Returns whether a peer is a trusted proxy. `address` is text as `formatAddress` returns it. */
   has(address: string): boolean {
     const version = isIP(address)
     return version !== 0 && this.#list.check(address, version === 4 ? 'ipv4' : 'ipv6')
@@ -36,9 +36,9 @@ export class TrustedProxies {
 }
 
 /**
- * The address that a request is held against, for limits and for the audit log. Unlike `$ip`, which is what
- * a client says of itself, only trusted proxies choose it: the peer of the connection, or, if that is one,
- * the last entry of `X-Forwarded-For` that is not. Entries left of it are whatever the client wrote.
+ * Returns the address that rate limits and the audit log use for a request. Clients cannot choose it, unlike `$ip`. It
+ * is the peer of the connection, or, if the peer is a trusted proxy, the last entry of `X-Forwarded-For` that is not a
+ * trusted proxy. Clients can write anything into the entries to the left of it.
  */
 export function addressBehind(
   peerAddress: string,
@@ -57,7 +57,7 @@ export function addressBehind(
   return address
 }
 
-/** `addressBehind` for routes that ask with each request: what many requests have in common is found out once. */
+/** Caches the results of `addressBehind`, for routes that need the address with every request. */
 export class AddressesBehind {
   readonly #proxies: TrustedProxies
   #known = new Map<string, string>()
@@ -66,7 +66,7 @@ export class AddressesBehind {
     this.#proxies = proxies
   }
 
-  /** See `addressBehind`. */
+  /** Returns the client address of a request; see `addressBehind`. */
   of(peerAddress: string, forwardedFor: string): string {
     if (forwardedFor === '') return peerAddress
     if (forwardedFor.length > FORWARDED_KNOWN_CHARACTERS_MAX) {
@@ -84,9 +84,9 @@ export class AddressesBehind {
 }
 
 /**
- * The scheme and authority for links in answers, without a trailing slash: the configured public URL;
- * else, from a trusted proxy, what it forwarded; else the Host of the request, whose form was checked.
- * A client behind no proxy can only choose what it is told itself.
+ * Returns the scheme and authority for links in answers, without a trailing slash. It is the configured public URL.
+ * Without one, it is the forwarded host and scheme if a trusted proxy sent the request, else the Host header, whose
+ * form was checked. A client without a proxy can only influence links in its own answers.
  */
 export function baseUrl(
   request: {

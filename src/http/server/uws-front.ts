@@ -1,6 +1,7 @@
 /**
- * uWebSockets.js behind the interface of `front.ts`, and the only place that loads it. It is a native addon, of which
- * there is not one for every Node and every C library; where it does not load, `node-front.ts` serves.
+ * Implements the interface of `front.ts` with uWebSockets.js. This is the only file that loads it. The library is a
+ * native addon that does not exist for every version of Node and every C library. If it cannot be loaded,
+ * `node-front.ts` serves.
  */
 import './header-limit.ts'
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js'
@@ -11,18 +12,18 @@ import { join } from 'node:path'
 import { type Front, type FrontConnection, type FrontHandler, listenProblem } from './front.ts'
 
 const PACKAGE = 'uWebSockets.js'
-/** For wrappers of the library that do not export it. */
+/** The value of LIBUS_LISTEN_EXCLUSIVE_PORT, for wrappers of the library that do not export it. */
 const EXCLUSIVE_PORT = 1
 const require = createRequire(import.meta.url)
 
-/** What is used of the library. Its declarations lack some of it, and not every version of it has `_cfg`. */
+/** The used part of the library. Its declarations lack some of it, and not every version of it has `_cfg`. */
 interface Library {
   App(): TemplatedApp & ExclusiveListener
-  /** Listen option: without it a second listener on the same port starts silently. */
+  /** A listen option. Without it a second listener on the same port starts silently. */
   readonly LIBUS_LISTEN_EXCLUSIVE_PORT?: number
   us_listen_socket_close(socket: us_listen_socket): void
   us_socket_local_port(socket: us_listen_socket): number
-  /** Settings of the whole process; `silent` leaves the header `uWebSockets` out of every answer. */
+  /** Changes settings of the whole process. `silent` leaves the header `uWebSockets` out of every answer. */
   readonly _cfg?: (setting: 'silent') => void
 }
 
@@ -37,7 +38,7 @@ interface ExclusiveListener {
 
 let loaded: Library | string | undefined
 
-/** The library, or a sentence why it cannot be loaded. Tried once in a process. */
+/** Returns the library, or a sentence that says why it cannot be loaded. It is tried once in a process. */
 function load(): Library | string {
   loaded ??= tryToLoad()
   return loaded
@@ -56,8 +57,8 @@ function tryToLoad(): Library | string {
 }
 
 /**
- * The name of the package, or its file where the package has one only for `import`: that cannot be imported here,
- * because it has to be known at once whether it loads.
+ * Returns the name of the package, or its file if the package exports one only for `import`. An import cannot be used
+ * here, because it must be known synchronously whether the library loads.
  */
 function fileOfPackage(): string {
   try {
@@ -100,7 +101,7 @@ function reasonOf(error: unknown): string {
     .trim()
 }
 
-/** Why uWebSockets.js cannot be used in this process; null when it can. Loads it. */
+/** Loads uWebSockets.js. Returns the reason why it cannot be used in this process, or null if it can. */
 export function uwsObstacle(): string | null {
   const library = load()
   return typeof library === 'string' ? library : null
@@ -113,7 +114,7 @@ export class UwsFront implements Front {
   readonly #app: TemplatedApp & ExclusiveListener
   #listenSocket: us_listen_socket | null = null
 
-  /** Throws when the library cannot be loaded; see `uwsObstacle`. */
+  /** Throws if the library cannot be loaded; see `uwsObstacle`. */
   constructor() {
     const library = load()
     if (typeof library === 'string') throw new Error(`uWebSockets.js cannot be loaded: ${library}`)
@@ -125,7 +126,7 @@ export class UwsFront implements Front {
     this.#app.any(path, handler)
   }
 
-  /** The library answers them by itself, with 400, 431 or 505, or closes the connection. */
+  /** Does nothing. The library answers such requests itself, with 400, 431 or 505, or closes the connection. */
   faulty(): void {}
 
   filter(look: (connection: FrontConnection, change: number) => void): void {
@@ -153,7 +154,7 @@ export class UwsFront implements Front {
   }
 }
 
-/** The library does not tell why listening failed, so node:net is asked. */
+/** Finds out with node:net why listening failed, because the library does not say. */
 function listenFailure(host: string, port: number): Promise<string> {
   return new Promise((resolve) => {
     const probe = createServer()

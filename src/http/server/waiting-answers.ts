@@ -1,58 +1,58 @@
 /**
- * Answers that wait for their readers. What they hold together is bounded, and each has to be read at some
- * pace: who reads nothing for a while is cut off, who reads too slowly over the whole answer too, and when
- * there is no room for a new answer those go first that have stood still the longest. Memory that several answers
- * share is counted once.
+ * Limits the answers that wait for their readers. The bytes that they hold together are bounded, and every answer must
+ * be read at a minimum pace. A reader is cut off if it reads nothing for a while, or if it is too slow on average. If
+ * there is no room for a new answer, the answers that have been stalled longest are cut off first. Memory that several
+ * answers share is counted once.
  */
 import { WAITING_ANSWERS_BYTES_MAX } from '../../base/limits.ts'
 import type { Counter, Gauge, MetricFamily } from '../../base/metrics.ts'
 import { ANSWER_LOOK_MS_MAX } from './limits.ts'
 
-/** Bytes a second that a reader takes at least, over the time in which an answer waited for it. */
+/** The bytes per second that a reader must take on average while an answer waits for it. */
 const READER_BYTES_PER_SECOND_MIN = 64 * 1024
 /** A reader that took nothing for this long may be cut off to make room. */
 const YIELDS_AFTER_MS = 1000
 
-/** An answer that is not out yet. */
+/** An answer that is not sent completely yet. */
 export interface WaitingAnswer {
-  /** Bytes of memory that no other answer holds. */
+  /** The bytes of memory that only this answer holds. */
   readonly heldBytes: number
-  /** Memory that other answers may hold, too, each once: it is counted once for all of them. */
+  /** Memory that other answers may also hold, without duplicates. It is counted once for all of them. */
   readonly memory?: readonly ArrayBufferLike[]
-  /** Bytes that its reader has taken. */
+  /** The number of bytes that the reader has taken. */
   readonly readBytes: number
-  /** Milliseconds that it has waited for its reader before now. */
+  /** The milliseconds that the answer has waited for its reader before the current wait. */
   readonly waitedMs: number
-  /** When it began to wait, monotonic milliseconds; null while it waits for nobody. */
+  /** The start of the current wait in monotonic milliseconds; null while the answer does not wait. */
   readonly sinceMs: number | null
-  /** Ends the connection, and gives everything back. */
+  /** Closes the connection and releases everything. */
   cut(): void
 }
 
-/** What is counted. */
+/** The metrics of waiting answers. */
 export interface WaitingMetrics {
   readonly httpAnswerBytesWaiting: Gauge
-  /** Label `reason`: `stalled`, `slow`, `room`. */
+  /** Counts readers that were cut off, by the label `reason`: `stalled`, `slow`, `room`. */
   readonly httpReadersCut: MetricFamily<Counter>
 }
 
-/** How long readers may take, and what to count with. */
+/** The limits for readers, and the metrics. */
 export interface WaitingAnswersOptions {
   readonly metrics: WaitingMetrics
-  /** Milliseconds without progress after which a reader is cut off. */
+  /** The milliseconds without progress after which a reader is cut off. */
   readonly stallMs: number
-  /** Default `WAITING_ANSWERS_BYTES_MAX`. */
+  /** The most bytes that all answers hold; default `WAITING_ANSWERS_BYTES_MAX`. */
   readonly bytesMax?: number | undefined
-  /** Default `READER_BYTES_PER_SECOND_MIN`. */
+  /** The least bytes per second that a reader must take; default `READER_BYTES_PER_SECOND_MIN`. */
   readonly bytesPerSecondMin?: number | undefined
 }
 
-/** All answers of a server that wait. */
+/** All answers of a server that wait for their readers. */
 export class WaitingAnswers {
   readonly #options: WaitingAnswersOptions
   readonly #bytesMax: number
   readonly #answers = new Set<WaitingAnswer>()
-  /** Memory of answers, and how many of them hold it. */
+  /** The memory of waiting answers, with the number of answers that hold it. */
   readonly #holders = new Map<ArrayBufferLike, number>()
   #bytes = 0
   #timer: NodeJS.Timeout | null = null
@@ -62,16 +62,19 @@ export class WaitingAnswers {
     this.#bytesMax = options.bytesMax ?? WAITING_ANSWERS_BYTES_MAX
   }
 
-  /** Whether there is room for this memory; that which an answer holds already takes no more. */
+  /** Returns whether there is room for this memory. Memory that an answer already holds needs no more room. */
   hasRoomFor(memory: readonly ArrayBufferLike[]): boolean {
     let bytes = 0
     for (const one of memory) if (!this.#holders.has(one)) bytes += one.byteLength
     return bytes === 0 || this.hasRoom(bytes)
   }
 
-  /** Whether there is room for so many bytes more; makes some if it can. Cost: a look at all answers. */
+  /**
+   * Returns whether there is room for `bytes` more. If not, it cuts off stalled readers to make room, which takes a
+   * pass over all answers.
+   */
   hasRoom(bytes: number): boolean {
-    // One that is larger than the limit is alone.
+    // An answer that is larger than the limit is admitted if it is the only one.
     const isFree = (): boolean => this.#bytes === 0 || this.#bytes + bytes <= this.#bytesMax
     if (isFree()) return true
     const nowMs = performance.now()
@@ -85,7 +88,7 @@ export class WaitingAnswers {
     return isFree()
   }
 
-  /** Takes an answer in; it must be given back with `remove`. */
+  /** Adds an answer. Every answer must be removed with `remove`. */
   add(answer: WaitingAnswer): void {
     this.#answers.add(answer)
     let bytes = answer.heldBytes
@@ -100,13 +103,13 @@ export class WaitingAnswers {
     this.#timer = setInterval(() => this.#look(), everyMs)
   }
 
-  /** An answer holds so many bytes more, or less. */
+  /** Changes the count of held bytes by `bytes`, which may be negative. */
   changed(bytes: number): void {
     this.#bytes += bytes
     this.#options.metrics.httpAnswerBytesWaiting.value = this.#bytes
   }
 
-  /** Gives an answer back; does nothing when it is not there. */
+  /** Removes an answer. It does nothing if the answer is not there. */
   remove(answer: WaitingAnswer): void {
     if (!this.#answers.delete(answer)) return
     let bytes = answer.heldBytes
