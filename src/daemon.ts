@@ -1,6 +1,6 @@
 /**
- * The composition root: opens everything in order, wires it together and stops it in reverse. What is
- * decided here is who knows whom, and what happens to the process when a part fails.
+ * The composition root: opens all parts in order, connects them, and stops them in reverse order. This file decides
+ * which parts know each other, and what happens to the process when a part fails.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
@@ -60,66 +60,69 @@ import { DataDir } from './store/directory/data-dir.ts'
 import { isShortage } from './store/faults.ts'
 import type { EventCopy } from './warehouse/event-copy.ts'
 
-/** How often changes of projects and keys made by other processes are looked for. */
+/** The interval at which changes of projects and keys by other processes are detected. */
 const DIRECTORY_REFRESH_MS = 200
-/** How often free space and the data directory itself are looked at. */
+/** The intervals of checking the free space and the data directory itself. */
 const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
-/** How often processing looks whether flags have changed, when no event makes it (store-agreement.ts). */
+/** The interval at which processing checks for changed flags, when no event causes it (store-agreement.ts). */
 const FLAGS_LOOK_MS = 5000
-/** Memory for large bodies that nobody needed for so long is given back. */
+/** Memory for large bodies that was not needed for this long is released. */
 const SLABS_RELEASE_MS = 20_000
-/** Points of the rates that the status tells. */
+/** The interval of the points in the status history. */
 const MINUTE_MS = 60_000
-/** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
+/** A stop answers received requests and processes events within these times. The rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
-/** Listening waits that long for the processing of what an earlier run left. */
+/** Listening starts at the latest after this time, even if blocks of an earlier process are not processed yet. */
 const CATCH_UP_MS_MAX = 3000
-/** After a failed write the answers get this long to leave before the process ends. */
+/** The time that answers have to leave after a failed write, before the process ends. */
 const FAILURE_GRACE_MS = 250
-/** How often a start asks for its first thread, and the pause between two attempts. */
+/** The number of attempts to start the first thread, and the pause between two of them. */
 const START_ATTEMPTS = 40
 const START_PAUSE_MS = 250
-/** A commit that takes longer than this will not come back: the watchdog may end the process. */
+/** A commit that takes longer than this will not return: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
 
-/** What the outside may know of a running daemon. */
+/** The public interface of a running daemon. */
 export interface Daemon {
-  /** Base URL, without a trailing slash. */
+  /** The base URL, without a trailing slash. */
   readonly url: string
   readonly port: number
-  /** The library that speaks HTTP. */
+  /** The HTTP library in use. */
   readonly httpServer: HttpServerName
-  /** Stops accepting, answers what was received, finishes queued work, closes the stores. */
+  /** Stops accepting requests, answers received ones, finishes queued work, and closes the stores. */
   stop(): Promise<void>
-  /** Resolves when the daemon has failed for good and must be restarted; never otherwise. */
+  /** Resolves if the daemon has failed permanently and must be restarted. Otherwise it never settles. */
   readonly failed: Promise<unknown>
 }
 
-/** What is there already, and what a test may put in place of the machine's own. */
+/** Existing resources, and replacements that tests use. */
 export interface DaemonOptions {
-  /** Opened before, so that nobody else has it in between; the daemon releases it. */
+  /**
+   * A data directory that was opened earlier, so that no other process could open it in between. The daemon releases
+   * it.
+   */
   readonly dataDir?: DataDir
   readonly clock?: Clock
   readonly log?: Logger
-  /** Called with the port when the daemon listens, before it says that it is ready. */
+  /** Called with the port when the daemon listens, before it reports readiness. */
   readonly onListening?: (port: number) => void
-  /** How often retention is carried out, milliseconds. */
+  /** The interval of retention, in milliseconds. */
   readonly retentionMs?: number
-  /** Another daemon of this process speaks to the service manager. */
+  /** True if another daemon of this process reports to the service manager. */
   readonly isBeside?: boolean
-  /** The folder of the console's files. Default: where the build puts them. */
+  /** The folder of the console's files. Default: the output folder of the build. */
   readonly consoleFolder?: URL
-  /** The file that every thread runs: it says which stores they work with. Default thread.ts. */
+  /** The file that every thread runs. It chooses the stores of the threads. Default: thread.ts. */
   readonly threads?: URL
   /** The project key of `tenrec dev`, which has routes of its own. Absent: these routes do not exist. */
   readonly developmentKey?: string
 }
 
 /**
- * Opens the data directory (which must be initialised) and serves. Throws OperatorError when the
- * directory is in use or damaged, or the port is taken; then everything is closed again.
+ * Opens the data directory, which must be initialised, and serves requests. Throws OperatorError if the directory is in
+ * use or damaged, or if the port is taken; everything is closed again then.
  */
 export async function startDaemon(
   settings: Settings,
@@ -187,7 +190,7 @@ class RunningDaemon implements Daemon {
   readonly #front: ReturnType<typeof createFront>
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
-  /** Positions in the log. */
+  /** The numbers of the last committed and the last processed block. */
   #lastCommitted = 0
   #lastProcessed = 0
   #isStopping = false
@@ -298,11 +301,11 @@ class RunningDaemon implements Daemon {
     await this.#flags.usage.start()
     this.#dailyLimits.start()
     this.#addRoutes()
-    // Opens the log before anybody waits for it.
+    // Opens the log before the first request needs it.
     await (this.#cluster?.start() ?? this.#openLog())
     this.#loop.start()
     this.#copy?.start()
-    // Who gets an answer finds what was accepted before.
+    // The first client already finds everything that was accepted before.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
     this.#parts.onListening(await this.#front.server.listen(settings.host, settings.port))
     this.#lag.start()
@@ -325,8 +328,8 @@ class RunningDaemon implements Daemon {
   }
 
   /**
-   * Threads that start at the same time open many files for a moment. If there are too few for that, the thread ended
-   * before it did anything, and another one is waited for.
+   * Opens the log. Threads that start at the same time briefly open many files. If the limit is too low for that, the
+   * thread ended before it did anything, and the start is retried.
    */
   async #openLog(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
@@ -421,7 +424,7 @@ class RunningDaemon implements Daemon {
     ])
   }
 
-  /** What the handlers of all private routes work with. */
+  /** Returns the services that the handlers of all private routes use. */
   #routeServices() {
     const { settings, clock } = this.#parts
     const { sessions, limits } = this.#front
@@ -432,7 +435,7 @@ class RunningDaemon implements Daemon {
     }
   }
 
-  /** None without a key: only `tenrec dev` has one. */
+  /** Returns the development routes. There are none without a key, which only `tenrec dev` has. */
   #developmentRoutes(key: string | undefined): readonly Route[] {
     if (key === undefined) return []
     const queries = this.#queries
@@ -447,7 +450,7 @@ class RunningDaemon implements Daemon {
       queries,
       projectId,
       reset: () => {
-        // One after the other: each replaces the project of the one before.
+        // Resets run one after the other: each replaces the project of the previous one.
         lastReset = lastReset.then(resetNow, resetNow)
         return lastReset
       },
@@ -531,7 +534,7 @@ class RunningDaemon implements Daemon {
     this.#noteReleased(result.released ?? null)
     this.#groupCommit.trim(result.processed)
     this.#shares.learn(result.elapsedMs)
-    // What was processed takes room of the store now.
+    // Processed events now take space in the store.
     if (result.eventCount > 0) void this.#disk.refresh(this.#loop.backlogBytes)
     this.#cluster?.processed(result)
     this.#flags.processed(result.changedDefinitions)
@@ -539,7 +542,7 @@ class RunningDaemon implements Daemon {
     this.#live.stored(result.live ?? [])
   }
 
-  /** Tells the log what was given back to the disk. */
+  /** Logs the free pages that were given back to the disk. */
   #noteReleased(released: ProcessResult['released']): void {
     if (!released) return
     const { log } = this.#parts
@@ -579,8 +582,8 @@ class RunningDaemon implements Daemon {
   }
 
   /**
-   * A write whose outcome is unknown, or a thread that is gone: nothing may be written by this process
-   * any more. Waiting requests have got 503; the service manager starts a new process.
+   * Ends the daemon after a write with unknown outcome, or after a thread was lost: this process must not write any
+   * more. Waiting requests have received 503. The service manager starts a new process.
    */
   #fail(message: string, cause?: unknown): void {
     if (this.#failure !== undefined) return

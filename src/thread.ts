@@ -1,6 +1,6 @@
 /**
- * The entry of a thread of the pool: wires what it runs to the stores of one box. A thread loads what its kind
- * works with and nothing else: a start waits for the thread of the log, and each has a heap of its own.
+ * The entry of a pool thread: connects its calls to the stores of a single machine. A thread loads only the modules of
+ * its kind, because a start waits for the writer thread, and each thread has its own heap.
  */
 
 import { workerData } from 'node:worker_threads'
@@ -26,7 +26,7 @@ const APPENDING: AppendWiring = {
   },
 }
 
-/** Opens the log that several machines share; null: this is one box. */
+/** Opens the log that several machines share. Returns null on a single machine. */
 async function sharedLog({ sharedLogChannel: channel }: ThreadSettings) {
   if (channel === undefined) return null
   const { HandedLog } = await import('./cluster/handed-log.ts')
@@ -43,12 +43,12 @@ async function processing(settings: ThreadSettings): Promise<ProcessWiring> {
       import('./engine/processor/processing-attempts.ts'),
     ])
   const outbox = new BoundedOutbox()
-  // One for the whole thread: if its file cannot be opened, the record lives in memory only.
+  // There is one record for the whole thread. If its file cannot be opened, the record is in memory only.
   const attempts = new ProcessingAttempts(settings.dataDir, shared === null)
   return {
     processor: (settings, damage) =>
       openProcessor(
-        // Of a log that is shared the store bears no witness: it is not on this disk.
+        // A shared log is not on this disk, so the state of the store does not prove that the log was flushed.
         shared === null ? settings : { ...settings, isFlushDeferred: true },
         (error) => damage.report(error),
         {
@@ -83,7 +83,7 @@ function wiringOf(settings: ThreadSettings): ThreadWiring | Promise<ThreadWiring
   return settings.kind === 'processor' ? processing(settings) : reading()
 }
 
-// pool.ts gives every thread its settings.
+// pool.ts passes the settings to every thread.
 const settings = workerData as ThreadSettings
 if (settings.warehouse !== undefined && settings.kind !== 'writer') {
   const { openColumns } = await import('./warehouse/copied-columns.ts')

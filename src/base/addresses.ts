@@ -1,20 +1,22 @@
-/** Network addresses as text: their usual form, the networks they are in, ranges. The only door to ipaddr.js. */
+/** Network addresses as text: their usual form, their networks, and ranges. Only this file imports ipaddr.js. */
 import { isIP } from 'node:net'
 import { loadPackage } from './load-package.ts'
 
 const { IPv6 } = loadPackage('ipaddr.js') as typeof import('ipaddr.js')
 
-/** Groups of an IPv6 address that one customer of a network has, by the usual assignment of /64. */
+/** The number of 16-bit groups that identify one customer of a network: providers usually assign a /64 to each. */
 const NETWORK_GROUPS = 4
 
-/** An address with the number of bits that are meant. */
+/** An address and the number of its leading bits that must match. */
 export interface AddressRange {
   readonly address: string
   readonly bits: number
   readonly family: 'ipv4' | 'ipv6'
 }
 
-/** The range of an address, or of an address with a prefix length behind a slash; null for another text. */
+/**
+ * Returns the range of an address, or of an address with a prefix length after a slash. Returns null for other texts.
+ */
 export function addressRange(text: string): AddressRange | null {
   const [address = '', prefix, ...rest] = text.split('/')
   const version = isIP(address)
@@ -25,14 +27,17 @@ export function addressRange(text: string): AddressRange | null {
   return { address, bits, family: version === 4 ? 'ipv4' : 'ipv6' }
 }
 
-/** The text of 4 or 16 address bytes (RFC 5952); an IPv4 address mapped into IPv6 is IPv4. '' for none. */
+/**
+ * Returns the text of 4 or 16 address bytes (RFC 5952), or '' for another length. An IPv4 address mapped into IPv6 is
+ * written as IPv4.
+ */
 export function formatAddress(bytes: Uint8Array): string {
   if (bytes.length === 4) return dotted(bytes, 0)
   if (bytes.length !== 16) return ''
   return isMapped(bytes) ? dotted(bytes, 12) : new IPv6([...bytes]).toRFC5952String()
 }
 
-/** The 4 or 16 bytes of an address, as `formatAddress` takes them; none for another text. */
+/** Returns the 4 or 16 bytes of an address, as `formatAddress` takes them. Returns an empty buffer for other texts. */
 export function addressBytes(text: string): ArrayBuffer {
   if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number).buffer
   const address = text.split('%', 1)[0] ?? ''
@@ -40,13 +45,14 @@ export function addressBytes(text: string): ArrayBuffer {
   return Uint8Array.from(IPv6.parse(address).toByteArray()).buffer
 }
 
-/** Characters of an IPv6 address whose eight groups have four digits each. */
+/** The number of characters of an IPv6 address whose eight groups have four digits each. */
 const FULL_IPV6_CHARACTERS = 39
 
 /**
- * An address in its short lower-case form (RFC 5952), an IPv4 address in IPv6 as IPv4; null for any other text, also
- * for an address with a zone, which means nothing on another machine. An IPv6 address that is written in full, with
- * four digits in every group, has one form already and stays as it is, as PostHog stores it.
+ * Returns the short lower-case form of an address (RFC 5952). An IPv4 address mapped into IPv6 is returned as IPv4.
+ * Returns null for other texts, including an address with a zone, which has no meaning on another machine. An IPv6
+ * address that is written in full, with four digits in each group, is returned unchanged, because PostHog stores it
+ * like that.
  */
 export function shortAddress(text: string): string | null {
   if (isIPv4(text)) return text
@@ -56,7 +62,10 @@ export function shortAddress(text: string): string | null {
   return text.length === FULL_IPV6_CHARACTERS ? text : address.toRFC5952String()
 }
 
-/** Four numbers up to 255 without leading zeros. Asked for every event: a pattern takes several times as long. */
+/**
+ * Tests for four numbers up to 255 without leading zeros. It runs for every event; a regular expression is several
+ * times slower.
+ */
 function isIPv4(text: string): boolean {
   const { length } = text
   if (length < 7 || length > 15) return false
@@ -77,7 +86,7 @@ function isIPv4(text: string): boolean {
   return parts === 3 && value >= 0
 }
 
-/** The IPv4 address inside `::ffff:a.b.c.d`, in any spelling; other texts as they are. */
+/** Returns the IPv4 address inside `::ffff:a.b.c.d`, in any spelling. Returns other texts unchanged. */
 export function unmappedAddress(text: string): string {
   const first = text.charCodeAt(0)
   // Such an address begins with a colon or a zero.
@@ -86,19 +95,19 @@ export function unmappedAddress(text: string): string {
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : text
 }
 
-/** What shares a limit: an IPv4 address, or the /64 network of an IPv6 address. */
+/** Returns the key that a rate limit is kept for: an IPv4 address, or the /64 network of an IPv6 address. */
 export function networkOf(address: string): string {
   if (!IPv6.isValid(address)) return address
   const groups = IPv6.parse(address).parts.slice(0, NETWORK_GROUPS)
   return groups.map((group) => group.toString(16)).join(':')
 }
 
-/** Asked for every request: `join` of a typed array takes several times as long. */
+/** Runs for every request: `join` of a typed array is several times slower. */
 function dotted(bytes: Uint8Array, start: number): string {
   return `${bytes[start]}.${bytes[start + 1]}.${bytes[start + 2]}.${bytes[start + 3]}`
 }
 
-/** An IPv4 address within an IPv6 one: ten bytes 0 and two bytes 255 in front of it. */
+/** Tests for an IPv4 address within an IPv6 one: ten bytes 0 and two bytes 255 come before it. */
 function isMapped(bytes: Uint8Array): boolean {
   for (let index = 0; index < 10; index++) if (bytes[index] !== 0) return false
   return bytes[10] === 0xff && bytes[11] === 0xff

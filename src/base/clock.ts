@@ -1,10 +1,10 @@
-/** The one way to learn the time. Pure folders never read it; tests and the daemon inject it. */
+/** The only access to the current time. Pure folders never read it; the daemon and the tests inject a clock. */
 
-/** Two readings of the time. */
+/** Two ways to read the time. */
 export interface Clock {
-  /** Wall clock, milliseconds since 1970 (UTC). It may jump. */
+  /** Returns the wall clock time in milliseconds since 1970 (UTC). It may jump. */
   now(): number
-  /** Monotonic milliseconds from an arbitrary start, for durations. */
+  /** Returns monotonic milliseconds since an arbitrary start, for durations. */
   monotonic(): number
 }
 

@@ -1,22 +1,22 @@
 /**
- * Lists of objects as comma-separated values (RFC 4180). Nested values become columns of their own, named
- * by the way to them. Source: docs/compatibility/api.md, "CSV".
+ * Lists of objects as comma-separated values (RFC 4180). Nested values become columns of their own, named by their
+ * path. Source: docs/compatibility/api.md, "CSV".
  */
 import { ServiceError } from './errors.ts'
 import { TABLE_CELLS_MAX, TABLE_HEADER_BYTES_MAX } from './limits.ts'
 
-/** The type of the answers. */
+/** The content type of CSV answers. */
 export const CSV_TYPE = 'text/csv; charset=utf-8'
 
 const NEEDS_QUOTES = /[",\r\n]/
-/** Blanks in front count as nothing for some programs, and full-width or small signs as the plain ones. */
+/** Some programs ignore blanks at the start of a cell, and read full-width and small signs as the plain ones. */
 const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
 const BLANKS_AT_START = /^ +/
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
 /**
- * A header line and one line for each object; '' when there is none. Columns are sorted by name. Throws
- * 400 `invalid_input` when there would be too many cells. Cost: linear in the cells.
+ * Returns a header line and one line for each object, or '' if there are no columns. Columns are sorted by name. Throws
+ * 400 `invalid_input` if the table has too many cells. Cost: linear in the number of cells.
  */
 export function toCsv(rows: readonly object[]): string {
   const columns = new TableColumns()
@@ -29,7 +29,7 @@ export function toCsv(rows: readonly object[]): string {
     .join('')
 }
 
-/** The names of the columns of a table that is looked through. */
+/** Collects the column names of a table while its rows are read. */
 export class TableColumns {
   readonly #names: Set<string>
   #bytes = 0
@@ -39,7 +39,7 @@ export class TableColumns {
     for (const name of names) this.#bytes += name.length
   }
 
-  /** Adds the columns of a row. Throws 400 `invalid_input` when a table of `rowCount` rows has too many cells. */
+  /** Adds the columns of a row. Throws 400 `invalid_input` if a table of `rowCount` rows has too many cells. */
   add(names: Iterable<string>, rowCount: number): void {
     for (const name of names) {
       if (this.#names.has(name)) continue
@@ -56,21 +56,21 @@ export class TableColumns {
   }
 }
 
-/** The cells of a row by the names of their columns. */
+/** Returns the cells of a row by the names of their columns. */
 export function flatRow(row: object): ReadonlyMap<string, string> {
   const flat = new Map<string, string>()
   flatten(row, '', flat)
   return flat
 }
 
-/** A line of cells, with its end. */
+/** Returns a line of cells, including its line end. */
 export function csvLine(cells: readonly string[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }
 
 /**
- * One cell. A text that a spreadsheet would take for a formula gets an apostrophe in front, because
- * properties and their names come from anybody on the internet; numbers stay as they are.
+ * Returns one cell. Text that a spreadsheet would read as a formula gets an apostrophe in front, because anybody on the
+ * internet can send properties and their names. Numbers stay unchanged.
  */
 export function csvCell(text: string): string {
   const guarded = isFormula(text) ? `'${text}` : text
@@ -81,7 +81,7 @@ function isFormula(text: string): boolean {
   return FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
 }
 
-/** Adds what `value` holds under the names that lead to it. At most as deep as JSON may be. */
+/** Adds each value inside `value` under its path. Recursion is as deep as JSON may be nested. */
 function flatten(value: unknown, name: string, flat: Map<string, string>): void {
   if (typeof value === 'object' && value !== null) {
     const prefix = name === '' ? '' : `${name}.`
@@ -103,8 +103,8 @@ function tooManyCells(): ServiceError {
 }
 
 /**
- * The records of a table, each as its cells; blanks around cells without quotes are left out. Throws 400
- * `invalid_input` with `attr` for a quoted cell without an end. Linear.
+ * Returns the records of a table, each as a list of cells. Blanks around unquoted cells are removed. Throws 400
+ * `invalid_input` with `attr` if a quoted cell has no end. Cost: linear in the text.
  */
 export function* csvRecords(
   text: string,
@@ -125,7 +125,7 @@ export function* csvRecords(
   if (cells.length > 0) yield cells
 }
 
-/** A cell, and the place of the separator or line break behind it. */
+/** Returns a cell, and the position of the separator or line break after it. */
 function readCell(
   text: string,
   start: number,
@@ -152,30 +152,30 @@ function readCell(
   return { cell, end }
 }
 
-/** What stood in a cell before `csvCell` put an apostrophe in front of it; null: it put none. */
+/** Returns the text that `csvCell` put an apostrophe in front of, or null if the cell has no such apostrophe. */
 export function unguardedCell(cell: string): string | null {
   if (!cell.startsWith("'")) return null
   const text = cell.slice(1)
   return isFormula(text) ? text : null
 }
 
-/** A record of a table, or why there is none. */
+/** A record of a table, or the reason why a line is no record. */
 export interface CsvRecord {
   readonly cells: readonly string[]
-  /** The line that it begins on, from 1, and how many lines it has. */
+  /** The number of the record's first line, from 1, and the number of its lines. */
   readonly line: number
   readonly lineCount: number
-  /** Why the line is no record; null when it is one. */
+  /** The reason why the line is no record; null if it is one. */
   readonly fault: string | null
 }
 
 const NO_CELLS: readonly string[] = []
 
 /**
- * Takes a table apart that comes in pieces; a record may end in a later piece than it began. A quoted cell may hold
- * line breaks, but only when the record is whole: every such cell ends with a quote in front of a comma or a line
- * end, and the record has as many cells as the header. Else a quote was never closed: that line alone is a fault, and
- * the table goes on behind it.
+ * Parses a table that arrives in parts. A record may start in one part and end in a later one. A quoted cell may
+ * contain line breaks only if the record is well formed: each quoted cell ends with a quote before a comma or line end,
+ * and the record has as many cells as the header. Otherwise a quote was never closed: only the line with that quote is
+ * reported as a fault, and parsing continues on the next line.
  */
 export class CsvReader {
   readonly #charactersMax: number
@@ -183,12 +183,12 @@ export class CsvReader {
   #line = 1
   #columns = 0
 
-  /** `charactersMax`: a record that is longer has a quote that was never closed. */
+  /** A record longer than `charactersMax` counts as a record with a quote that was never closed. */
   constructor(charactersMax = Number.POSITIVE_INFINITY) {
     this.#charactersMax = charactersMax
   }
 
-  /** The records that end in `piece`. `isLast`: nothing follows. */
+  /** Yields the records that end in `piece`. `isLast` is true for the last part of the table. */
   *records(piece: string, isLast = false): Generator<CsvRecord> {
     let text = this.#rest + piece
     if (this.#line === 1 && text.startsWith('\ufeff')) text = text.slice(1)
@@ -228,13 +228,13 @@ export class CsvReader {
 interface FoundRecord {
   readonly cells: readonly string[]
   readonly lineCount: number
-  /** Each quoted cell ends with a quote. */
+  /** True if each quoted cell ends with a quote. */
   readonly isStrict: boolean
-  /** Where the next record begins. */
+  /** The offset of the next record. */
   readonly end: number
 }
 
-/** The record that begins at `start`; null when its end is still to come. */
+/** Returns the record that begins at `start`, or null if its end has not arrived yet. */
 function readRecord(text: string, start: number): FoundRecord | null {
   const cells: string[] = []
   let isStrict = true
@@ -252,7 +252,7 @@ function readRecord(text: string, start: number): FoundRecord | null {
   }
 }
 
-/** Whether a cell is one quoted text and nothing else. */
+/** Tests whether a cell is a single quoted text and nothing else. */
 function isQuoted(cell: string): boolean {
   const text = cell.endsWith('\r') ? cell.slice(0, -1) : cell
   if (text.length < 2 || !text.endsWith('"')) return false
@@ -260,7 +260,7 @@ function isQuoted(cell: string): boolean {
   return !(inner.includes('"') && inner.replaceAll('""', '').includes('"'))
 }
 
-/** Where the comma or the line feed behind a cell is; null when it is still to come. */
+/** Returns the offset of the comma or line feed after a cell, or null if it has not arrived yet. */
 function cellEnd(text: string, start: number): number | null {
   let position = start
   if (text[start] === '"') {

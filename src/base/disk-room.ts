@@ -1,13 +1,13 @@
 /**
- * What the threads of a daemon tell each other about room on the disk. The front says how much of it is promised to
- * events that were accepted; the processing thread says how much room its data file has, and what a commit takes.
- * Each number has one writer, so plain reads and writes of shared memory are enough.
+ * Figures about free disk space that the threads of a daemon share. The front writes how much space is reserved for
+ * accepted events. The processing thread writes how much space its data file has, and how much a commit needs. Each
+ * figure has one writer, so plain reads and writes of shared memory are enough.
  */
 
-/** With so many free bytes of the disk no thread looks closer: nothing that one of them does comes near. */
+/** With this many free bytes on the disk, no thread checks further: nothing that a thread does needs nearly as much. */
 export const DISK_PLENTY_BYTES = 2 * 1024 ** 3
 
-/** Positions in the shared memory. */
+/** The positions of the figures in the shared memory. */
 const PROMISED = 0
 const INSIDE = 1
 const REUSABLE = 2
@@ -23,9 +23,9 @@ const COMMIT_LEAST = 11
 const NEEDED = 12
 const FIELDS = 13
 
-/** Numbers about room on the disk, shared by the threads of a daemon. */
+/** The figures about disk space, shared by the threads of a daemon. */
 export class DiskRoom {
-  /** For `workerData`: another thread makes its `DiskRoom` of it. */
+  /** The shared memory. Pass it in `workerData`; the other thread creates its own `DiskRoom` from it. */
   readonly shared: Float64Array
 
   constructor(
@@ -36,7 +36,7 @@ export class DiskRoom {
     this.shared = shared
   }
 
-  /** Bytes of the disk that must stay free for what was accepted; 0 until that is known. Written by the front. */
+  /** Bytes of the disk that must stay free for accepted events; 0 until they are known. Written by the front. */
   get promisedBytes(): number {
     return this.#get(PROMISED)
   }
@@ -45,7 +45,10 @@ export class DiskRoom {
     this.shared[PROMISED] = bytes
   }
 
-  /** Bytes at the end of the data file that nobody else can take. Written by the processing thread, as all below. */
+  /**
+   * Free bytes at the end of the data file, which no other program can use. This and all figures below are written by
+   * the processing thread.
+   */
   get insideBytes(): number {
     return this.#get(INSIDE)
   }
@@ -54,7 +57,7 @@ export class DiskRoom {
     this.shared[INSIDE] = bytes
   }
 
-  /** Bytes of pages in the data file that hold nothing now. */
+  /** Bytes of free pages inside the data file. */
   get reusableBytes(): number {
     return this.#get(REUSABLE)
   }
@@ -63,7 +66,7 @@ export class DiskRoom {
     this.shared[REUSABLE] = bytes
   }
 
-  /** Bytes by which the store has grown lately for each byte of the log; 0 until that is known. */
+  /** Bytes by which the store has recently grown for each byte of the log; 0 until it is known. */
   get growth(): number {
     return this.#get(GROWTH)
   }
@@ -72,7 +75,7 @@ export class DiskRoom {
     this.shared[GROWTH] = ratio
   }
 
-  /** Bytes of pages that the last transaction could have written, however little it changed. */
+  /** The most bytes of pages that the last transaction could have written regardless of how little it changed. */
   get commitFixedBytes(): number {
     return this.#get(COMMIT_FIXED)
   }
@@ -81,7 +84,7 @@ export class DiskRoom {
     this.shared[COMMIT_FIXED] = bytes
   }
 
-  /** Bytes of leaves that it could have written because it changed records in them. */
+  /** The most bytes of leaf pages that the last transaction could have rewritten because it changed records in them. */
   get commitTouchedBytes(): number {
     return this.#get(COMMIT_TOUCHED)
   }
@@ -90,7 +93,7 @@ export class DiskRoom {
     this.shared[COMMIT_TOUCHED] = bytes
   }
 
-  /** Bytes of pages that it could have added. */
+  /** The most bytes of pages that the last transaction could have added. */
   get commitAddedBytes(): number {
     return this.#get(COMMIT_ADDED)
   }
@@ -99,7 +102,7 @@ export class DiskRoom {
     this.shared[COMMIT_ADDED] = bytes
   }
 
-  /** Bytes of all leaves of the store: no transaction can change more of them. */
+  /** Bytes of all leaf pages of the store. No transaction can rewrite more of them. */
   get leafBytes(): number {
     return this.#get(LEAVES)
   }
@@ -108,7 +111,7 @@ export class DiskRoom {
     this.shared[LEAVES] = bytes
   }
 
-  /** `commitTouchedBytes` for each byte of the log, of commits of the last time; 0 until that is known. */
+  /** The `commitTouchedBytes` of recent commits for each byte of the log; 0 until it is known. */
   get touchedRatio(): number {
     return this.#get(TOUCHED_RATIO)
   }
@@ -117,7 +120,7 @@ export class DiskRoom {
     this.shared[TOUCHED_RATIO] = ratio
   }
 
-  /** The same of `commitAddedBytes`. */
+  /** The `commitAddedBytes` of recent commits for each byte of the log; 0 until it is known. */
   get addedRatio(): number {
     return this.#get(ADDED_RATIO)
   }
@@ -126,7 +129,9 @@ export class DiskRoom {
     this.shared[ADDED_RATIO] = ratio
   }
 
-  /** Bytes of the log that the commit in flight is made of; 0 when there is none. Survives a commit that fails. */
+  /**
+   * Bytes of the log that the commit in progress covers; 0 if there is none. The figure is kept if the commit fails.
+   */
   get commitLogBytes(): number {
     return this.#get(COMMIT_LOG)
   }
@@ -135,7 +140,7 @@ export class DiskRoom {
     this.shared[COMMIT_LOG] = bytes
   }
 
-  /** Bytes that the next commit needs to be sure of its end, most of which it gives back. */
+  /** Bytes that must be free for the next commit to succeed. Most of them are free again afterwards. */
   get commitLeastBytes(): number {
     return this.#get(COMMIT_LEAST)
   }
@@ -144,7 +149,7 @@ export class DiskRoom {
     this.shared[COMMIT_LEAST] = bytes
   }
 
-  /** Bytes without which processing cannot go on; 0 while it can. */
+  /** Bytes that processing needs to continue; 0 while it has enough. */
   get neededBytes(): number {
     return this.#get(NEEDED)
   }

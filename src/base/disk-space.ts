@@ -1,25 +1,23 @@
-/** The space of file systems. */
+/** The free and total space of file systems. */
 import { statfs } from 'node:fs/promises'
 import { OperatorError } from './errors.ts'
 
-/** What a command wants to be free before it writes its few pages. */
+/** The free bytes that a command requires before it writes its few pages. */
 const COMMAND_BYTES = 16 * 1024 ** 2
 
-/** A file system: bytes that this process could still write, and all that it can hold. */
+/** The space of a file system: the bytes that this process can still write, and the total size. */
 export interface DiskSpace {
   readonly freeBytes: number
   readonly sizeBytes: number
 }
 
-/** The space of the file system of a folder. Throws what `statfs` throws. */
+/** Returns the space of the file system that contains a folder. Throws the errors of `statfs`. */
 export async function diskSpace(path: string): Promise<DiskSpace> {
   const { bavail, blocks, bsize } = await statfs(path)
   return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
 }
 
-/**
- * Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`.
- */
+/** Throws `OperatorError` if the disk is too full for a command that is about to write. */
 export async function requireFreeDisk(path: string): Promise<void> {
   const { freeBytes } = await diskSpace(path)
   if (freeBytes >= COMMAND_BYTES) return

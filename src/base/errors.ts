@@ -1,10 +1,10 @@
 /**
- * The one table of errors that a client can see. A code stands for one `type`, one HTTP status
- * and one meaning; `detail` is written where the error is raised and says what to do about it.
- * Sources: interface description, section 7; docs/compatibility/errors.md, "Errors".
+ * The table of all errors that a client can see. A code has one `type`, one HTTP status and one meaning. The text of
+ * `detail` is written where the error is raised, and says what to do about it. Sources: interface description, section
+ * 7; docs/compatibility/errors.md, "Errors".
  */
 
-/** Code -> HTTP status and `type` of its body. */
+/** For each code: the HTTP status and the `type` in the body. */
 export const ERROR_CODES = {
   invalid_payload: { status: 400, type: 'validation_error' },
   no_data: { status: 400, type: 'validation_error' },
@@ -55,7 +55,7 @@ export const ERROR_CODES = {
 /** Every code that an error body can carry. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
-/** The JSON body of an error: all four keys, always. Interface description, section 7. */
+/** The JSON body of an error. All four keys are always present. Source: interface description, section 7. */
 export interface ErrorBody {
   readonly type: string
   readonly code: ErrorCode
@@ -64,15 +64,15 @@ export interface ErrorBody {
 }
 
 /**
- * An expected refusal. Raised on every floor; turned into an answer in
- * exactly one place, `http/server/respond.ts`. A class survives no thread boundary: send `toBody()` and
- * rebuild with `fromBody()`.
+ * An expected refusal. It may be raised in any folder, and becomes an answer in exactly one place,
+ * `http/server/respond.ts`. An instance cannot cross a thread boundary: send `toBody()` and rebuild it with
+ * `fromBody()`.
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode
-  /** The field that is at fault, or null. */
+  /** The field that caused the error, or null. */
   readonly attr: string | null
-  /** Seconds after which trying again makes sense (header `Retry-After`), or null. */
+  /** The seconds after which a retry makes sense (header `Retry-After`), or null. */
   readonly retryAfterSeconds: number | null
 
   constructor(
@@ -100,7 +100,7 @@ export class ServiceError extends Error {
     }
   }
 
-  /** Rebuilds an error that crossed a thread boundary as its body, with what the body does not say. */
+  /** Rebuilds an error that crossed a thread boundary as its body. The body does not contain `retryAfterSeconds`. */
   static fromBody(body: ErrorBody, retryAfterSeconds: number | null = null): ServiceError {
     return new ServiceError(body.code, body.detail, {
       ...(body.attr === null ? {} : { attr: body.attr }),
@@ -110,21 +110,21 @@ export class ServiceError extends Error {
 }
 
 /**
- * 400 `invalid_input` about a field: its name and what is wrong with it make the sentence. `where` stands
- * in place of the name when something within the field is at fault.
+ * Returns 400 `invalid_input` about a field. The detail is the field name followed by `what`. `where` replaces the name
+ * if the fault is inside the field.
  */
 export function invalidInput(attr: string, what: string, where = attr): ServiceError {
   return new ServiceError('invalid_input', `${where} ${what}`, { attr })
 }
 
-/** A wrong setting or a wrong use of the command line: exit code 2. */
+/** A wrong setting or a wrong use of the command line. The exit code is 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
 /**
- * A failed command or a store that cannot be opened: the message is for the operator, in one line.
- * `exitCode` is 1 for a failure, 3 for a check that found problems, 78 for damaged data.
+ * A failed command, or a store that cannot be opened. The message is one line for the operator. `exitCode` is 1 for a
+ * failure, 3 for a check that found problems, and 78 for damaged data.
  */
 export class OperatorError extends Error {
   override readonly name = 'OperatorError'

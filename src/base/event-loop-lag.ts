@@ -1,11 +1,11 @@
-/** How late timers fire, because something held the event loop. */
+/** Measures the event loop lag: how late timers fire because other work blocked the event loop. */
 import type { Clock } from './clock.ts'
 import type { Gauge } from './metrics.ts'
 
 const LAG_PROBE_MS = 100
 const LAG_WINDOW_MS = 15_000
 
-/** Measures how late a timer fires, which is how long something held the event loop. */
+/** Measures how late a timer fires, and writes the worst lag of the last 15 to 30 seconds to a gauge. */
 export class EventLoopLag {
   readonly #clock: Clock
   readonly #gauge: Gauge

@@ -1,6 +1,6 @@
 /**
- * UUIDs as 16 bytes and as text. Version 7 (RFC 9562) for what the server names, version 5 for what
- * must come out the same every time.
+ * UUIDs as 16 bytes and as text: version 7 (RFC 9562) for ids that the server makes, version 5 for ids that must be the
+ * same every time.
  */
 import { createHash, randomFillSync } from 'node:crypto'
 
@@ -25,14 +25,14 @@ export function writeUuidV7(target: Uint8Array, offset: number, timeMs: number):
   target[offset + 8] = 0x80 | ((target[offset + 8] ?? 0) & 0x3f)
 }
 
-/** A version 7 UUID for a time, as lower-case text with hyphens. */
+/** Returns a version 7 UUID for a time, as lower-case text with hyphens. */
 export function uuidV7(timeMs: number): string {
   const bytes = new Uint8Array(16)
   writeUuidV7(bytes, 0, timeMs)
   return formatUuid(bytes, 0)
 }
 
-/** The version 5 UUID of a text in a namespace (text form), as text. */
+/** Returns the version 5 UUID of a name in a namespace, as text. The namespace is a UUID as text. */
 export function uuidV5(namespace: string, name: string): string {
   const namespaceBytes = parseUuid(namespace)
   if (namespaceBytes === null) throw new TypeError('the namespace is not a UUID')
@@ -42,9 +42,9 @@ export function uuidV5(namespace: string, name: string): string {
   return formatUuid(digest, 0)
 }
 
-/** The text of 16 bytes at `offset`. */
+/** Returns the text of the 16 bytes at `offset`. */
 export function formatUuid(bytes: Uint8Array, offset: number): string {
-  // Put together as bytes: a text that is joined from pieces keeps all of them in memory.
+  // The text is built from bytes, because a text that is concatenated keeps all its parts in memory.
   let position = 0
   for (let index = 0; index < 16; index++) {
     if (index === 4 || index === 6 || index === 8 || index === 10) position++
@@ -59,9 +59,9 @@ const UUID_TEXT = Buffer.alloc(36, '-')
 const HEX_CODES = Buffer.from('0123456789abcdef', 'latin1')
 
 /**
- * The 16 bytes of a UUID in any of the forms that clients send: with hyphens, 32 hex digits, in
- * braces, or as `urn:uuid:`; any case, any version. Null for anything else.
- * Source: docs/compatibility/events.md, "uuid".
+ * Returns the 16 bytes of a UUID in any of the forms that clients send: with hyphens, 32 hex digits, in braces, or as
+ * `urn:uuid:`, in any case and of any version. Returns null for anything else. Source: docs/compatibility/events.md,
+ * "uuid".
  */
 export function parseUuid(text: string): Uint8Array | null {
   let body = text

@@ -1,20 +1,20 @@
 /**
- * JSON as bytes, written piece by piece: what an export puts its lines together from. Nothing here makes
- * a text of what is bytes already; most pieces are a few tens of bytes, for which a call into the engine
- * would cost more than the copy itself.
+ * Writes JSON as bytes, part by part; exports build their lines with it. Data that is already bytes is never converted
+ * to a string. Most parts are a few tens of bytes long, for which a call into the engine would cost more than the copy
+ * itself.
  */
 
 const FIRST_BYTES = 64 * 1024
-/** Room behind what was written and what is read: pieces are copied four bytes at a time. */
+/** Spare bytes after the written and the read data: parts are copied four bytes at a time. */
 const SLACK_BYTES = 4
-/** Longer pieces are copied by the engine. */
+/** Longer parts are copied by the engine. */
 const COPIED_BYTES_MAX = 256
 /** Longer texts are encoded by the engine. */
 const ASCII_UNITS_MAX = 48
-/** Whole numbers below this have at most 15 digits: a decimal of so many digits is the shortest. */
+/** Integers below this have at most 15 digits, so a decimal with these digits is the shortest form. */
 const EXACT_MAX = 1e15
 const DAY_MS = 86_400_000
-/** 0000-01-01 and 10000-01-01: years between have four digits. */
+/** 0000-01-01 and 10000-01-01: years in between have four digits. */
 const FOUR_DIGIT_YEARS_MIN_MS = -62_167_219_200_000
 const FOUR_DIGIT_YEARS_END_MS = 253_402_300_800_000
 const TIME_BYTES = 24
@@ -24,13 +24,13 @@ const QUOTE = 0x22
 const HYPHEN = 0x2d
 const POINT = 0x2e
 const ZERO = 0x30
-/** The two digits of each byte, as one big-endian number. */
+/** The two hexadecimal digits of each byte, as one big-endian number. */
 const HEX_PAIRS = Uint16Array.from({ length: 256 }, (_, byte) => {
   const digits = byte.toString(16).padStart(2, '0')
   return digits.charCodeAt(0) * 256 + digits.charCodeAt(1)
 })
 
-/** Bytes that grow while they are written and are used again and again. */
+/** A buffer that grows while it is written, and that is used again and again. */
 export class JsonBytes {
   bytes: Buffer
   length = 0
@@ -39,13 +39,15 @@ export class JsonBytes {
   #day = Number.NaN
   readonly #dayText = Buffer.alloc(10)
 
-  /** `bytes`: room to begin with. */
+  /** `bytes` is the initial size. */
   constructor(bytes = FIRST_BYTES) {
     this.bytes = Buffer.allocUnsafeSlow(bytes)
     this.#view = viewOf(this.bytes)
   }
 
-  /** Where the next byte goes, given room for `count` more (not counted as written yet). */
+  /**
+   * Makes room for `count` more bytes and returns the offset of the next byte. The bytes do not count as written yet.
+   */
   reserve(count: number): number {
     const needed = this.length + count + SLACK_BYTES
     if (needed > this.bytes.length) {
@@ -59,13 +61,13 @@ export class JsonBytes {
 
   /** Appends one byte. */
   writeByte(byte: number): void {
-    // In this order: making room may put other memory in the place of `bytes`.
+    // `reserve` comes first, because it may replace `bytes`.
     const to = this.reserve(1)
     this.bytes[to] = byte
     this.length = to + 1
   }
 
-  /** Appends a whole number of 32 bits, with or without a sign, from its lowest byte. */
+  /** Appends a 32-bit integer, with or without a sign, lowest byte first. */
   writeUint32(value: number): void {
     const to = this.reserve(4)
     this.#view.setUint32(to, value, true)
@@ -87,31 +89,31 @@ export class JsonBytes {
     }
   }
 
-  /** Begins a piece, which knows its length; returns where it begins. */
+  /** Begins a part that stores its length. Returns the offset of its first byte. */
   beginPiece(): number {
     this.reserve(4)
     this.length += 4
     return this.length
   }
 
-  /** Ends the piece that began at `start`. */
+  /** Ends the part that began at `start`. */
   endPiece(start: number): void {
     this.#view.setUint32(start - 4, this.length - start)
   }
 
-  /** Appends a piece of another writer; returns how many bytes it has. */
+  /** Appends a part of another writer. Returns its number of bytes. */
   copyPiece(source: JsonBytes, start: number): number {
     const count = source.#view.getUint32(start - 4)
     this.copy(source, start, count)
     return count
   }
 
-  /** The text of a piece of this writer. */
+  /** Returns the text of a part of this writer. */
   pieceText(start: number): string {
     return this.bytes.toString('utf8', start, start + this.#view.getUint32(start - 4))
   }
 
-  /** Appends bytes `start` to `end` of a buffer. */
+  /** Appends the bytes from `start` to `end` of a buffer. */
   writeBytes(source: Buffer, start: number, end: number): void {
     let to = this.reserve(end - start)
     this.length = to + end - start
@@ -142,7 +144,7 @@ export class JsonBytes {
     this.length += target.write(text, this.length, 'utf8')
   }
 
-  /** Appends a number as JSON.stringify would write it. */
+  /** Appends a number as JSON.stringify writes it. */
   writeNumber(value: number): void {
     const thousandths = Math.round(value * 1000)
     if (Number.isInteger(value) && Math.abs(value) < EXACT_MAX) this.#writeDecimal(value, 0)
@@ -176,7 +178,7 @@ export class JsonBytes {
     this.length = to
   }
 
-  /** Appends a time (milliseconds, UTC) as `Date.toISOString` writes it. Throws RangeError as that does. */
+  /** Appends a time (milliseconds, UTC) as `Date.toISOString` writes it. Throws RangeError in the same cases. */
   writeTime(timeMs: number): void {
     const isUsual =
       Number.isInteger(timeMs) &&
@@ -213,7 +215,7 @@ export class JsonBytes {
     this.length = to + TIME_BYTES
   }
 
-  /** Appends `scaled` / 10^`exponent`. `scaled` is whole and below 10^15, `exponent` at most 3. */
+  /** Appends `scaled` / 10^`exponent`. `scaled` is an integer below 10^15, `exponent` is at most 3. */
   #writeDecimal(scaled: number, exponent: number): void {
     const digits = this.#digits
     let rest = Math.abs(scaled)
@@ -245,7 +247,7 @@ export class JsonBytes {
     this.length = to
   }
 
-  /** Writes digits at `to`, where there is room; returns where they end. */
+  /** Writes digits at `to`, where room was reserved. Returns the offset after them. */
   #writeDigits(source: Uint8Array, start: number, count: number, to: number): number {
     const view = this.#view
     for (let index = 0; index < count; index++) {

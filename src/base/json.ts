@@ -1,27 +1,27 @@
-/** Parsed JSON: what an object is, how one whose keys come from clients is read, what is the same. */
+/** Helpers for parsed JSON: testing for objects, reading objects whose keys come from clients, and comparing values. */
 
 /** A JSON object whose keys come from clients. Read it with own-property tests only. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** A JSON object that belongs to whoever holds it, and may be changed. */
+/** A JSON object that its holder owns and may change. */
 export type OwnObject = Record<string, unknown>
 
-/** True for a JSON object: neither null nor a list. */
+/** Returns true for a JSON object: neither null nor a list. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The objects of a list; none for anything else. */
+/** Returns the objects of a list, or an empty list for anything else. */
 export function objectsOf(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : []
 }
 
-/** The members of `T` that may be undefined are absent then. */
+/** The type `T` in which members that may be undefined are optional instead. */
 export type Given<T> = {
   [Name in keyof T as undefined extends T[Name] ? never : Name]: T[Name]
 } & { [Name in keyof T as undefined extends T[Name] ? Name : never]?: Exclude<T[Name], undefined> }
 
-/** An object without its undefined members: for what may be asked for and was not. */
+/** Returns an object without its undefined members, for optional values that were not given. */
 export function given<T extends object>(members: T): Given<T> {
   const entries = Object.entries(members).filter(([, value]) => value !== undefined)
   return Object.fromEntries(entries) as Given<T>
@@ -29,7 +29,9 @@ export function given<T extends object>(members: T): Given<T> {
 
 const texts = new WeakMap<object, string>()
 
-/** The JSON text of an object. One that is frozen, as those are that many events share, is written once. */
+/**
+ * Returns the JSON text of an object. The text of a frozen object is cached, because many events share such objects.
+ */
 export function jsonOf(value: object): string {
   if (!Object.isFrozen(value)) return JSON.stringify(value)
   let text = texts.get(value)
@@ -40,7 +42,7 @@ export function jsonOf(value: object): string {
   return text
 }
 
-/** What a text says as JSON; undefined for a text that is none. */
+/** Parses a text as JSON. Returns undefined if the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -50,14 +52,14 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * True when two JSON values are equal: objects whatever the order of their keys, arrays in order, no
- * conversion between types. An equivalence on everything that JSON can express. Linear in the smaller
- * value, safe at any depth.
+ * Returns true if two JSON values are equal. The order of keys does not matter, the order of arrays does, and types are
+ * never converted. It is an equivalence relation on all JSON values. Cost: linear in the smaller value, safe at any
+ * depth.
  */
 export function isSameJson(left: unknown, right: unknown): boolean {
   if (left === right) return true
   if (!isContainer(left) || !isContainer(right)) return false
-  // Pairs that are still to be compared, one behind the other: no recursion, so depth cannot hurt.
+  // Pairs that still have to be compared, one after the other. There is no recursion, so deep values are safe.
   const pending: object[] = [left, right]
   while (pending.length > 0) {
     const second = pending.pop()
@@ -68,7 +70,7 @@ export function isSameJson(left: unknown, right: unknown): boolean {
   return true
 }
 
-/** Compares one level; pairs of containers are left to the caller. */
+/** Compares one level. Pairs of containers are added to `pending`. */
 function areLevelsSame(first: object, second: object, pending: object[]): boolean {
   if (Array.isArray(first) !== Array.isArray(second)) return false
   const keys = Object.keys(first)

@@ -1,9 +1,8 @@
 /**
- * Loads packages that are no ES modules. An import of one searches its text for the names that it exports,
- * which takes up to 20 ms for each of them, again in each thread; and what is loaded this way can wait until
- * it is needed.
+ * Loads packages that are not ES modules. An import of such a package searches its text for the names that it exports,
+ * which takes up to 20 ms for each package and thread. A package that is loaded here can also wait until it is needed.
  */
 import { createRequire } from 'node:module'
 
-/** The exports of a package by its name, loaded at the first call in a thread. Throws when it is not there. */
+/** Returns the exports of a package. It is loaded at the first call in a thread. Throws if it is not installed. */
 export const loadPackage: (name: string) => unknown = createRequire(import.meta.url)

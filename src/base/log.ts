@@ -1,7 +1,7 @@
 /**
- * The only door to pino. Nothing here ever sees a body, a key or an address of a person. Where stdout
- * is the journal of systemd, each line begins with its priority (sd-daemon(3)), so that
- * `journalctl -p warning` finds what matters.
+ * The program's log. Only this file imports pino. Bodies, keys and addresses of persons are never logged. If stdout is
+ * the journal of systemd, each line begins with its priority (sd-daemon(3)), so that `journalctl -p warning` finds
+ * warnings and errors.
  */
 import { fstatSync } from 'node:fs'
 import type { Logger as PinoLogger } from 'pino'
@@ -13,7 +13,7 @@ const { pino } = loadPackage('pino') as typeof import('pino')
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 /** One of `LOG_LEVELS`. */
 export type LogLevel = (typeof LOG_LEVELS)[number]
-/** How lines are written: JSON for machines, text for a terminal. */
+/** The formats of log lines: JSON for machines, text for a terminal. */
 export const LOG_FORMATS = ['json', 'pretty'] as const
 /** One of `LOG_FORMATS`. */
 export type LogFormat = (typeof LOG_FORMATS)[number]
@@ -21,7 +21,7 @@ export type LogFormat = (typeof LOG_FORMATS)[number]
 /** A structured logger: `log.info({ field }, 'message')`. */
 export type Logger = PinoLogger
 
-/** Priorities of syslog by level of a line, highest level first: `[level at least, priority]`. */
+/** The syslog priorities for log levels, highest level first: `[lowest level, priority]`. */
 const PRIORITIES = [
   [60, 2],
   [50, 3],
@@ -30,7 +30,7 @@ const PRIORITIES = [
 ] as const
 const PRIORITY_DEBUG = 7
 
-/** Puts the priority in front of each line; pino tells the level of the line before it writes it. */
+/** Puts the priority in front of each line. Pino sets `lastLevel` before it writes the line. */
 class JournalStream {
   readonly [pino.symbols.needsMetadataGsym] = true
   lastLevel = 0
@@ -50,7 +50,7 @@ class JournalStream {
   }
 }
 
-/** True if stdout is a stream of the journal, which `JOURNAL_STREAM` names by device and inode. */
+/** Returns true if stdout is a stream of the journal, which `JOURNAL_STREAM` names by device and inode. */
 function isJournal(): boolean {
   const named = process.env['JOURNAL_STREAM'] ?? ''
   if (named === '') return false
@@ -62,14 +62,14 @@ function isJournal(): boolean {
   }
 }
 
-/** Control characters, which steer a terminal or begin a line that nobody wrote. */
+/** Control characters, which could steer the terminal or forge a new log line. */
 const CONTROLS = /[\p{Cc}\u2028\u2029]/gu
 
 function visible(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** A line of pino in which texts hold no control characters; only a stack keeps its lines. */
+/** Returns a line of pino with all control characters in texts escaped. Only a stack keeps its line breaks. */
 function printable(line: string): string {
   const shown: unknown = JSON.parse(line, (key, value: unknown) => {
     if (typeof value !== 'string') return value
@@ -80,13 +80,13 @@ function printable(line: string): string {
 }
 
 /**
- * Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. A line that
- * cannot be written (a full disk, a reader of the pipe that left) is lost and nothing else.
+ * Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. A line that cannot be written
+ * (a full disk, a pipe that was closed) is dropped without an error.
  */
 export function createLogger(options: {
   level: LogLevel
   format: LogFormat
-  /** Standard output, unless it is for something else. */
+  /** The output: stdout by default, or stderr if stdout is used for something else. */
   descriptor?: 1 | 2
 }): Logger {
   const base = { level: options.level, base: null }

@@ -1,13 +1,15 @@
-/** What is done with maps again and again, and one that keeps what was asked for lately. */
+/** Helpers for maps, and a map that caches recently used values. */
 
-/** Fewer values than this say nothing about what is asked for again. */
+/** Hits and misses of fewer values than this say nothing about reuse. */
 const JUDGED_FROM = 256
-/** Behind so many the count of what was kept, and of what was found, begins to be forgotten. */
+/** Above this count, the number of cached values and the number of hits are halved, so that old ones count less. */
 const COUNTED_UP_TO = 1024
-/** A value is worth keeping when at least one in so many is found again; else one in so many is kept. */
+/**
+ * Caching is worth it if at least one in this many values is found again. Otherwise only one in this many is cached.
+ */
 const SAMPLED = 8
 
-/** What stands under a key; when nothing does, what `make` answers is put there. */
+/** Returns the value of a key. If there is none, stores the result of `make` and returns it. */
 export function getOrAdd<Key, Value>(
   map: Map<Key, Value>,
   key: Key,
@@ -21,7 +23,7 @@ export function getOrAdd<Key, Value>(
   return value
 }
 
-/** Puts an entry behind all others, and forgets the oldest beyond `entriesMax`. */
+/** Adds an entry as the newest one, and removes the oldest entries beyond `entriesMax`. */
 export function keepNewest<Key, Value>(
   map: Map<Key, Value>,
   key: Key,
@@ -37,11 +39,11 @@ export function keepNewest<Key, Value>(
 }
 
 /**
- * Values that were asked for lately, by name, up to a number of bytes. Two generations, of which the older
- * one goes as a whole. What lives that long costs the garbage collector more than most of it cost to make,
- * so where hardly any value is asked for again, only a sample is kept, which notices when that changes.
+ * A cache of recently used values by name, up to a number of bytes. It has two generations; the older one is dropped as
+ * a whole. Values that live this long cost the garbage collector more than most of them cost to make. If hardly any
+ * value is found again, only a sample is therefore cached; the sample shows when that changes.
  *
- * `get` and `keep` take a lookup or two.
+ * `get` and `keep` cost one or two map lookups.
  */
 export class RecentValues<Value> {
   readonly #bytesMax: number
@@ -52,13 +54,13 @@ export class RecentValues<Value> {
   #found = 0
   #kept = 0
 
-  /** `bytesMax`: of all values with their names; `bytesOf` tells what a value takes. Both about. */
+  /** `bytesMax` limits all values with their names; `bytesOf` returns the size of a value. Both are estimates. */
   constructor(bytesMax: number, bytesOf: (value: Value) => number) {
     this.#bytesMax = bytesMax
     this.#bytesOf = bytesOf
   }
 
-  /** The value with this name, if it is there. */
+  /** Returns the value with this name, or undefined. */
   get(name: string): Value | undefined {
     let value = this.#young.get(name)
     if (value === undefined) {
@@ -70,7 +72,7 @@ export class RecentValues<Value> {
     return value
   }
 
-  /** Keeps a value, or lets it be where hardly any is found again. */
+  /** Caches a value. If hardly any value is found again, most calls do nothing. */
   keep(name: string, value: Value): void {
     const isJudged = this.#kept >= JUDGED_FROM && this.#found * SAMPLED < this.#kept
     if (isJudged && Math.random() * SAMPLED >= 1 && !this.#young.has(name)) return

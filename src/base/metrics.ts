@@ -1,8 +1,7 @@
 /**
- * What the process counts about itself, in Prometheus text format 0.0.4. A number is a plain field:
- * whoever counts keeps a reference and writes `counter.value++`; names, labels and formatting cost
- * something only when `/metrics` is read. Every family has a fixed set of label names and a bounded
- * number of label values, so that clients cannot make it grow.
+ * The metrics of the process, in Prometheus text format 0.0.4. A value is a plain field: code that counts keeps a
+ * reference and writes `counter.value++`. Names, labels and formatting only cost time when `/metrics` is read. Each
+ * family has a fixed set of label names and a bounded number of label values, so that clients cannot make it grow.
  */
 import { METRIC_LABEL_SETS_MAX } from './limits.ts'
 /** A total since the start of the process. `value` only grows. */
@@ -10,14 +9,14 @@ export class Counter {
   value = 0
 }
 
-/** A quantity as it is now. */
+/** A current quantity, which may rise and fall. */
 export class Gauge {
   value = 0
 }
 
-/** How often values fell below each of a few bounds. One observation costs a scan of the bounds. */
+/** Counts values by a few upper bounds. One observation costs a scan of the bounds. */
 export class Histogram {
-  /** Upper limits, ascending. */
+  /** The upper bounds, ascending. */
   readonly bounds: readonly number[]
   readonly #counts: Float64Array
   #sum = 0
@@ -35,12 +34,14 @@ export class Histogram {
     this.#sum += value
   }
 
-  /** How many values lie up to each bound and above the one before; the last: above all. */
+  /**
+   * The number of values up to each bound and above the previous one. The last entry counts values above all bounds.
+   */
   get counts(): Iterable<number> & ArrayLike<number> {
     return this.#counts
   }
 
-  /** The lines of this histogram; `labels` is the text between the braces, or ''. */
+  /** Returns the lines of this histogram. `labels` is the text between the braces, or ''. */
   render(name: string, labels: string): string {
     const prefix = labels === '' ? '' : `${labels},`
     let text = ''
@@ -59,7 +60,7 @@ type Metric = Counter | Gauge | Histogram
 
 const OVERFLOW_LABEL = 'other'
 
-/** All metrics of one name, one per set of label values. */
+/** All metrics of one name, one for each set of label values. */
 export class MetricFamily<T extends Metric> {
   readonly #labelNames: readonly string[]
   readonly #create: () => T
@@ -77,8 +78,8 @@ export class MetricFamily<T extends Metric> {
   }
 
   /**
-   * The metric for these label values, in the order of the label names. It makes one text per call:
-   * keep the result where counting is frequent.
+   * Returns the metric for these label values, in the order of the label names. Each call builds a string: keep the
+   * result where counting is frequent.
    */
   with(...labelValues: readonly string[]): T {
     const labels = this.#format(labelValues)
@@ -91,17 +92,17 @@ export class MetricFamily<T extends Metric> {
     return child
   }
 
-  /** Forgets all label sets, for what is told anew each time and may have ended. */
+  /** Removes all label sets. For figures that are written anew at each collection and may have disappeared. */
   clear(): void {
     this.#children.clear()
   }
 
-  /** All that were used. */
+  /** All metrics that were used. */
   get all(): Iterable<T> {
     return this.#children.values()
   }
 
-  /** The lines of all children, in the order in which they were first used. */
+  /** Returns the lines of all metrics, in the order in which they were first used. */
   render(name: string): string {
     let text = ''
     for (const [labels, child] of this.#children) {
@@ -129,17 +130,17 @@ export class MetricPage {
   readonly #families: Registered[] = []
   readonly #collectors: (() => void)[] = []
 
-  /** Counters of one name. By convention the name ends in `_total`. */
+  /** Registers counters of one name. By convention the name ends in `_total`. */
   counters(name: string, help: string, labelNames: readonly string[]): MetricFamily<Counter> {
     return this.#add(name, 'counter', help, new MetricFamily(labelNames, () => new Counter()))
   }
 
-  /** Gauges of one name. */
+  /** Registers gauges of one name. */
   gauges(name: string, help: string, labelNames: readonly string[]): MetricFamily<Gauge> {
     return this.#add(name, 'gauge', help, new MetricFamily(labelNames, () => new Gauge()))
   }
 
-  /** Histograms of one name; `bounds` as in `Histogram`. */
+  /** Registers histograms of one name. `bounds` as in `Histogram`. */
   histograms(
     name: string,
     help: string,
@@ -150,12 +151,12 @@ export class MetricPage {
     return this.#add(name, 'histogram', help, family)
   }
 
-  /** Has `collect` called before each rendering, to fill gauges that are cheaper to read than to keep. */
+  /** Calls `collect` before each rendering, to fill gauges that are cheaper to read than to maintain. */
   onCollect(collect: () => void): void {
     this.#collectors.push(collect)
   }
 
-  /** The whole page: content type `text/plain; version=0.0.4; charset=utf-8`. */
+  /** Returns the whole page. Its content type is `text/plain; version=0.0.4; charset=utf-8`. */
   render(): string {
     for (const collect of this.#collectors) collect()
     let text = ''

@@ -1,17 +1,17 @@
 /**
- * The releases of Node that Tenrec is tested with. They are checked before anything is loaded or written: another
- * release may lack what the program needs, which would show later as an unrelated error.
+ * The releases of Node that Tenrec is tested with. They are checked before anything is loaded or written, because
+ * another release may lack features that the program needs, and would fail later with an unrelated error.
  *
- * This file imports no other source and uses no syntax that an old Node cannot read.
+ * This file imports no other source file and uses no syntax that an old Node cannot read.
  */
 
-/** A release line, and the first release of it that has all that Tenrec needs. */
+/** A release line, and its first release that has all features that Tenrec needs. */
 interface NodeLine {
   readonly major: number
   readonly minorMin: number
 }
 
-/** The same as `engines.node` in package.json. */
+/** The same releases as `engines.node` in package.json. */
 const NODE_LINES: readonly NodeLine[] = [
   { major: 20, minorMin: 19 },
   { major: 22, minorMin: 0 },

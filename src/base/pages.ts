@@ -1,60 +1,62 @@
 /**
- * Pages as they cross threads: rows as finished text in memory that changes hands, so that the main thread
- * only puts an envelope around them. Shapes only.
+ * The shape of pages that cross threads. Rows are finished text in memory that is transferred, so that the main thread
+ * only adds an envelope. This file contains types only.
  */
 
-/** How rows are written: as a JSON list, or as comma-separated values. */
+/** The format of rows: a JSON list, or comma-separated values. */
 export type RowFormat = 'json' | 'csv'
 
-/** How a page is wanted. */
+/** The caller's options for a page. */
 export interface PageWish {
   readonly format: RowFormat
-  /** Told what to call when nobody waits for the page any more. */
+  /** Receives a function that cancels the page. It is called when nobody waits for the page any more. */
   readonly onLeave: (cancel: () => void) => void
 }
 
-/** The rows of a page, finished. */
+/** The rows of a page as finished text. */
 export interface RowsText {
-  /** UTF-8 in memory of its own: a JSON list, or a table with its header ('' without rows). */
+  /** UTF-8 in its own buffer: a JSON list, or a table with its header ('' without rows). */
   readonly rows: Uint8Array<ArrayBuffer>
   readonly rowCount: number
-  /** The page ended at its limit of bytes: the next one begins behind its last row. */
+  /** True if the page reached its byte limit. The next page begins after its last row. */
   readonly isCut: boolean
 }
 
-/** Rows of a list that is counted as a whole. */
+/** Rows of a list whose total number is known. */
 export interface CountedRows extends RowsText {
-  /** All that match, on every page. */
+  /** The number of all matching rows, on every page. */
   readonly count: number
 }
 
-/** A row that is shown alone: a JSON object, or a table of one line. */
+/** A single row: a JSON object, or a table with one line. */
 export type RowText = Uint8Array<ArrayBuffer>
 
-/** A text that is made while it is read. */
+/** A text that is produced while it is read. */
 export interface TextPieces {
-  /** The next bytes, or null behind the last. Asked for again only when they have left. */
+  /**
+   * Resolves with the next bytes, or null after the last. It is called again only when the previous bytes were sent.
+   */
   next(): Promise<Uint8Array | null>
-  /** Nobody waits any more. */
+  /** Stops the production, because nobody waits for the text any more. */
   cancel(): void
 }
 
-/** Some of a list, and how many there are in all. */
+/** Some items of a list, and the number of all items. */
 export interface Page<Item> {
   readonly count: number
   readonly results: readonly Item[]
 }
 
-/** Which part of a list. */
+/** The part of a list that is requested. */
 export interface PageRequest {
   readonly limit: number
   readonly offset: number
 }
 
-/** A stretch of a log, newest first. */
+/** Some consecutive entries of a log, newest first. */
 export interface Entries {
-  /** All that there are. */
+  /** The number of all entries of the log. */
   readonly totalCount: number
-  /** JSON of each, read when its turn comes: an entry may hold large values. */
+  /** The JSON of each entry. An entry is read only when it is next, because it may be large. */
   readonly entries: Iterable<string>
 }

@@ -1,21 +1,21 @@
 /**
- * The limits that the system sets for this process, and whether they are high enough. They are checked before anything
- * is loaded or written, because a limit that is too low shows later as an unrelated error or as the end of the process.
+ * The limits of the operating system for this process. They are checked before anything is loaded or written, because a
+ * limit that is too low shows later as an unrelated error or as the end of the process.
  *
- * This file imports no other source: with few file descriptors, the rest of the program cannot be read either.
+ * This file imports no other source file: with few file descriptors, the rest of the program cannot be read either.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Files that a command has open at the same time, most of them its own code. */
+/** The files that a command has open at the same time, most of them its own code. */
 const COMMAND_FILES = 56
-/** Files that a daemon with one reading thread has open, and what each further thread adds. */
+/** The files that a daemon with one reading thread has open, and the files that each further thread adds. */
 const DAEMON_FILES = 60
 const THREAD_FILES = 4
-/** With this limit or a higher one, the open files are not counted. */
+/** With this limit or a higher one, open files are not counted. */
 const PLENTY_FILES = 4096
-/** Addresses for any command: each memory of WebAssembly reserves about 10 GiB. */
+/** The address space for any command: each WebAssembly memory reserves about 10 GiB. */
 const COMMAND_ADDRESSES_GIB = 64
-/** Two data files are mapped with 256 GiB of addresses each. The rest is for Node. */
+/** The address space for a store: two data files are mapped with 256 GiB each. The rest is for Node. */
 const STORE_ADDRESSES_GIB = 640
 const GIB = 1024 ** 3
 

@@ -1,22 +1,22 @@
 /**
- * Every reason to answer 503 or 429, in one table: it is thrown by its name, wherever it is found out.
- * Trouble that passes is 503; 429 is for those who ask too much. docs/OPERATIONS.md, "Refusals".
+ * The table of all reasons to answer 503 or 429. Code throws a refusal by its name. Temporary trouble is 503; 429 is
+ * for clients that send too much. See docs/OPERATIONS.md, "Refusals".
  */
 import { type ErrorCode, ServiceError } from './errors.ts'
 
-/** What is said when something cannot be done now. */
+/** The answer to a request that cannot be served now. */
 export interface RefusalDefinition {
-  /** `server_error` is 503, `throttled` 429. */
+  /** `server_error` is 503, `throttled` is 429. */
   readonly code: Extract<ErrorCode, 'server_error' | 'throttled'>
-  /** Clients see it. `{limit}` and `{seconds}` are filled in when it is thrown. */
+  /** The text for the client. `{limit}` and `{seconds}` are filled in when it is thrown. */
   readonly detail: string
-  /** The header `Retry-After`; null: none, 'given': known when it is thrown. */
+  /** The value of the header `Retry-After`. Null: no header. 'given': known only when it is thrown. */
   readonly retryAfterSeconds: number | null | 'given'
-  /** The metric that shows how near this is, or how often it happens; null when only the log tells. */
+  /** The metric that shows how close this limit is or how often it is hit; null if only the log shows it. */
   readonly metric: string | null
 }
 
-/** Reason -> what is answered. The name is for us, the text for clients. */
+/** The answer for each reason. The name is for the code, the text is for clients. */
 export const REFUSALS = {
   store_failed: resend('The store has failed and is about to be restarted.', 'service_ready'),
   disk_silent: resend('The disk does not answer.', 'store_commit_duration_seconds'),
@@ -197,16 +197,16 @@ export const REFUSALS = {
 /** The name of a reason. */
 export type RefusalReason = keyof typeof REFUSALS
 
-/** What only the place that refuses knows. */
+/** Facts that only the throwing code knows. */
 export interface RefusalFacts {
-  /** Stands for `{limit}`. */
+  /** The value for `{limit}`. */
   readonly limit?: number
-  /** Where the table says 'given'; stands for `{seconds}` too. */
+  /** The value for 'given' in the table, and for `{seconds}`. */
   readonly retryAfterSeconds?: number
   readonly cause?: unknown
 }
 
-/** The error of a reason, to be thrown or answered. */
+/** Returns the error of a reason, to be thrown or answered. */
 export function refusal(reason: RefusalReason, facts: RefusalFacts = {}): ServiceError {
   const definition: RefusalDefinition = REFUSALS[reason]
   const { limit = '', cause } = facts
@@ -221,13 +221,13 @@ export function refusal(reason: RefusalReason, facts: RefusalFacts = {}): Servic
   })
 }
 
-/** The first sentence of a reason, for those who watch: what is wrong, without what to do. */
+/** Returns the first sentence of a reason, for monitoring: the problem without the advice. */
 export function reasonText(reason: RefusalReason): string {
   const { detail } = REFUSALS[reason]
   return detail.slice(0, detail.indexOf('.') + 1)
 }
 
-/** Of capture: the events are as they were, and may come again. */
+/** A refusal of capture: nothing was stored, so the events may be sent again unchanged. */
 function resend(what: string, metric: string | null) {
   return busy(5, `${what} Send the events again later.`, metric)
 }

@@ -1,6 +1,6 @@
 /**
- * Writes the rows of a page as text, up to a limit of bytes. In threads: the main thread never does what
- * is proportional to a page.
+ * Writes the rows of a page as text, up to a limit of bytes. It runs in worker threads, because the main thread never
+ * does work that is proportional to a page.
  */
 
 import { toCsv } from './csv.ts'
@@ -9,13 +9,13 @@ import { PAGE_BYTES_MAX, TABLE_BYTES_MAX } from './limits.ts'
 import type { RowFormat, RowsText } from './pages.ts'
 
 /**
- * Gathers rows. A JSON page ends before the row that would exceed its limit, but has at least one; a table
- * has nowhere to say that it goes on, so that one that is too large is refused.
+ * Collects rows. A JSON page ends before the row that would exceed its limit, but has at least one row. A CSV table
+ * cannot say that there is more, so a table that is too large is refused.
  */
 export class RowsWriter {
   readonly #format: RowFormat
   readonly #bytesMax: number
-  /** JSON of each row, or the row itself for a table. */
+  /** The JSON of each row. For a table, the rows themselves are collected. */
   readonly #texts: string[] = []
   readonly #objects: object[] = []
   #bytes = 0
@@ -30,34 +30,34 @@ export class RowsWriter {
     return this.#format === 'json' ? this.#texts.length : this.#objects.length
   }
 
-  /** Bytes so far, about. */
+  /** The estimated bytes so far. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Bytes that the page still has room for. */
+  /** The bytes that the page has room for. */
   get room(): number {
     return this.#bytesMax - this.#bytes
   }
 
-  /** Adds a row; false: the page is full and has not got it. Throws 400 when a table is too large. */
+  /** Adds a row. Returns false if the page is full and the row was not added. Throws 400 if a table is too large. */
   add(row: object): boolean {
     return this.#put(JSON.stringify(row), row)
   }
 
-  /** As `add`, for a row that is JSON already. */
+  /** Adds a row that is already JSON. Otherwise the same as `add`. */
   addText(json: string): boolean {
     if (this.#format === 'json') return this.#put(json, null)
-    // Written by this program, an object.
+    // The JSON was written by this program and is always an object.
     return this.#put(json, JSON.parse(json) as object)
   }
 
-  /** Adds rows as long as there is room. */
+  /** Adds rows until there is no more room. */
   addAll(rows: Iterable<object>): void {
     for (const row of rows) if (!this.add(row)) return
   }
 
-  /** What was written. Throws 400 when the table has too many cells. */
+  /** Returns the finished page. Throws 400 if the table has too many cells. */
   finish(): RowsText {
     const { rowCount } = this
     const isCut = this.#isCut
@@ -80,19 +80,19 @@ export class RowsWriter {
   }
 }
 
-/** One object as a page has it, without the list around it. */
+/** Returns one object as it appears in a page, without the list around it. */
 export function rowText(format: RowFormat, row: object): Uint8Array<ArrayBuffer> {
   return bytesOf([format === 'json' ? JSON.stringify(row) : toCsv([row])])
 }
 
-/** Rows that are there already, as a page. */
+/** Returns existing rows as a page. */
 export function rowsText(format: RowFormat, rows: Iterable<object>): RowsText {
   const writer = new RowsWriter(format)
   writer.addAll(rows)
   return writer.finish()
 }
 
-/** Texts as UTF-8, one behind the other, in memory that may change hands. */
+/** Returns texts as UTF-8, one after the other, in a buffer that can be transferred. */
 export function bytesOf(texts: readonly string[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0))
   const encoder = new TextEncoder()

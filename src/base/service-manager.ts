@@ -1,9 +1,9 @@
 /**
- * Tells the service manager how the daemon is doing: the sd_notify protocol, one datagram of
- * `NAME=value` lines a message (sd_notify(3)). Node has no Unix datagram sockets, so a message goes
- * through the optional package `unix-dgram`, or, where that was not compiled or does not reach the
- * socket, through the program `systemd-notify` (about 15 ms, and the unit needs NotifyAccess=all).
- * Outside of a service manager nothing here does anything. The only door to unix-dgram.
+ * Reports the state of the daemon to the service manager by the sd_notify protocol: each message is one datagram of
+ * `NAME=value` lines (sd_notify(3)). Node has no Unix datagram sockets, so a message goes through the optional package
+ * `unix-dgram`. If that package is not installed or does not reach the socket, it goes through the program
+ * `systemd-notify` (about 15 ms, and the unit needs NotifyAccess=all). Without a service manager, nothing is sent. Only
+ * this file imports unix-dgram.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -15,7 +15,7 @@ import type { Logger } from './log.ts'
 /** The environment that a service manager sets, as in `process.env`. */
 export type ServiceEnvironment = Readonly<Record<string, string | undefined>>
 
-/** Where messages go; null if there is no way to send. */
+/** Sends a message. */
 type Send = (message: string) => void
 
 interface DatagramSocket {
@@ -36,14 +36,14 @@ interface DatagramModule {
 const NOTIFY_PROGRAM = 'systemd-notify'
 const NOTIFY_PROGRAM_TIMEOUT_MS = 5000
 
-/** Bytes of a path that fit into a socket address (unix(7): 108 with the final zero). */
+/** The longest path that fits into a socket address (unix(7): 108 bytes with the final zero). */
 const SOCKET_PATH_BYTES_MAX = 107
 
 /**
- * Creates the line to the service manager named by `environment.NOTIFY_SOCKET`.
+ * Creates the connection to the service manager named by `environment.NOTIFY_SOCKET`.
  *
- * Throws an OperatorError if a watchdog is set and there is no way to answer it, since the daemon
- * would be killed again and again without a reason in its log.
+ * Throws an OperatorError if a watchdog is set but cannot be answered. Otherwise the service manager would kill the
+ * daemon again and again without a reason in its log.
  */
 export function createServiceManager(options: {
   environment: ServiceEnvironment
@@ -67,11 +67,11 @@ export function createServiceManager(options: {
   return new ServiceManager(send ?? (() => {}), watchdogMs, log, send !== null)
 }
 
-/** One daemon's line to its service manager. No method throws or waits. */
+/** The connection of one daemon to its service manager. No method throws or waits. */
 export class ServiceManager {
   /** True if a service manager listens. */
   readonly isManaged: boolean
-  /** Milliseconds within which a sign of life is expected, or null if nobody watches. */
+  /** The milliseconds within which the watchdog expects a sign of life, or null without a watchdog. */
   readonly watchdogMs: number | null
   readonly #send: Send
   readonly #log: Logger
@@ -85,18 +85,18 @@ export class ServiceManager {
     this.isManaged = isManaged
   }
 
-  /** The start is complete: requests are answered. */
+  /** Reports that the start is complete and requests are answered. */
   ready(): void {
     this.#send('READY=1')
   }
 
-  /** One line for people, shown by `systemctl status`. Line breaks become spaces. */
+  /** Sends one line of text, which `systemctl status` shows. Line breaks become spaces. */
   status(text: string): void {
     // A line break would start another assignment.
     this.#send(`STATUS=${text.replace(/[\r\n]+/g, ' ')}`)
   }
 
-  /** The daemon has begun to shut down. */
+  /** Reports that the daemon has begun to shut down. */
   stopping(): void {
     this.#send('STOPPING=1')
   }
@@ -107,8 +107,8 @@ export class ServiceManager {
   }
 
   /**
-   * Sends a sign of life every half watchdog period for as long as `isAlive()` is true; once it is
-   * false the service manager kills and restarts the daemon. Does nothing if nobody watches.
+   * Sends a sign of life every half watchdog period while `isAlive()` is true. When it is false, the service manager
+   * kills and restarts the daemon. Does nothing without a watchdog.
    */
   startWatchdog(isAlive: () => boolean): void {
     if (this.watchdogMs === null) return
@@ -118,7 +118,7 @@ export class ServiceManager {
     this.#feedWatchdog(isAlive())
   }
 
-  /** Stops the watchdog's timer. */
+  /** Stops the timer of the watchdog. */
   close(): void {
     clearInterval(this.#timer)
   }
@@ -130,7 +130,7 @@ export class ServiceManager {
   }
 }
 
-/** The watchdog period, or null if there is none or it is meant for another process. */
+/** Returns the watchdog period, or null if there is none or if it is meant for another process. */
 function parseWatchdogMs(environment: ServiceEnvironment): number | null {
   const owner = environment['WATCHDOG_PID'] ?? ''
   if (owner !== '' && owner !== String(process.pid)) return null
@@ -156,7 +156,7 @@ function chooseTransport(
   }
 }
 
-/** The package is optional and compiled at installation: absent on machines without a compiler. */
+/** Loads the package, which is optional and compiled at installation: it is absent on machines without a compiler. */
 function loadDatagramModule(): DatagramModule | null {
   try {
     return loadPackage('unix-dgram') as DatagramModule
@@ -166,8 +166,8 @@ function loadDatagramModule(): DatagramModule | null {
 }
 
 /**
- * A socket per message: there are few, and an open one would keep the process from ending. It never
- * blocks; a full queue at the other end is an error like any other.
+ * Opens a socket for each message. Messages are few, and an open socket would keep the process from ending. Sending
+ * never blocks; a full queue at the other end is an error like any other.
  */
 function sendDatagram(
   datagram: DatagramModule,
@@ -194,14 +194,14 @@ function hasNotifyProgram(environment: ServiceEnvironment): boolean {
   return folders.some((folder) => folder !== '' && existsSync(join(folder, NOTIFY_PROGRAM)))
 }
 
-/** The program also reaches abstract sockets (`@name`), which unix-dgram does not. */
+/** Sends through the program, which also reaches abstract sockets (`@name`); unix-dgram does not. */
 function sendByProgram(
   address: string,
   environment: ServiceEnvironment,
   onError: (error: Error) => void,
 ): Send {
   const env = { PATH: environment['PATH'], NOTIFY_SOCKET: address }
-  // One after the other: READY=1 must not overtake or be overtaken.
+  // Messages are sent one after the other, so that READY=1 keeps its place in the order.
   let last = Promise.resolve()
   return (message) => {
     last = last.then(

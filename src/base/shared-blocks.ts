@@ -1,94 +1,106 @@
 /**
- * Memory in which several threads keep finished blocks of bytes together, each under a name: what one thread has
- * made, all others find. A thread works in spells. What it finds in a spell stays as it is until the spell ends;
- * between spells it keeps what it knows of a block, and asks whether that still holds (`use`). Blocks that no spell
- * has used make room for others, those that were used longest ago first. Nobody waits for anybody longer than a copy
- * takes, and a block that finds no room is simply not kept. Source: docs/decisions/040-shared-column-cache.md.
+ * A cache of finished byte blocks in shared memory: a block that one thread has built can be read by all others. Each
+ * block has a name. A thread reads blocks within a `spell`, the time between `begin` and `end`. A block that was found
+ * within a spell stays unchanged until the spell ends. After the spell, the thread may keep its `Block` and ask later
+ * whether it is still valid (`use`). When memory is short, blocks that no current spell has used are evicted, the least
+ * recently used first. No thread waits longer for another than a copy takes, and a block that finds no room is not
+ * cached. Source: docs/decisions/040-shared-column-cache.md.
  */
 import { BLOCK_CHUNK_BYTES_MAX, BLOCK_LOCK_WAITS_MAX } from './limits.ts'
 
-/** Blocks begin at multiples of it. */
+/** Blocks begin at multiples of this size. */
 const UNIT_BYTES = 4096
 const CHUNK_UNITS = BLOCK_CHUNK_BYTES_MAX / UNIT_BYTES
 const WORD_BITS = 32
 const WORD_SHIFT = 5
-/** As much of the memory is given back at once, at least, so that looking for what is old is rare. */
+/** At least this fraction of the memory is freed at once, so that searches for old blocks are rare. */
 const FREED_SHARE = 32
-/** As much of all is for what each thread keeps for itself, all together. */
+/** This fraction of the budget is for the private caches of all threads together. */
 const OWN_SHARE = 8
-/** For so long one look at the lock waits, milliseconds. */
+/** The longest single wait for the lock, in milliseconds. */
 const LOCK_WAIT_MS = 1
-/** Numbers of a name: enough that no two names are alike (they come from a cryptographic hash). */
+/** The number of 32-bit words in a name. Names come from a cryptographic hash, so that no two are the same. */
 export const NAME_WORDS = 4
 
-/** Numbers of the memory's own state. */
+/** Indexes into `state`. This one holds the number of the thread that has the lock, plus 1; 0 if the lock is free. */
 const LOCK = 0
-/** A thread went away with the lock, or held it for too long: nobody trusts what is there. */
+/** Set when a thread ended with the lock or held it for too long: the content is no longer trusted. */
 const IS_BROKEN = 1
-/** Of spells: each has a number, and later ones have larger ones. */
+/** The number of the latest spell. Later spells have larger numbers. */
 const CLOCK = 2
-/** Where the next search for room begins. */
+/** The unit at which the next search for room begins. */
 const NEXT_UNIT = 3
 const USED_UNITS = 4
-/** The first entry of those that were given back; 0 is none. */
+/** The first entry in the list of free entries; 0 if the list is empty. */
 const FREE_ENTRY = 5
-/** Entries from here on were never used. */
+/** Entries from this number on were never used. */
 const FRESH_ENTRY = 6
-/** The spell of each thread; 0: it is in none. */
+/** The current spell of each thread; 0 if it is in none. */
 const SPELLS = 7
 
-/** Numbers of an entry: its name, and then these. */
+/**
+ * Offsets within an entry, after the words of its name. This one is the next entry with the same head, or in the list
+ * of free entries.
+ */
 const NEXT = NAME_WORDS
-/** Another one: what was known of the entry does not hold any more. */
+/** Changes when the entry is evicted, so that a `Block` of the old content is recognised as invalid. */
 const GENERATION = NAME_WORDS + 1
-/** The last spell that used it. */
+/** The last spell that used the entry. */
 const USED_IN = NAME_WORDS + 2
 const UNIT = NAME_WORDS + 3
-/** 0: the entry is free. */
+/** The number of units of the block; 0 if the entry is free. */
 const UNITS = NAME_WORDS + 4
 const BYTES = NAME_WORDS + 5
 const ENTRY_WORDS = NAME_WORDS + 6
 
-/** Spells that lie between, as far as they count, and entries: together a whole number that a float64 holds. */
+/**
+ * The largest age in spells that the sort distinguishes, and an upper bound for the number of entries. Their product is
+ * an integer that a float64 holds exactly.
+ */
 const OLDEST_AGE = 2 ** 27 - 1
 const ENTRY_NUMBERS = 2 ** 25
 
-/** The memory as it is handed to threads: plain data, all of it shared. */
+/** The memory as it is passed to threads: plain data, all of it shared. */
 export interface BlockMemory {
   readonly threads: number
   readonly unitCount: number
-  /** Touched only where blocks lie; each at most `BLOCK_CHUNK_BYTES_MAX`. */
+  /**
+   * The memory of the blocks. The system provides its pages only when they are written. A chunk has at most
+   * `BLOCK_CHUNK_BYTES_MAX` bytes.
+   */
   readonly chunks: readonly SharedArrayBuffer[]
   readonly state: Int32Array
-  /** A bit for each unit that is used. */
+  /** One bit for each unit, set if the unit is in use. */
   readonly bits: Int32Array
-  /** By the first number of the name: the first entry of those that share it; 0 is none. */
+  /** Hash heads, by the first word of the name: the first entry of each chain; 0 if the chain is empty. */
   readonly heads: Int32Array
   readonly entries: Int32Array
 }
 
-/** What a thread is told of the memory for what it keeps. */
+/** The part of the cache budget that one thread receives. */
 export interface BlockShare {
-  /** Of all threads. */
+  /** The memory shared by all threads. */
   readonly shared: BlockMemory
   /** The number of the thread. */
   readonly index: number
-  /** Of what each thread keeps for itself, and of all that is kept; bytes. */
+  /** The limit of the thread's private cache, and of the whole cache; bytes. */
   readonly ownBytesMax: number
   readonly bytesMax: number
 }
 
-/** What a thread knows of a block. */
+/** A block as one thread knows it. */
 export interface Block {
   readonly entry: number
   readonly generation: number
-  /** Its memory, and what was put there. */
+  /** The memory of the block, which holds its content. */
   readonly bytes: Uint8Array
-  /** The spell in which the thread has used it last. */
+  /** The last spell in which the thread used the block. */
   spell: number
 }
 
-/** Memory of `bytesMax` bytes for so many threads. Throws RangeError where the machine has no such addresses. */
+/**
+ * Creates `bytesMax` bytes of memory for this number of threads. Throws RangeError if the address space is too small.
+ */
 export function blockMemory(bytesMax: number, threads: number): BlockMemory {
   const unitCount = Math.floor(bytesMax / UNIT_BYTES)
   const headCount = 2 ** Math.ceil(Math.log2(unitCount + 1))
@@ -108,29 +120,31 @@ export function blockMemory(bytesMax: number, threads: number): BlockMemory {
   return memory
 }
 
-/** The shares of so many threads, which are alike, of `bytesMax` bytes. Throws as `blockMemory`. */
+/** Divides `bytesMax` bytes into equal shares for this number of threads. Throws the errors of `blockMemory`. */
 export function blockShares(bytesMax: number, threads: number): readonly BlockShare[] {
   const ownBytesMax = Math.floor(bytesMax / OWN_SHARE / threads)
   const shared = blockMemory(bytesMax - ownBytesMax * threads, threads)
   return Array.from({ length: threads }, (_, index) => ({ shared, index, ownBytesMax, bytesMax }))
 }
 
-/** Bytes of all blocks of all threads. */
+/** Returns the bytes of all blocks of all threads. */
 export function usedBlockBytes({ state }: BlockMemory): number {
   return Atomics.load(state, USED_UNITS) * UNIT_BYTES
 }
 
-/** One thread's way to the blocks. */
+/** The access of one thread to the blocks. */
 export class SharedBlocks {
   readonly #memory: BlockMemory
   readonly #index: number
-  /** The number of the spell; that of the last one between spells. */
+  /** The number of the current spell. After its end, the number of the last one. */
   #spell = 0
-  /** The spell in which nothing could be given up. */
+  /** The spell in which no block could be evicted. */
   #fullIn = 0
   #isUsable = false
 
-  /** `index`: the number of the thread, which no other has now. One that ended before it may have had it. */
+  /**
+   * `index` is the number of the thread. No other living thread has it; a thread that ended earlier may have had it.
+   */
   constructor(memory: BlockMemory, index: number) {
     this.#memory = memory
     this.#index = index
@@ -139,42 +153,44 @@ export class SharedBlocks {
     if (Atomics.load(state, LOCK) === index + 1) Atomics.store(state, IS_BROKEN, 1)
   }
 
-  /** Bytes of all blocks of all threads. */
+  /** The bytes of all blocks of all threads. */
   get usedBytes(): number {
     return usedBlockBytes(this.#memory)
   }
 
-  /** A spell begins, and the last one ends. */
+  /** Begins a spell, and ends the previous one. */
   begin(): void {
     const { state } = this.#memory
     const own = SPELLS + this.#index
-    // Before it has a number of its own: whoever does not see it now has an earlier one. 0 would say that there is none.
+    // Before this thread has its own spell number, it announces the current one, so that threads that read it now
+    // assume an earlier spell. 0 would mean that there is no spell.
     Atomics.store(state, own, Atomics.load(state, CLOCK) || -1)
     this.#spell = (Atomics.add(state, CLOCK, 1) + 1) | 0 || 1
     Atomics.store(state, own, this.#spell)
     this.#isUsable = Atomics.load(state, IS_BROKEN) === 0 || this.#repair()
   }
 
-  /** Whatever the spell has found may go, now or later. */
+  /** Ends the spell. The blocks that it found may be evicted from now on. */
   end(): void {
     Atomics.store(this.#memory.state, SPELLS + this.#index, 0)
     this.#isUsable = false
   }
 
-  /** Whether a block is still what it was. Only within a spell. */
+  /** Returns true if a block is still valid. Only within a spell. */
   use(block: Block): boolean {
     if (block.spell === this.#spell) return this.#isUsable
     if (!this.#isUsable) return false
     const { entries } = this.#memory
     const at = block.entry * ENTRY_WORDS
-    // In this order: whoever gives it up says so first, and then looks whether anybody uses it (`#giveUp`).
+    // The order matters: an evicting thread first changes the generation, and then checks whether the entry is in use
+    // (`#giveUp`).
     this.#markUsed(at)
     if (Atomics.load(entries, at + GENERATION) !== block.generation) return false
     block.spell = this.#spell
     return true
   }
 
-  /** The block of a name, or null. Only within a spell. */
+  /** Returns the block with this name, or null. Only within a spell. */
   find(name: Uint32Array): Block | null {
     if (!this.#isUsable || !this.#lock()) return null
     const entry = this.#find(name)
@@ -183,7 +199,7 @@ export class SharedBlocks {
     return block
   }
 
-  /** Keeps a copy of parts, one behind the other, under a name; null: there is no room. Only within a spell. */
+  /** Stores a copy of the concatenated parts under a name. Returns null if there is no room. Only within a spell. */
   put(name: Uint32Array, parts: readonly Uint8Array[]): Block | null {
     const bytes = parts.reduce((sum, { length }) => sum + length, 0)
     if (!this.#isUsable || this.#fullIn === this.#spell || !this.#lock()) return null
@@ -203,13 +219,15 @@ export class SharedBlocks {
     return block
   }
 
-  /** Where nobody else is in a spell all begins anew: what others know of blocks does not hold any more. */
+  /**
+   * Clears the memory after a failure, if no other thread is in a spell. All blocks that threads know become invalid.
+   */
   #repair(): boolean {
     const { state, threads } = this.#memory
     for (let thread = 0; thread < threads; thread++) {
       if (thread !== this.#index && Atomics.load(state, SPELLS + thread) !== 0) return false
     }
-    // Whoever begins now has said so before it looks whether anything is broken.
+    // A thread that begins a spell now has announced it before it checks whether the memory is broken.
     clear(this.#memory)
     return true
   }
@@ -252,7 +270,7 @@ export class SharedBlocks {
     return { entry, generation: entries[at + GENERATION] ?? 0, bytes, spell: this.#spell }
   }
 
-  /** A later spell may use it as well, or what has taken its place. */
+  /** Records the use of an entry. If a later spell has used the entry, or its successor, that record stays. */
   #markUsed(at: number): void {
     const { entries } = this.#memory
     let used = Atomics.load(entries, at + USED_IN)
@@ -270,7 +288,7 @@ export class SharedBlocks {
     heads[head] = entry
   }
 
-  /** An entry with room that nobody can find yet; 0: there is no room. */
+  /** Returns a new entry with room, which no other thread can find yet, or 0 if there is no room. */
   #allocate(bytes: number): number {
     const units = Math.max(1, Math.ceil(bytes / UNIT_BYTES))
     if (units > Math.min(this.#memory.unitCount, CHUNK_UNITS)) return 0
@@ -293,7 +311,7 @@ export class SharedBlocks {
     return entry
   }
 
-  /** Where so many units are free side by side; -1: nowhere. */
+  /** Returns the first of this many adjacent free units, or -1. */
   #findRoom(units: number): number {
     const { state, bits, unitCount } = this.#memory
     const start = state[NEXT_UNIT] ?? 0
@@ -301,17 +319,21 @@ export class SharedBlocks {
     return found >= 0 ? found : freeRun(bits, units, 0, Math.min(start + units, unitCount))
   }
 
-  /** Gives up what no spell has used, the oldest first, until there may be room. False: there is nothing. */
+  /**
+   * Evicts blocks that no current spell has used, oldest first, until there may be room. Returns false if there are
+   * none.
+   */
   #giveUpOldest(units: number): boolean {
     const { state, entries, threads, unitCount } = this.#memory
-    // The oldest spell that goes on.
+    // The oldest spell that is still running.
     let oldest = this.#spell
     for (let thread = 0; thread < threads; thread++) {
       const spell = Atomics.load(state, SPELLS + thread)
       if (spell !== 0 && isBefore(spell, oldest)) oldest = spell
     }
     const fresh = state[FRESH_ENTRY] ?? 0
-    // How long ago each was used, and below that which it is: numbers sort themselves, and that is all that others wait for.
+    // Each number combines the age of an entry (high part) with its number (low part), so that a plain numeric sort
+    // orders the entries. Other threads wait for the lock meanwhile.
     const unused = new Float64Array(fresh)
     let count = 0
     for (let entry = 1; entry < fresh; entry++) {
@@ -330,7 +352,7 @@ export class SharedBlocks {
     return freed > 0
   }
 
-  /** The units of an entry, which are free now; 0: a spell has just begun to use it. */
+  /** Evicts an entry and returns its number of units. Returns 0 if a spell has just begun to use it. */
   #giveUp(entry: number, oldest: number): number {
     const { state, entries, heads, bits } = this.#memory
     const at = entry * ENTRY_WORDS
@@ -360,7 +382,7 @@ function sharedWords(count: number): Int32Array {
   return new Int32Array(new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT))
 }
 
-/** Nothing is kept. Only while no other thread is in a spell. */
+/** Removes all blocks. Only while no other thread is in a spell. */
 function clear({ state, bits, heads, entries }: BlockMemory): void {
   for (let at = ENTRY_WORDS; at < (state[FRESH_ENTRY] ?? 0) * ENTRY_WORDS; at += ENTRY_WORDS) {
     Atomics.add(entries, at + GENERATION, 1)
@@ -369,7 +391,8 @@ function clear({ state, bits, heads, entries }: BlockMemory): void {
   bits.fill(0)
   heads.fill(0)
   for (const place of [NEXT_UNIT, USED_UNITS, FREE_ENTRY]) state[place] = 0
-  // Of those that were used before what is known of them does not hold: they are free, one behind the other.
+  // All entries that were ever used join the list of free entries. Their generations have changed, so no thread trusts
+  // them.
   const fresh = state[FRESH_ENTRY] ?? 0
   for (let entry = 1; entry < fresh; entry++) {
     entries[entry * ENTRY_WORDS + NEXT] = entry + 1 < fresh ? entry + 1 : 0
@@ -379,7 +402,7 @@ function clear({ state, bits, heads, entries }: BlockMemory): void {
   Atomics.store(state, IS_BROKEN, 0)
 }
 
-/** Spells are numbered for so long that the numbers begin anew. */
+/** Compares spell numbers, which wrap around. */
 function isBefore(spell: number, other: number): boolean {
   return ((spell - other) | 0) < 0
 }
@@ -395,7 +418,7 @@ function hasName(entries: Int32Array, entry: number, name: Uint32Array): boolean
   return true
 }
 
-/** The first of so many free units within one chunk, from `start` up to, but not including, `end`; -1: nowhere. */
+/** Returns the first of this many free units within one chunk, from `start` up to, but not including, `end`, or -1. */
 function freeRun(bits: Int32Array, units: number, start: number, end: number): number {
   let run = 0
   for (let unit = start; unit < end; unit++) {

@@ -1,29 +1,28 @@
 /**
- * Memory for large bodies that all threads share and that is used again: a body is collected in a slab and
- * checked there, its block is written over it, and the log is written from that. So nothing of the size of
- * a body is allocated for it, and no thread's garbage collector counts it. Memory that nobody has touched yet
- * is dear: the kernel clears each page of it when it is first written, which on a virtual machine costs more than
- * all that is done with a body of a thousand events otherwise. There are two sizes, as most bodies are far
- * smaller than the largest.
+ * Reusable shared memory for large bodies. A body is collected and checked in a slab, its log block is written over it,
+ * and the log is written from there. Nothing of the size of a body is allocated, and no garbage collector counts the
+ * memory. Fresh memory is expensive: the kernel clears each page at its first write, which on a virtual machine costs
+ * more than all other work for a body of a thousand events. There are two sizes, because most bodies are far smaller
+ * than the largest.
  *
- * A slab belongs to one request at a time. Whoever has it hands it on or gives it back, and only when no
- * thread works with its memory any more.
+ * A slab belongs to one request at a time. The owner passes it on or gives it back, and only when no thread works with
+ * its memory any more.
  */
 import { SLAB_BYTES_MAX, SLABS_MAX, SMALL_SLAB_BODY_BYTES_MAX, SMALL_SLABS_MAX } from './limits.ts'
 
 const SMALL_SLAB_BYTES = SMALL_SLAB_BODY_BYTES_MAX * 1.25
-/** Of the budget, for small ones beside those that fill it. */
+/** The small slabs may take this fraction of the budget in addition to it. */
 const SMALL_PART = 1 / 6
 
-/** The right to one slab, from `Slabs.take` until it is given back; the next taker has another one. */
+/** The right to use one slab, from `Slabs.take` until it is given back. The next user gets another `Slab`. */
 export class Slab {
   readonly #giveBack: (memory: SharedArrayBuffer | null) => void
   #memory: SharedArrayBuffer | null
 
-  /** Bytes of the largest body that it is for: its block has room there, too, unless its events are tiny. */
+  /** The size of the largest body that the slab is for. Its block also fits, unless its events are tiny. */
   readonly bodyBytesMax: number
 
-  /** For `Slabs` only. `giveBack` gets the memory, or null when it must not be used again. */
+  /** Only `Slabs` calls it. `giveBack` receives the memory, or null if the memory must not be used again. */
   constructor(
     memory: SharedArrayBuffer,
     bodyBytesMax: number,
@@ -34,15 +33,15 @@ export class Slab {
     this.#giveBack = giveBack
   }
 
-  /** With whatever was in it before. Throws RangeError when it was given back. */
+  /** The memory, which still has its previous content. Throws RangeError after the slab was given back. */
   get memory(): SharedArrayBuffer {
     if (this.#memory === null) throw new RangeError('the slab was given back')
     return this.#memory
   }
 
   /**
-   * Gives it back; throws RangeError the second time. `isMemoryFree` false: a thread that has failed may
-   * still work with the memory, so that nobody gets it again; another is made in its place.
+   * Gives the slab back. Throws RangeError at the second call. Pass false for `isMemoryFree` if a failed thread may
+   * still use the memory: it is then not reused, and another slab is allocated in its place.
    */
   give(isMemoryFree = true): void {
     const { memory } = this
@@ -51,12 +50,17 @@ export class Slab {
   }
 }
 
-/** The slabs of a process. One is made when all others are in use: who gets no large body pays nothing. */
+/**
+ * The slabs of a process. A slab is allocated when all others are in use, so a server without large bodies needs none.
+ */
 export class Slabs {
-  /** Smallest first. */
+  /** The sizes, smallest first. */
   readonly #sizes: readonly SlabSize[]
 
-  /** @param bytesMax bytes of all large slabs together, SLABS_MAX of them at most; small ones have a sixth more. */
+  /**
+   * @param bytesMax the bytes of all large slabs together, at most SLABS_MAX slabs; small slabs have a sixth of it in
+   * addition.
+   */
   constructor(bytesMax: number) {
     const small = Math.floor((bytesMax * SMALL_PART) / SMALL_SLAB_BYTES)
     const large = Math.floor(bytesMax / SLAB_BYTES_MAX)
@@ -66,37 +70,39 @@ export class Slabs {
     ]
   }
 
-  /** Slabs that were taken and not given back. */
+  /** The number of slabs that are in use. */
   get inUse(): number {
     return this.#sizes.reduce((sum, size) => sum + size.inUse, 0)
   }
 
-  /** Bytes of all slabs, used or not, and how many there may be. */
+  /** The bytes of all slabs, used or not, and the most that they may have. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     const sum = (of: (size: SlabSize) => number): number =>
       this.#sizes.reduce((bytes, size) => bytes + of(size), 0)
     return { bytes: sum(({ heldBytes }) => heldBytes), bytesMax: sum((size) => size.bytesMax) }
   }
 
-  /** Gives up what nobody has needed since it was last called; how many bytes. A garbage collection frees them. */
+  /**
+   * Drops the slabs that were not needed since the last call, and returns their bytes. A garbage collection frees them.
+   */
   release(): number {
     return this.#sizes.reduce((bytes, size) => bytes + size.release(), 0)
   }
 
-  /** A slab for a body of that many bytes; null when they are too many, or none of its size is free. */
+  /** Returns a slab for a body of this size, or null if the body is too large or no slab of its size is free. */
   take(bytes: number): Slab | null {
     return this.#sizes.find(({ bodyBytesMax }) => bytes <= bodyBytesMax)?.take() ?? null
   }
 }
 
-/** Slabs of one size. */
+/** The slabs of one size. */
 class SlabSize {
   readonly bodyBytesMax: number
   readonly #bytes: number
   readonly #countMax: number
   readonly #free: SharedArrayBuffer[] = []
   inUse = 0
-  /** The fewest that were free since `release`. */
+  /** The lowest number of free slabs since the last `release`. */
   #unused = 0
 
   constructor(bodyBytesMax: number, bytes: number, countMax: number) {
@@ -114,7 +120,7 @@ class SlabSize {
   }
 
   release(): number {
-    // Those at the beginning were taken longest ago.
+    // The slabs at the start of the list were used least recently.
     const released = this.#free.splice(0, this.#unused)
     this.#unused = this.#free.length
     return released.length * this.#bytes
@@ -132,7 +138,7 @@ class SlabSize {
   }
 }
 
-/** What of some memory changes hands on its way to a thread; shared memory stays where it is. */
+/** Returns the buffers that a message can transfer to a thread. Shared memory is not transferred. */
 export function transferable(memory: readonly ArrayBufferLike[]): readonly ArrayBuffer[] {
   return memory.filter((buffer) => buffer instanceof ArrayBuffer)
 }

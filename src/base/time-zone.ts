@@ -1,43 +1,46 @@
 /**
- * Wall clock time in a time zone and back, by the IANA database of the runtime; a zone that is unknown
- * counts as UTC. Whatever is done to a clock (days added, months cut) is done to its numbers, so that days
- * of 23 and 25 hours come out right. And dates in ISO 8601, cut into such numbers.
+ * Converts between moments and wall clock time in a time zone, by the IANA database of the runtime. An unknown zone
+ * counts as UTC. All calculations (adding days, cutting to months) use wall clock time, so that days of 23 and 25 hours
+ * come out right. This file also splits ISO 8601 dates into their numbers.
  */
 import { ZONE_DAYS_MAX } from './limits.ts'
 
 /** Wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
 export type Wall = readonly [number, number, number, number, number, number, number]
 
-/** Clocks are put forward and back by multiples of this. */
+/** Clocks move forward and back by multiples of this. */
 export const CLOCK_STEP_MS = 15 * 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** The calendar repeats itself after them. */
+/** The calendar repeats after this number of days. */
 const DAYS_OF_400_YEARS = 146_097
 /** The formatter shows earlier years without their sign. */
 const SIGNED_MS_MIN = Date.parse('0001-01-02T00:00:00Z')
-/** The last moment that `Date` knows. */
+/** The last moment that `Date` can represent. */
 const LAST_MOMENT_MS = 100_000_000 * DAY_MS
 const formatters = new Map<string, Intl.DateTimeFormat | null>()
-/** Zone and day of UTC -> how far its clocks are ahead all day long; null: they are moved on that day. */
+/**
+ * For each zone and UTC day: the offset of its clocks from UTC during the whole day, or null if the clocks change on
+ * that day.
+ */
 const dayOffsets = new Map<string, number | null>()
 
-/** Midnight of the day. */
+/** Returns midnight of the day. */
 export function startOfDay([year, month, day]: Wall): Wall {
   return [year, month, day, 0, 0, 0, 0]
 }
 
-/** Last millisecond of the day. */
+/** Returns the last millisecond of the day. */
 export function endOfDay([year, month, day]: Wall): Wall {
   return [year, month, day, 23, 59, 59, 999]
 }
 
-/** So many days later by the clock; negative: earlier. */
+/** Returns the time this number of days later, by wall clock. A negative number means earlier. */
 export function addDays(wall: Wall, days: number): Wall {
   return wallOfUtc(utcOf(wall) + days * DAY_MS)
 }
 
-/** So many months later, clipped to the last day of the month. */
+/** Returns the time this number of months later, clipped to the last day of the month. */
 export function addMonths([year, month, day, ...time]: Wall, months: number): Wall {
   const index = year * 12 + month - 1 + months
   const newYear = Math.floor(index / 12)
@@ -45,20 +48,20 @@ export function addMonths([year, month, day, ...time]: Wall, months: number): Wa
   return [newYear, newMonth, Math.min(day, lastDayOf(newYear, newMonth)), ...time]
 }
 
-/** The last day of a month, which counts from 1. */
+/** Returns the last day of a month. Months count from 1. */
 export function lastDayOf(year: number, month: number): number {
   return new Date(utcOf([year, month + 1, 0, 0, 0, 0, 0])).getUTCDate()
 }
 
-/** The wall clock time as if it were UTC. */
+/** Returns the moment in milliseconds at which clocks in UTC show this time. */
 export function utcOf([year, month, day, hour, minute, second, millisecond]: Wall): number {
-  // `Date.UTC` takes the years 0 to 99 for those of another century.
+  // `Date.UTC` reads the years 0 to 99 as years of the 20th century.
   const shift = year < 0 || year > 99 ? 0 : 400
   const timeMs = Date.UTC(year + shift, month - 1, day, hour, minute, second, millisecond)
   return shift === 0 ? timeMs : timeMs - DAYS_OF_400_YEARS * DAY_MS
 }
 
-/** What clocks in UTC show at a time in milliseconds. */
+/** Returns the wall clock time in UTC at a moment in milliseconds. */
 export function wallOfUtc(timeMs: number): Wall {
   const date = new Date(timeMs)
   return [
@@ -72,7 +75,7 @@ export function wallOfUtc(timeMs: number): Wall {
   ]
 }
 
-/** What clocks in the zone show. */
+/** Returns the wall clock time in the zone. */
 export function wallOf(timeMs: number, timezone: string): Wall {
   const formatter = formatterOf(timezone)
   if (formatter === null) return wallOfUtc(timeMs)
@@ -81,8 +84,9 @@ export function wallOf(timeMs: number, timezone: string): Wall {
 }
 
 /**
- * What clocks in the zone show, but midnight for the first moment of a day whose clocks left midnight out. Starts of
- * days are counted back by it: a day that begins at one o'clock is as long as any other.
+ * Returns the wall clock time in the zone. If a day has no midnight because its clocks skip it, the first moment of
+ * that day is returned as midnight. Starts of days are counted back from this value, as if such a day were as long as
+ * any other.
  */
 export function startWallOf(timeMs: number, timezone: string): Wall {
   const wall = wallOf(timeMs, timezone)
@@ -90,7 +94,10 @@ export function startWallOf(timeMs: number, timezone: string): Wall {
   return momentOf(midnight, timezone) === timeMs ? midnight : wall
 }
 
-/** No zone moves its clocks twice within a day, so that equal ends tell of all between. */
+/**
+ * Returns the offset of a whole day. No zone changes its clocks twice in a day, so equal offsets at both ends cover the
+ * day.
+ */
 function dayOffset(
   timeMs: number,
   timezone: string,
@@ -110,7 +117,7 @@ function dayOffset(
   return offset
 }
 
-/** What takes some microseconds. */
+/** Asks the formatter for the wall clock time. Cost: some microseconds. */
 function wallBy(formatter: Intl.DateTimeFormat, timeMs: number): Wall {
   const parts = new Map(
     formatter.formatToParts(timeMs).map(({ type, value }) => [type, Number(value)]),
@@ -128,7 +135,10 @@ function wallBy(formatter: Intl.DateTimeFormat, timeMs: number): Wall {
   ]
 }
 
-/** The moment at which clocks show a time; the first one of two, and the one after a gap. */
+/**
+ * Returns the moment at which clocks show a time. If there are two, returns the first; if there is none, the moment
+ * after the gap.
+ */
 export function momentOf(wall: Wall, timezone: string): number {
   const localMs = utcOf(wall)
   if (formatterOf(timezone) === null) return localMs
@@ -140,8 +150,8 @@ export function momentOf(wall: Wall, timezone: string): number {
 }
 
 /**
- * How far clocks are ahead of UTC when they show a time, milliseconds: twice for a time that they show twice, in the
- * order of the moments.
+ * Returns the offset from UTC, in milliseconds, at which clocks show a time. There are two for a time that occurs
+ * twice, in the order of the moments.
  */
 export function offsetsAt(wall: Wall, timezone: string): readonly number[] {
   const localMs = utcOf(wall)
@@ -152,7 +162,9 @@ export function offsetsAt(wall: Wall, timezone: string): readonly number[] {
   return isTwice ? [first, later] : [first]
 }
 
-/** As `momentOf` for the last millisecond of something: of two moments the later one. */
+/**
+ * Returns the last moment of an interval that ends at this time: like `momentOf`, but the later one if there are two.
+ */
 export function endMomentOf(wall: Wall, timezone: string): number {
   return wall[6] === 999
     ? momentOf(wallOfUtc(utcOf(wall) + 1), timezone) - 1
@@ -160,14 +172,15 @@ export function endMomentOf(wall: Wall, timezone: string): number {
 }
 
 /**
- * The beginning of the hour that clocks show at a moment. A clock that is put back shows some hours twice, and they are
- * two hours. One that is put forward by a part of an hour may skip the beginning of an hour: it begins then.
+ * Returns the start of the wall clock hour that contains a moment. If a clock is set back, some hours occur twice, and
+ * count as two hours. If it is set forward by a part of an hour, the start of an hour may be skipped: that hour then
+ * begins at the change.
  */
 export function hourStart(timeMs: number, timezone: string): number {
   const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
   const startMs = timeMs - (minute * 60 + second) * 1000 - millisecond
   if (wallOf(startMs, timezone)[3] === hour && isHourStart(startMs, timezone)) return startMs
-  // Clocks were moved by a part of an hour in between.
+  // The clocks changed by a part of an hour within this hour.
   const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
   for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {
     if (isHourStart(stepMs, timezone)) return stepMs
@@ -175,7 +188,9 @@ export function hourStart(timeMs: number, timezone: string): number {
   return startMs
 }
 
-/** Whether clocks begin to show an hour: a full one, or what a moved clock has left of it. */
+/**
+ * Returns true if a wall clock hour begins at this moment: a full hour, or the rest of an hour after a clock change.
+ */
 export function isHourStart(timeMs: number, timezone: string): boolean {
   const [, , , hour, minute, second, millisecond] = wallOf(timeMs, timezone)
   if (minute === 0 && second === 0 && millisecond === 0) return true
@@ -183,19 +198,19 @@ export function isHourStart(timeMs: number, timezone: string): boolean {
   return hour !== hourBefore
 }
 
-/** A date in ISO 8601, cut into its numbers. */
+/** An ISO 8601 date, split into its numbers. */
 export interface DateParts {
-  /** As written: it may be no day of any calendar. */
+  /** The numbers as written. They may not be a valid day. */
   readonly wall: Wall
-  /** It names a time of day. */
+  /** True if the date contains a time of day. */
   readonly hasTime: boolean
-  /** How far its clock is ahead of UTC, in milliseconds; null when it does not say. */
+  /** The offset from UTC in milliseconds; null if the date has none. */
   readonly offsetMs: number | null
 }
 
 /**
- * What a pattern with these groups has found: year, month, day, hour, minute, second, digits of its
- * fraction, zone. All from the fourth on may be missing.
+ * Returns the date of a regular expression match with these groups: year, month, day, hour, minute, second, digits of
+ * the fraction, zone. All groups from the fourth on may be missing.
  */
 export function dateParts(match: RegExpExecArray): DateParts {
   const field = (index: number): number => {
@@ -212,14 +227,14 @@ export function dateParts(match: RegExpExecArray): DateParts {
   }
 }
 
-/** Whether a calendar has the day. */
+/** Returns true if the day exists. */
 export function isDayOfCalendar([year, month, day]: Wall): boolean {
   if (month < 1 || month > 12 || day < 1) return false
-  // Every month has 28.
+  // Every month has 28 days.
   return day <= 28 || day <= lastDayOf(year, month)
 }
 
-/** `Z`, `+02`, `+0200` or `+02:00`. */
+/** Returns the offset of `Z`, `+02`, `+0200` or `+02:00`. */
 function zoneOffsetMs(zone: string): number {
   if (zone === 'Z' || zone === 'z') return 0
   const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
@@ -227,7 +242,7 @@ function zoneOffsetMs(zone: string): number {
   return (zone.startsWith('-') ? -minutes : minutes) * 60_000
 }
 
-/** Null for UTC and for what is no time zone. */
+/** Returns null for UTC and for unknown time zones. */
 function formatterOf(timezone: string): Intl.DateTimeFormat | null {
   if (timezone === 'UTC') return null
   let formatter = formatters.get(timezone)

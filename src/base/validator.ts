@@ -1,7 +1,7 @@
 /**
- * The only door to ajv: JSON schemas become functions when the first value is compared with them. Many
- * threads and commands never do, and loading ajv takes longer than most of what they load. Adds keywords
- * for what clients send in several forms.
+ * Compiles JSON schemas into functions. Only this file imports ajv. A schema is compiled when its first value is
+ * checked, because many threads and commands never check one, and loading ajv takes longer than most of the modules
+ * that they load. Adds keywords for values that clients send in several forms.
  */
 import type {
   Ajv,
@@ -14,41 +14,44 @@ import type {
 import { formatUuid, parseUuid } from './ids.ts'
 import { loadPackage } from './load-package.ts'
 
-/** The first thing that is wrong with a value. Safe to show: it never holds what the client sent. */
+/** The first fault of a value. It is safe to show, because it never contains client data. */
 export interface ShapeProblem {
-  /** Names of the schema's fields on the way to the value at fault, joined by dots; '' is the value itself. */
+  /** The path of schema fields to the value at fault, joined by dots; '' is the value itself. */
   readonly field: string
-  /** What is expected there, e.g. "must be object". */
+  /** The expectation that is not met, e.g. "must be object". */
   readonly message: string
 }
 
 /** A compiled schema. */
 export interface Shape<T> {
-  /** What it was compiled from, for the description of the API. */
+  /** The source schema, for the description of the API. */
   readonly schema: Readonly<Record<string, unknown>>
-  /** True when the value has the shape. Changes nothing. */
+  /** Returns true if the value matches the schema. Does not change the value. */
   matches(value: unknown): value is T
-  /** Why a value does not match; null when it does. For refusals: looks at the value once more. */
+  /**
+   * Returns the reason why a value does not match, or null if it does. It checks the value again, so use it for
+   * refusals only.
+   */
   problemOf(value: unknown): ShapeProblem | null
 }
 
-/** The first thing that is wrong with the input of a route. */
+/** The first fault in the input of a route. */
 export interface InputFault {
-  /** The keyword of JSON Schema that is not met. */
+  /** The JSON Schema keyword that is not met. */
   readonly keyword: string
-  /** Names and indexes on the way to the value at fault. */
+  /** The names and indexes on the path to the value at fault. */
   readonly path: readonly string[]
-  /** What is expected, e.g. "must be object". */
+  /** The expectation that is not met, e.g. "must be object". */
   readonly message: string
-  /** What ajv tells about the keyword, such as `missingProperty`. */
+  /** Details of ajv about the keyword, such as `missingProperty`. */
   readonly params: Readonly<Record<string, unknown>>
-  /** The value at fault: client text. */
+  /** The value at fault, which is client data. */
   readonly value: unknown
-  /** The schema that it does not meet. */
+  /** The schema that the value does not meet. */
   readonly schema: Readonly<Record<string, unknown>>
 }
 
-/** Keywords that say how the input of a route is read, and are no part of what is published. */
+/** Keywords that say how the input of a route is read. They are not part of the published description. */
 export const INPUT_KEYWORDS: readonly string[] = ['trim', 'canonicalUuid', 'fromText', 'refusal']
 
 let shapes: Ajv | undefined
@@ -67,7 +70,7 @@ function shapeCompiler(): Ajv {
 
 function inputCompiler(): Ajv {
   if (inputs !== undefined) return inputs
-  // Formats are for readers of the description; `canonicalUuid` checks.
+  // Formats are only documentation; `canonicalUuid` does the check.
   inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
   inputs.addKeyword({ keyword: 'refusal', schemaType: 'array' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
@@ -86,16 +89,16 @@ function createCompiler(options: Options): Ajv {
   const { Ajv: Compiler } = loadPackage('ajv') as typeof import('ajv')
   return new Compiler({
     ...{ strict: true, allowUnionTypes: true, allErrors: false },
-    // That schemas are JSON schemas is seen by a test: compiling theirs takes longer than all of ours.
+    // A test checks that our schemas are valid: compiling the meta schema takes longer than compiling all of ours.
     ...{ meta: false, validateSchema: false },
     ...options,
   })
 }
 
 /**
- * A shape made of a schema, which is compiled (about a millisecond; the first one 30) when the first
- * value comes. The caller vouches that `T` is what the schema describes. `matches` and `problemOf` throw
- * when the schema itself is wrong.
+ * Creates a shape from a schema. The schema is compiled when the first value is checked (about a millisecond; 30 ms for
+ * the first schema of a thread). The caller guarantees that `T` is the type that the schema describes. `matches` and
+ * `problemOf` throw if the schema itself is invalid.
  */
 export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shape<T> {
   let compiled: ValidateFunction | undefined
@@ -111,8 +114,8 @@ export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shap
 }
 
 /**
- * Compiles the schema of a route's input: a function that answers what is wrong, or null. It changes the
- * value where a keyword of `INPUT_KEYWORDS` says so: texts lose the spaces around them and so on.
+ * Compiles the schema of a route's input into a function that returns the first fault, or null. The function changes
+ * the value where a keyword of `INPUT_KEYWORDS` says so, for example by removing the spaces around a text.
  */
 export function compileInput(
   schema: Readonly<Record<string, unknown>>,
@@ -133,7 +136,7 @@ export function compileInput(
   }
 }
 
-/** A keyword that replaces a value by what `read` makes of it; undefined: it cannot be used. */
+/** Adds a keyword that replaces a value by the result of `read`. If the result is undefined, the value is invalid. */
 function addReading(
   compiler: Ajv,
   keyword: string,

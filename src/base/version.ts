@@ -1,11 +1,11 @@
-/** The version of this program, as in package.json. */
+/** The version of this program, from package.json. */
 import { readFileSync } from 'node:fs'
 
-/** Such as `0.1.0`. */
+/** The version, such as `0.1.0`. */
 export const VERSION: string = readVersion()
 
 function readVersion(): string {
-  // package.json lies beside `src` and `dist`.
+  // package.json is next to `src` and `dist`.
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
   const match = /"version": "([^"]+)"/.exec(text)
   if (match?.[1] === undefined) throw new Error('package.json names no version')

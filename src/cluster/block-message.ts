@@ -5,11 +5,12 @@
  *
  *   message  magic u32 "TNM1" | flags u32 (1: compressed) | edge, 16 bytes | blocks u32 | bytes of all bodies u32
  *            | for each block: place f64, bytes of its body u32, records u32, events u32
- *            | bodies: the records of a block (rules/capture/log-block.ts), one behind the other
+ *            | bodies: the records of a block (rules/capture/log-block.ts), one after the other
  *
- * **Places** tell the blocks of an edge apart: `run * 2^40 + number`. The number is that in the outbox. A block
- * that was on its way to the brokers when its edge was killed may be in the stream and not in the outbox, whose
- * next block then gets the same number: runs tell the two apart, each life of the outbox is one.
+ * **Places** identify the blocks of an edge: `run * 2^40 + number`. The number is the block's number in the outbox. If
+ * an edge is killed while a block is being sent to the brokers, the block may be in the stream but not in the outbox,
+ * and the next block of the outbox gets the same number. The run distinguishes the two: each start of the outbox is a
+ * run.
  */
 import { brotliDecompressSync, constants, createBrotliCompress } from 'node:zlib'
 import { readBlockHead, sealedBlock } from '../rules/capture/log-block.ts'
@@ -20,32 +21,37 @@ const COMPRESSED = 1
 const HEAD_BYTES = 32
 const ENTRY_BYTES = 20
 const RUN = 2 ** 40
-/** Less is not worth it: a client of a quiet machine would wait for a thread, and brokers pay for messages then. */
+/**
+ * Smaller messages are not compressed: a client of a quiet machine would wait for a thread, and brokers mainly count
+ * messages then.
+ */
 const COMPRESSED_BYTES_MIN = 4096
-/** A window of 256 KiB: bodies get 3 % larger than with one of 4 MiB, and an edge uses a seventh less of the processor. */
+/** A window of 256 KiB: bodies become 3 % larger than with one of 4 MiB, and an edge uses a seventh less CPU time. */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 }
-/** Memory for what becomes of a body, as part of it: mostly enough, and otherwise there is more of it. */
+/**
+ * The size of the output buffer as a fraction of the body. It is usually enough; otherwise more buffers are allocated.
+ */
 const CHUNK_PART = 0.2
 const CHUNK_BYTES_MIN = 16 * 1024
 
-/** The place of a block, by the run of its outbox and its number there. */
+/** Returns the place of a block, from the run of its outbox and its number there. */
 export function placeOf(run: number, number: number): number {
   return run * RUN + number
 }
 
-/** The number of a block in its outbox. */
+/** Returns the number of a block in its outbox. */
 export function numberOf(place: number): number {
   return place % RUN
 }
 
-/** A block on its way. */
+/** A block to be sent. */
 export interface PlacedBlock {
   readonly place: number
-  /** As `LogBlockWriter.finish` made it; its seal does not count. */
+  /** The block as returned by `LogBlockWriter.finish`. Its seal is ignored. */
   readonly block: Buffer
 }
 
-/** What a message says of one of its blocks. */
+/** The entry of a block in a message. */
 interface BlockEntry {
   readonly place: number
   readonly bytes: number
@@ -53,17 +59,17 @@ interface BlockEntry {
   readonly events: number
 }
 
-/** What a message says before its bodies. */
+/** The head of a message, before its bodies. */
 export interface MessageHead {
   /** The edge, as hex digits. */
   readonly edge: string
   readonly blocks: readonly BlockEntry[]
 }
 
-/** Makes the messages of one edge, one at a time. */
+/** Encodes the messages of one edge, one at a time. */
 export class MessageEncoder {
   readonly #edge: Uint8Array
-  /** Used again: what is compressed must not change meanwhile. */
+  /** A reused buffer. It must not change while it is being compressed. */
   #bodies = Buffer.alloc(0)
 
   constructor(edge: Uint8Array) {
@@ -71,8 +77,8 @@ export class MessageEncoder {
   }
 
   /**
-   * Makes a message of at least one block; on a thread of Node's own as far as it takes long. The blocks may change
-   * when this returns, before it is resolved; until then nothing else may be encoded.
+   * Encodes a message of at least one block. Slow work runs on one of Node's own threads. The blocks may change as soon
+   * as this returns, even before it resolves. Until it resolves, no other message may be encoded.
    */
   async encode(blocks: readonly PlacedBlock[]): Promise<Buffer> {
     const heads = blocks.map(({ block }) => readBlockHead(block))
@@ -107,7 +113,7 @@ export class MessageEncoder {
   }
 }
 
-/** Reads what a message says before its bodies. Throws RangeError when it is none. */
+/** Reads the head of a message. Throws RangeError if it is not a message. */
 export function readHead(message: Buffer): MessageHead {
   if (message.length < HEAD_BYTES || message.readUInt32LE(0) !== MAGIC) {
     throw new RangeError('a message of the shared log does not begin with its mark')
@@ -125,8 +131,8 @@ export function readHead(message: Buffer): MessageHead {
 }
 
 /**
- * The blocks of a message, sealed, in the order of its head. Throws RangeError when the lengths do not fit, and
- * what zlib throws.
+ * Returns the blocks of a message, sealed, in the order of its head. Throws RangeError if the lengths do not match, and
+ * the errors of zlib.
  */
 export function readBlocks(message: Buffer): readonly Buffer[] {
   const { blocks } = readHead(message)
@@ -148,6 +154,6 @@ async function compress(bytes: Buffer): Promise<readonly Buffer[]> {
   const chunkSize = Math.max(CHUNK_BYTES_MIN, Math.ceil(bytes.length * CHUNK_PART))
   const stream = createBrotliCompress({ params: PARAMS, chunkSize })
   stream.end(bytes)
-  // Its answer are chunks, in order.
+  // The stream yields its chunks in order.
   return (await stream.toArray()) as readonly Buffer[]
 }

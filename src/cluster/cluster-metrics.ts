@@ -1,30 +1,30 @@
-/** What a node of a cluster tells at `/metrics`; a single box has none of it. */
+/** The metrics of a cluster node at `/metrics`. A single machine has none of them. */
 import type { MetricPage } from '../base/metrics.ts'
 
-/** Figures of a node, now. */
+/** The current figures of a node. */
 export interface ClusterFigures {
   readonly isAlone: boolean
   readonly unsent: number
-  /** The same by partition. */
+  /** The number of unsent blocks by partition. */
   readonly unsentBlocks: ReadonlyMap<number, number>
-  /** Commits that were answered without a majority. */
+  /** The number of commits that were answered without a majority. */
   readonly alone: number
   readonly messages: number
   readonly messageBytes: number
-  /** Messages that were taken from the stream and are not processed. */
+  /** The number of messages that were taken from the stream and are not processed. */
   readonly waiting: number
-  /** Changes of the catalogue by this node. */
+  /** The changes of the catalogue by this node. */
   readonly control: { readonly made: number; readonly again: number; readonly refused: number }
-  /** The newest change of the catalogue, by whomever. */
+  /** The number of the newest change of the catalogue, by any node. */
   readonly controlNumber: number
-  /** Questions to machines that hold events, and those of them that got no answer. */
+  /** The requests to machines that hold events, and those of them that got no answer. */
   readonly asked: number
   readonly unanswered: number
-  /** Questions of other machines that were answered here. */
+  /** The requests of other machines that were answered here. */
   readonly answered: number
 }
 
-/** What each tells, and from what; those whose names end in `_total` are counters. */
+/** The help text and the value of each metric. Names that end in `_total` are counters. */
 const METRICS: Readonly<Record<string, readonly [string, (now: ClusterFigures) => number]>> = {
   cluster_alone: ['Whether no majority of brokers answers.', (now) => Number(now.isAlone)],
   cluster_outbox_blocks: ['Accepted blocks that the brokers do not have.', (now) => now.unsent],

@@ -1,6 +1,6 @@
 /**
- * One node of a cluster: its outboxes, which accept, its copy of a partition, which follows and answers those that do
- * not have it, and what asks others for the rest. Loaded by those alone who are in a cluster.
+ * One node of a cluster. It has outboxes that accept events, a copy of a partition that follows the shared log and
+ * answers other machines, and a client that asks other machines for everything else. It is loaded only in a cluster.
  */
 import { hostname } from 'node:os'
 import { OperatorError } from '../base/errors.ts'
@@ -28,54 +28,54 @@ import { noteBrokers } from './shared-change.ts'
 import type { SharedStream } from './shared-log.ts'
 import { SharedSalts } from './shared-salts.ts'
 
-/** Who starts waits that long for changes of the catalogue that were made meanwhile, with or without brokers. */
+/** A start waits this long for earlier changes of the catalogue, whether brokers answer or not. */
 const CATCH_UP_MS = 1000
 const ANNOUNCE_MS = 250
-/** What did not change is told so often: whoever starts hears of it. */
+/** Unchanged reports are repeated at this interval, so that a new machine receives them. */
 const ANNOUNCE_AGAIN_MS = 2000
 
-/** What a node works with. */
+/** The dependencies of a node. */
 export interface ClusterNodeOptions {
   readonly settings: Settings
-  /** By which the processing thread gets the shared log. */
+  /** The channel by which the processing thread receives the shared log. */
   readonly channel: string
   readonly page: MetricPage
   /** Carries out calls, and appends to the log of the outbox. */
   readonly pool: Pick<WorkerPool, 'append' | 'run' | 'queries'>
-  /** Flags, and what decisions need where events are stored. */
+  /** Returns the flags, and the facts that decisions need on machines that store events. */
   readonly flags: () => Pick<FlagService, 'snapshots' | 'stored'>
-  /** Somebody waits for what is in the log. */
+  /** Speeds up processing, because somebody waits for blocks in the log. */
   readonly hurry: () => void
-  /** What became of a command that others have carried out. */
+  /** Called with the outcome of a command that another machine has carried out. */
   readonly onOutcome: (outcome: CommandOutcome) => void
-  /** A block of the shared log can be processed. */
+  /** Called when a block of the shared log can be processed. */
   readonly onBlock: (number: number, bytes: number, events: number) => void
-  /** Projects by partition, and which warehouse there is. */
+  /** The partitions of projects, and the name of the warehouse. */
   readonly directory: Pick<ProjectDirectory, 'partitionOf' | 'partitions' | 'warehouse'>
-  /** What copies to a warehouse here. */
+  /** The copy to a warehouse on this machine, or null. */
   readonly copy: { readonly troubles: readonly string[] } | null
   readonly commits: CommitOptions
 }
 
 /** A node of a cluster. */
 export class ClusterNode {
-  /** What asks those that store other partitions. */
+  /** Asks the machines that store other partitions. */
   readonly edge: Edge
-  /** The partition that is stored here; null: none is. */
+  /** The partition that is stored here, or null. */
   readonly #held: number | null
   readonly #holder: HolderService | null
   readonly #brokers: NatsBrokers
-  /** What takes accepted requests. */
+  /** Receives accepted requests. */
   readonly commits: Outboxes
   readonly #options: ClusterNodeOptions
   #stream: SharedStream | null = null
   #feed: ReplicaFeed | null = null
   readonly #partitionOf: (projectId: number) => number
-  /** Who orders changes of the catalogue. */
+  /** Orders changes of the catalogue. */
   readonly changes: ControlState
   readonly #salts: SharedSalts
   #announcedAtMs = 0
-  /** The copy had everything that the stream had at `seen`, and when. */
+  /** The last time at which the copy contained the whole stream up to the sequence number `seen`. */
   #current = { seen: Number.POSITIVE_INFINITY, atMs: Number.NEGATIVE_INFINITY }
   readonly #timer: NodeJS.Timeout
 
@@ -85,7 +85,7 @@ export class ClusterNode {
     const { clock, log: logger } = commits
     const { dataDir, partitions } = settings
     this.#held = partitions[0] ?? null
-    // What belongs to no project, such as a command about dead letters, is for the partition of this machine.
+    // Requests without a project, such as a command about dead letters, go to the partition of this machine.
     const partitionOf = (projectId: number | null): number =>
       projectId === null || projectId === 0 ? (this.#held ?? 0) : directory.partitionOf(projectId)
     this.#partitionOf = partitionOf
@@ -116,7 +116,7 @@ export class ClusterNode {
     addMetrics(options.page, () => this.#figures)
   }
 
-  /** Opens the outboxes and begins to follow; with or without brokers. Throws `OperatorError`. */
+  /** Opens the outboxes and starts to follow the streams, whether brokers answer or not. Throws `OperatorError`. */
   async start(): Promise<void> {
     const { settings, channel, onBlock } = this.#options
     const { dataDir, cluster } = settings
@@ -136,7 +136,9 @@ export class ClusterNode {
     })
   }
 
-  /** A command of this machine is in a log, and somebody waits. Null: it is carried out here. */
+  /**
+   * Called when a command of this machine is in a log and a client waits. Returns null if it is carried out here.
+   */
   logged(uuid: string, isAwaited: () => boolean, projectId: number): true | null {
     const partition = this.#partitionOf(projectId)
     if (partition === this.#held) return null
@@ -146,7 +148,7 @@ export class ClusterNode {
     return true
   }
 
-  /** Streams of what is stored here. */
+  /** Returns the event streams for the projects that are stored here. Other projects are refused. */
   streams(live: Pick<LiveEvents, 'open'>): Pick<LiveEvents, 'open'> {
     return {
       open: (request) =>
@@ -156,19 +158,22 @@ export class ClusterNode {
     }
   }
 
-  /** What processing has stored here. */
+  /** Called with the result of processing on this machine. */
   processed(result: ProcessResult): void {
     this.#feed?.processed(result.processed)
     this.#holder?.processed(result)
   }
 
-  /** Another machine erases copies of events, which are those of partition 0, and says then that an erasure is done. */
+  /**
+   * True if another machine erases the copies of events, which only partition 0 has, and then writes that an erasure is
+   * done.
+   */
   get isSaidElsewhere(): boolean {
     const { copy, directory } = this.#options
     return this.#held === 0 && copy === null && directory.warehouse() !== null
   }
 
-  /** What somebody should know: sentences. */
+  /** The problems of this node, as sentences. */
   get troubles(): readonly string[] {
     const what = `${this.commits.unsent} blocks are on this disk alone`
     const alone = this.commits.isAlone ? [`No majority of brokers answers: ${what}.`] : []
@@ -177,7 +182,7 @@ export class ClusterNode {
     return [...alone, ...troubles, ...this.edge.troubles]
   }
 
-  /** A body that no message can hold would stay in the outbox for ever, and all behind it. */
+  /** Returns a sentence if the largest body does not fit into a message. Such a body would block the outbox forever. */
   #smallMessages(): string | null {
     const { bodyBytesMax } = this.#options.settings
     const bytesMax = this.#brokers.messageBytesMax
@@ -198,12 +203,12 @@ export class ClusterNode {
     }
   }
 
-  /** A copy that lacks something, or is late, must not answer others. */
+  /** Lets this copy answer other machines only while it is complete and up to date. */
   #lookWhetherCurrent(now: number): void {
     const feed = this.#feed
     if (feed === null || this.#stream === null || this.#holder === null) return
     const { seen, incarnation } = this.#stream
-    // Before it is known how far the stream reaches, it is not known whether this copy does.
+    // Until the end of the stream is known, it is not known whether this copy has reached it.
     if (this.#current.seen === Number.POSITIVE_INFINITY && incarnation !== '') {
       this.#current = { ...this.#current, seen }
     }

@@ -1,20 +1,20 @@
-/** How a cluster is, seen by the brokers and by what its machines tell every two seconds. */
+/** The state of a cluster, from the brokers and from the reports that its machines send every two seconds. */
 import { createLogger } from '../base/log.ts'
 import { STATUS_LISTENED_MS } from './limits.ts'
 import { CONTROL_STREAM, eventStream, NatsBrokers, type StreamOptions } from './nats.ts'
 import type { NodeReport, StreamState } from './shared-log.ts'
 
-/** What was seen. */
+/** The observed state. */
 export interface ClusterView {
-  /** By partition; null: no majority of brokers answers, or nothing was ever sent to it. */
+  /** The streams by partition. Null: no majority of brokers answers, or nothing was ever sent to it. */
   readonly events: ReadonlyMap<number, StreamState | null>
   readonly control: StreamState | null
   readonly nodes: readonly NodeReport[]
-  /** Of the broker that was asked; null: none was there. */
+  /** The version of the broker that was asked. Null: no broker was connected. */
   readonly serverVersion: string | null
 }
 
-/** Looks for some seconds. Without brokers all is unknown. */
+/** Observes a cluster for some seconds. Without brokers, everything is unknown. */
 export async function lookAtCluster(servers: readonly string[]): Promise<ClusterView> {
   const brokers = new NatsBrokers(servers, createLogger({ level: 'silent', format: 'json' }))
   const reports = new Map<string, NodeReport>()
@@ -32,13 +32,13 @@ export async function lookAtCluster(servers: readonly string[]): Promise<Cluster
   return { events, control, nodes, serverVersion }
 }
 
-/** Those that projects belong to, or that a machine stores. */
+/** Returns the partitions that projects belong to or that a machine stores. */
 export function partitionsOf(nodes: readonly NodeReport[]): readonly number[] {
   const used = nodes.flatMap(({ partition, partitions }) => [partition ?? 0, ...partitions])
   return [...new Set([0, ...used])].sort((a, b) => a - b)
 }
 
-/** Machines that tell that they store a partition. */
+/** Returns the machines that report that they store a partition. */
 export function holdersOf(nodes: readonly NodeReport[], partition: number): readonly NodeReport[] {
   return nodes.filter((node) => node.partition === partition)
 }

@@ -1,13 +1,13 @@
 /**
- * A message of the stream of the catalogue: a write set, a part of a whole catalogue, or the note that all parts of
- * one are there. Pure. All numbers are little-endian.
+ * A message in the stream of the catalogue: a write set, a part of a whole catalogue, or the end of a whole catalogue.
+ * Pure. All numbers are little-endian.
  *
  *   magic u32 "TNC1" | kind u32 | id, 16 bytes | number f64 | through f64 | parts u32 | 0 u32 | content
  *
- *   kind  1 write set      id: of who waits for it; number: of the set; content: the set
- *         2 part           id: of the whole; number: place among its parts, from 0; content: a set
- *         3 whole          id; number: of the newest set in it; through: the sequence of that one in this
- *                          incarnation of the stream, 0 for one that was written under another; parts: how many
+ *   kind  1 write set      id: of the request that waits for it; number: of the set; content: the set
+ *         2 part           id: of the whole catalogue; number: index of the part, from 0; content: a set
+ *         3 whole          id; number: of the newest set in it; through: the sequence number of that set in this
+ *                          incarnation of the stream, 0 if it was written in another one; parts: their number
  */
 import { randomBytes } from 'node:crypto'
 
@@ -18,7 +18,7 @@ const KINDS = ['set', 'part', 'whole'] as const
 /** A message of the stream. */
 export interface ControlMessage {
   readonly kind: (typeof KINDS)[number]
-  /** 32 hex digits. */
+  /** The id, as 32 hex digits. */
   readonly id: string
   readonly number: number
   readonly through: number
@@ -28,12 +28,12 @@ export interface ControlMessage {
 
 const EMPTY = new Uint8Array()
 
-/** An id that no other message has. */
+/** Returns an id that no other message has. */
 export function newId(): string {
   return randomBytes(16).toString('hex')
 }
 
-/** Makes a message; what is not given is 0. */
+/** Encodes a message. Absent fields are 0. */
 export function encodeControl(
   message: Pick<ControlMessage, 'kind' | 'id' | 'number'> & Partial<ControlMessage>,
 ): Buffer {
@@ -48,7 +48,7 @@ export function encodeControl(
   return Buffer.concat([head, content])
 }
 
-/** Reads one. Throws RangeError when it is none. */
+/** Decodes a message. Throws RangeError if it is not one. */
 export function readControl(data: Buffer): ControlMessage {
   const isControl = data.length >= HEAD_BYTES && data.readUInt32LE(0) === MAGIC
   const kind = isControl ? KINDS[data.readUInt32LE(4) - 1] : undefined
@@ -60,18 +60,20 @@ export function readControl(data: Buffer): ControlMessage {
   }
 }
 
-/** Parts of whole catalogues as they come. */
+/** Collects the parts of whole catalogues. */
 export class GatheredParts {
   readonly #parts = new Map<string, Uint8Array[]>()
 
-  /** Keeps a part. */
+  /** Stores a part. */
   add({ id, number, content }: ControlMessage): void {
     const parts = this.#parts.get(id) ?? []
     parts[number] = content
     this.#parts.set(id, parts)
   }
 
-  /** The parts of a whole, or null when some have not come; forgets what came before. */
+  /**
+   * Returns the parts of a whole catalogue, or null if some are missing. Drops everything that was collected before.
+   */
   take({ id, parts: count }: ControlMessage): readonly Uint8Array[] | null {
     const parts = this.#parts.get(id) ?? []
     this.#parts.clear()

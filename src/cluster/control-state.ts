@@ -1,11 +1,12 @@
 /**
- * The catalogue of a cluster on one machine: write sets in the order of a stream, each decided by the state that
- * the sets before it led to. Who decided by an older one is refused by the brokers, follows, and decides again.
+ * The catalogue of a cluster on one machine. It is a sequence of write sets in a stream; each set was decided on the
+ * state after the previous one. If a set was decided on an older state, the brokers refuse it. The machine then follows
+ * the stream and decides again.
  *
- * Now and then whoever writes adds the whole catalogue, and cuts off what is older: who comes new, or was away for
- * long, begins with the newest whole one. A stream that is empty, because the cluster is new or the brokers have
- * forgotten everything, begins with the catalogue of whoever is first, and a newer one takes its place as long as
- * nothing was built on it.
+ * From time to time, a writer adds the whole catalogue and cuts off older messages. A machine that is new, or was away
+ * for long, starts with the newest whole catalogue. A stream is empty if the cluster is new, or if the brokers have
+ * lost everything. It then starts with the catalogue of the first machine. A newer catalogue replaces it, as long as no
+ * change was based on it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, type ServiceError } from '../base/errors.ts'
@@ -42,40 +43,40 @@ import {
 const AGAIN_MS = 50
 const LOOK_MS = 250
 const COMPLAIN_MS = 10_000
-/** So many sets apart it is looked whether the stream is to be cut. */
+/** After this number of sets, the node checks whether to cut the stream. */
 const CUT_LOOK_SETS = 64
 
-/** What the catalogue of a node works with. */
+/** The dependencies of the catalogue of a node. */
 export interface ControlStateOptions {
   readonly stream: SharedStream
   readonly copy: CatalogueCopy
-  /** Where the copy stands. */
+  /** The state of the copy. */
   readonly place: ChangePlace | null
   readonly logger: Logger
-  /** The copy has changed. */
+  /** Called when the copy has changed. */
   readonly onChange: () => void
-  /** There is no catalogue yet: the copy may be filled now, before it is the first one. */
+  /** Called if there is no catalogue yet, so that the copy can be filled before it becomes the first one. */
   readonly onEmpty?: () => void
-  /** Another process on this machine begins the sequence and cuts it. */
+  /** True if another process on this machine starts and cuts the sequence. */
   readonly isGuest?: boolean
 }
 
 type Outcome = 'made' | 'overtaken' | 'unknown'
 
-/** A set on its way. */
+/** A proposed set that was sent. */
 interface Pending {
   readonly id: string
   readonly local: Uint8Array
-  /** Its place in the stream, if it gets in. */
+  /** The sequence number that it gets if it is accepted. */
   readonly sequence: number
   readonly resolve: (outcome: Outcome) => void
 }
 
-/** Where a copy begins that cannot go on from what it has. */
+/** The start of a copy that cannot continue from its own state. */
 interface Beginning {
-  /** Sets since the last gap. */
+  /** The sets since the last gap. */
   readonly sets: { readonly sequence: number; readonly message: ControlMessage }[]
-  /** The sequence of a whole catalogue that is older than the copy. */
+  /** The sequence number of a whole catalogue that is older than the copy. */
   older: number | null
 }
 
@@ -83,26 +84,26 @@ interface Beginning {
 export class ControlState implements ChangeLog {
   readonly #options: ControlStateOptions
   readonly #parts = new GatheredParts()
-  /** Where the copy stands; null: it has not begun. */
+  /** The state of the copy. Null: it has not started. */
   place: ChangePlace | null
   #read: StreamPosition
   #beginning: Beginning | null
   #taking: Promise<void> = Promise.resolve()
   #turn: Promise<unknown> = Promise.resolve()
   #pending: Pending | null = null
-  /** Why this copy does not follow; null: it does. */
+  /** The reason why this copy does not follow. Null: it follows. */
   trouble: string | null = null
-  /** What led to the trouble. */
+  /** The error that led to the trouble. */
   failure: unknown
   #isAlone = false
   #isClosed = false
   #isLooking = false
-  /** Whole catalogues of this node. */
+  /** The whole catalogues that this node has offered. */
   readonly #offered = new Set<string>()
   readonly #timer: NodeJS.Timeout
-  /** Changes of this node: made, decided again, refused. */
+  /** The changes of this node: made, decided again, refused. */
   readonly counts = { made: 0, again: 0, refused: 0 }
-  /** Whether the sequence began with the catalogue of this node. */
+  /** True if the sequence started with the catalogue of this node. */
   isBeginner = false
 
   constructor(options: ControlStateOptions) {
@@ -120,12 +121,12 @@ export class ControlState implements ChangeLog {
     if (options.isGuest === true) clearInterval(this.#timer)
   }
 
-  /** The copy is one of the sequence that the brokers have, as far as it is known. */
+  /** True if, as far as known, the copy belongs to the sequence of the brokers. */
   get isSettled(): boolean {
     return this.#beginning === null
   }
 
-  /** Resolves when everything that the brokers had at the call is applied; after `msMax` at the latest. */
+  /** Resolves when everything that the brokers had at the call is applied, or after `msMax`. */
   async caughtUp(msMax: number): Promise<void> {
     const deadline = performance.now() + msMax
     const { stream } = this.#options
@@ -141,7 +142,7 @@ export class ControlState implements ChangeLog {
 
   async commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T> {
     const deadline = performance.now() + (this.#isAlone ? CONTROL_ALONE_MS_MAX : CONTROL_MS_MAX)
-    // One at a time: two that were decided by the same state could not both be made.
+    // Changes are made one at a time, because two that were decided on the same state could not both be made.
     const turn = this.#turn.then(() => this.#commit(first, again, deadline))
     this.#turn = turn.catch(() => undefined)
     return await turn
@@ -190,7 +191,7 @@ export class ControlState implements ChangeLog {
     return isSame && this.isSettled
   }
 
-  /** Sends it until it is known what became of it: what is at its place in the stream says so. */
+  /** Sends a proposal until its outcome is known: the message at its sequence number decides. */
   async #send({ place, changes, local }: Proposal, deadline: number): Promise<Outcome> {
     const { stream } = this.#options
     const { incarnation, sequence: expected } = this.#read
@@ -207,7 +208,7 @@ export class ControlState implements ChangeLog {
           const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, expected)
           return await this.#takeOwn({ sequence, data }, incarnation)
         } catch (cause) {
-          // What is there instead comes by following.
+          // The message that is there instead arrives by following.
           if (cause instanceof OvertakenError) return
           await sleep(AGAIN_MS)
         }
@@ -225,7 +226,7 @@ export class ControlState implements ChangeLog {
     pending?.resolve(outcome)
   }
 
-  /** A message of this node, which may come by following, too. */
+  /** Takes a message of this node, which may also arrive by following. */
   #takeOwn(message: StreamMessage, incarnation: string): Promise<void> {
     return this.#queue(async () => {
       if (incarnation === this.#read.incarnation) await this.#take(message, incarnation)
@@ -246,7 +247,10 @@ export class ControlState implements ChangeLog {
     this.#options.logger.error({ err: cause }, `${trouble} Restore a backup of another one.`)
   }
 
-  /** A stream that ends before what was read has lost what others may build on. */
+  /**
+   * Stops if the stream ends before the last message that was read: the brokers have lost changes that others may build
+   * on.
+   */
   async #checkEnd(): Promise<void> {
     const { incarnation, sequence } = this.#read
     const state = await this.#options.stream.state().catch(() => null)
@@ -254,7 +258,7 @@ export class ControlState implements ChangeLog {
     this.#stop('The brokers have lost changes of the catalogue.', undefined)
   }
 
-  /** Nothing of this incarnation was read: there is a whole catalogue in it, or one is to begin it. */
+  /** Starts with an incarnation of which nothing was read. It contains a whole catalogue, or one will start it. */
   #begin(incarnation: string): void {
     if (incarnation === this.#read.incarnation) return
     this.#read = { incarnation, sequence: 0 }
@@ -266,7 +270,7 @@ export class ControlState implements ChangeLog {
     if (this.trouble !== null) return
     this.#begin(incarnation)
     if (sequence <= this.#read.sequence) return
-    // What is missing was cut off: a whole catalogue follows.
+    // The missing messages were cut off: a whole catalogue follows.
     if (sequence > this.#read.sequence + 1) this.#beginning = { sets: [], older: null }
     const message = readControl(data)
     if (message.kind === 'part') this.#parts.add(message)
@@ -317,7 +321,7 @@ export class ControlState implements ChangeLog {
     this.#options.onChange()
   }
 
-  /** A copy that cannot be written now is written later: its thread has ended, or too many wait for it. */
+  /** Repeats a write to the copy that fails temporarily, because a thread has ended or too many calls wait. */
   async #insist(action: () => void | Promise<void>): Promise<void> {
     let complainAtMs = performance.now() + COMPLAIN_MS
     for (;;) {
@@ -335,7 +339,7 @@ export class ControlState implements ChangeLog {
     }
   }
 
-  /** At the end of a stream without a whole catalogue, that of this node is offered. */
+  /** Offers the catalogue of this node at the end of a stream without a whole catalogue. */
   async #look(): Promise<void> {
     const { stream, copy, onEmpty } = this.#options
     if (this.#beginning === null || this.#isLooking || this.trouble !== null) return
@@ -352,7 +356,7 @@ export class ControlState implements ChangeLog {
       const newest = await this.#publishParts(id, parts)
       const isBehind = (): boolean => this.#read.sequence < newest && !this.#isClosed
       while (this.#read.incarnation === incarnation && isBehind()) await sleep(AGAIN_MS)
-      // Somebody else was first.
+      // Another machine was first.
       if (this.isSettled || this.#isClosed || this.#read.incarnation !== incarnation) return
       const data = encodeControl({ kind: 'whole', id, number: place.number, parts: parts.length })
       const sequence = await stream.publish(data, id, PUBLISH_MS_MAX, newest)
@@ -373,7 +377,7 @@ export class ControlState implements ChangeLog {
     return newest
   }
 
-  /** Adds the whole catalogue to a stream that has become long, and cuts off what it stands for. */
+  /** Adds the whole catalogue to a stream that has become long, and cuts off the messages that it replaces. */
   async #cut(): Promise<void> {
     const { stream, copy, logger, isGuest } = this.#options
     if (isGuest === true) return

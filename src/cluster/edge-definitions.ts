@@ -1,6 +1,7 @@
 /**
- * Cohorts and group types that other machines store: fetched from one of them when that says that they
- * have changed, and now and then, as it may not be heard. Kept beside the outbox, so that a start needs nobody.
+ * Cohorts and group types of projects that other machines store. They are fetched when such a machine reports a change,
+ * and periodically, because a report may be lost. They are saved beside the outbox, so that a start needs no other
+ * machine.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,20 +17,20 @@ const LOOK_MS = 1000
 const REFRESH_MS = 10_000
 const PROJECTS_AT_ONCE = 100
 
-/** Of one project. */
+/** The definitions of one project. */
 interface Definitions {
   readonly cohorts: ReadonlyMap<number, FlagCohort>
   readonly groupTypes: ReadonlyMap<number, string>
 }
 
-/** As they travel, by project. */
+/** Definitions by project, as they are sent. */
 export type ProjectDefinitions = readonly (readonly [
   projectId: number,
   cohorts: readonly FlagCohort[],
   groupTypes: readonly (readonly [number, string])[],
 ])[]
 
-/** Those of some projects, as they are stored. Throws `DamagedRecordError`. */
+/** Returns the stored definitions of some projects. Throws `DamagedRecordError`. */
 export function definitionsOf(
   stored: DecisionSourceReader,
   projects: readonly number[],
@@ -42,7 +43,7 @@ export function definitionsOf(
   ])
 }
 
-/** Nobody knows yet whether there are any: a flag that asks fails, instead of being off. */
+/** Stands for group types that are not known yet: a flag that needs them fails, instead of being off. */
 class UnknownGroupTypes extends Map<number, string> {
   override get(): never {
     throw new EvaluationFailure('group_unavailable')
@@ -51,25 +52,28 @@ class UnknownGroupTypes extends Map<number, string> {
 
 const UNKNOWN: Definitions = { cohorts: new Map(), groupTypes: new UnknownGroupTypes() }
 
-/** What they work with. */
+/** The dependencies of these definitions. */
 export interface EdgeDefinitionsOptions {
-  /** Where they are kept. */
+  /** The folder in which they are saved. */
   readonly folder: string
-  /** Asks one of those that store a partition for some of its projects. */
+  /** Asks a machine that stores a partition for the definitions of some of its projects. */
   readonly fetch: (partition: number, projects: readonly number[]) => Promise<ProjectDefinitions>
   readonly partitionOf: (projectId: number) => number
-  /** Nobody has answered, and whoever does now shows that it is over. */
+  /**
+   * Returns true while requests remain unanswered. Definitions are then fetched more often, because any answer shows
+   * that the machines are reachable again.
+   */
   readonly isDoubtful: () => boolean
-  /** Told which projects have other ones than before. */
+  /** Called with the projects whose definitions have changed. */
   readonly onChange: (projects: readonly number[]) => void
 }
 
-/** Those of all projects that are stored elsewhere. */
+/** The definitions of all projects that other machines store. */
 export class EdgeDefinitions implements DefinitionSource {
   readonly #path: string
   readonly #options: EdgeDefinitionsOptions
   readonly #known = new Map<number, { readonly text: string; readonly definitions: Definitions }>()
-  /** Asked for by snapshots. */
+  /** The projects that snapshots have asked for. */
   readonly #projects = new Set<number>()
   #wanted = new Set<number>()
   #refreshedAtMs = 0
@@ -94,10 +98,10 @@ export class EdgeDefinitions implements DefinitionSource {
     return this.#of(projectId).groupTypes
   }
 
-  /** Fetches those of some projects of a partition; when it cannot, it is tried again later. */
+  /** Fetches the definitions of some projects of a partition. If that fails, it is retried later. */
   fetch(partition: number, projects: readonly number[]): Promise<void> {
     for (const project of projects) this.#wanted.add(project)
-    // One after the other: what was answered before must not come behind what is newer.
+    // Requests run one after the other, so that an older answer cannot replace a newer one.
     this.#fetched = this.#fetched.then(() => this.#fetchNow(partition, projects))
     return this.#fetched
   }
@@ -114,7 +118,7 @@ export class EdgeDefinitions implements DefinitionSource {
       writeDurably(this.#path, `[${[...this.#known.values()].map(({ text }) => text).join()}]`)
       this.#options.onChange(changed.filter((project) => this.#projects.has(project)))
     } catch {
-      // They stay wanted.
+      // The projects stay in `#wanted`.
     }
   }
 
@@ -135,7 +139,7 @@ export class EdgeDefinitions implements DefinitionSource {
       this.#wanted = new Set(this.#projects)
     }
     const byPartition = new Map<number, number[]>()
-    // Others may have told of a project that is not known here yet.
+    // Other machines may have reported a project that is not known here yet.
     for (const project of [...this.#projects].filter((one) => this.#wanted.has(one))) {
       getOrAdd(byPartition, this.#options.partitionOf(project), () => []).push(project)
     }
@@ -147,7 +151,7 @@ export class EdgeDefinitions implements DefinitionSource {
     this.#isFetching = false
   }
 
-  /** Those that are other ones than before. */
+  /** Stores definitions, and returns the projects whose definitions have changed. */
   #take(all: ProjectDefinitions): readonly number[] {
     const changed: number[] = []
     for (const one of all) {

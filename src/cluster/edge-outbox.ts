@@ -1,11 +1,11 @@
 /**
- * What an edge has accepted, on its way to everybody: appended to a log of its own, and published to the shared
- * log at the same time. A request is answered when both is done. One message is on its way at a time, and takes
- * along what came meanwhile: order is that of acceptance, and a busy edge sends few large messages.
+ * The outbox of an edge: accepted blocks are appended to its own log and published to the shared log at the same time.
+ * A request is answered when both are done. One message is sent at a time and contains all blocks that have arrived
+ * meanwhile. So the order is that of acceptance, and a busy edge sends few large messages.
  *
- * Without a majority of brokers the disk alone counts after a second, or events are refused, as the setting says.
- * What the brokers do not have stays in the outbox and is sent later; what they have stays until enough copies
- * have stored what follows from it, so that brokers that forget everything lose nothing.
+ * If no majority of brokers answers within a second, either the local disk is enough, or events are refused, depending
+ * on the setting. Blocks that the brokers do not have stay in the outbox and are sent later. Blocks that they have stay
+ * until enough copies have stored their results, so that nothing is lost if the brokers lose everything.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
@@ -27,25 +27,25 @@ import type { OutboxIdentity } from './outbox-identity.ts'
 import type { Announcements, NodeReport, SharedStream, StreamPosition } from './shared-log.ts'
 
 const AGAIN_MS = 50
-/** What was sent again may be on its way for so long. */
+/** The minimum time between two repeats of lost blocks, because repeated blocks may still be on their way. */
 const SEND_AGAIN_MS = 3000
 
-/** What an outbox works with. */
+/** The dependencies of an outbox. */
 export interface EdgeOutboxOptions {
   /** Appends to the log of the outbox, one append at a time. */
   readonly append: (task: AppendTask) => Promise<AppendResult>
-  /** Reads that log. */
+  /** Reads the log of the outbox. */
   readonly log: LogReader
   readonly shared: SharedStream
   readonly others: Announcements
   readonly identity: OutboxIdentity
   readonly clock: Clock
   readonly logger: Logger
-  /** Without a majority nothing is accepted, instead of by this disk alone. */
+  /** True to refuse events without a majority, false to accept them on this disk alone. */
   readonly isMajorityNeeded: boolean
-  /** Copies that must have stored a block before the outbox forgets it. */
+  /** The number of copies that must have stored a block before the outbox drops it. */
   readonly copies: number
-  /** Blocks up to that number may be forgotten. */
+  /** Called with the number up to which blocks may be dropped. */
   readonly onStored: (through: number) => void
 }
 
@@ -55,7 +55,7 @@ interface Waiting {
   readonly timer: NodeJS.Timeout
 }
 
-/** A message that is on its way until the brokers have it. */
+/** A message that is sent until the brokers have it. */
 interface Sending {
   readonly first: number
   readonly last: number
@@ -65,11 +65,11 @@ interface Sending {
 /** The outbox of this process. */
 export class EdgeOutbox {
   readonly #options: EdgeOutboxOptions
-  /** The newest block of the log of the outbox. */
+  /** The number of the newest block in the log of the outbox. */
   #last = 0
-  /** The next block to be sent. */
+  /** The number of the next block to send. */
   #next = 1
-  /** Blocks that wait in memory, without a gap, up to the newest. */
+  /** The blocks that wait in memory, without gaps, up to the newest. */
   #queue: (BlockCopy & { readonly number: number })[] = []
   #queueBytes = 0
   readonly #memory = new BlockMemory()
@@ -77,19 +77,22 @@ export class EdgeOutbox {
   #waiting: Waiting[] = []
   #isSending = false
   #isClosed = false
-  /** Another incarnation has come: what is on its way does not count. */
+  /** Changes with each incarnation. A message of an earlier epoch does not count. */
   #epoch = 0
-  /** What was sent in an earlier life, or is sent again because brokers have lost it, is no repetition to them. */
+  /**
+   * A part of message ids, so that the brokers do not take a message for a duplicate if it was sent by an earlier
+   * process.
+   */
   readonly #life = randomBytes(6).toString('hex')
   #acked = 0
-  /** Where the newest block is that the brokers have. */
+  /** The position of the newest block that the brokers have. */
   #ackedAt: StreamPosition = { incarnation: '', sequence: 0 }
   #sentAgainAtMs = Number.NEGATIVE_INFINITY
-  /** Blocks that others have, or null while the majority is there. */
+  /** The time since when the brokers have had no majority, or null. */
   #aloneSinceMs: number | null = null
-  /** Of each copy: the place up to which it has everything of this edge, and when that was news. */
+  /** For each copy: the place up to which it has everything of this edge, and the time of that news. */
   readonly #stored = new Map<string, { readonly place: number; readonly atMs: number }>()
-  /** Answers that did not wait for a majority, and messages. */
+  /** The number of answers that did not wait for a majority, and of messages. */
   readonly counts = { alone: 0, messages: 0, messageBytes: 0 }
 
   constructor(options: EdgeOutboxOptions) {
@@ -111,17 +114,17 @@ export class EdgeOutbox {
     this.#send()
   }
 
-  /** Since when the brokers have no majority; null: they have, as far as it is known. */
+  /** The time since when the brokers have had no majority. Null: as far as known, they have one. */
   get aloneSinceMs(): number | null {
     return this.#aloneSinceMs
   }
 
-  /** Blocks that the brokers do not have yet. */
+  /** The number of blocks that the brokers do not have yet. */
   get unsentBlocks(): number {
     return this.#last - this.#acked
   }
 
-  /** As `WorkerPool.append`, but for `trimThrough`; `replicated` resolves as the setting says. */
+  /** Appends as `WorkerPool.append` does, except for `trimThrough`. `replicated` resolves as the setting demands. */
   async append(task: AppendTask): Promise<AppendResult> {
     const first = this.#last + 1
     const last = this.#last + task.blocks.length
@@ -146,14 +149,14 @@ export class EdgeOutbox {
     }
   }
 
-  /** Copies the blocks, because their memory is used again, and begins to send them. */
+  /** Copies the blocks, because their memory is reused, and starts to send them. */
   #publish(first: number, { blocks }: AppendTask): Promise<ServiceError | null> {
     for (const [index, { buffer, bytes }] of blocks.entries()) {
       this.#queue.push({ number: first + index, ...this.#memory.copy(buffer, bytes) })
       this.#queueBytes += bytes
     }
     this.#last = first + blocks.length - 1
-    // Those on their way to the disk stay: they cannot be read from there yet.
+    // Blocks that are being written to disk stay in memory, because they cannot be read from there yet.
     while (
       this.#queueBytes > OUTBOX_MEMORY_BYTES_MAX &&
       (this.#queue[0]?.number ?? first) < first
@@ -165,7 +168,7 @@ export class EdgeOutbox {
     return waiting
   }
 
-  /** The log took nothing. What was published under these numbers must not be confused with what follows. */
+  /** Handles a failed append. The published blocks must not be confused with later blocks of the same numbers. */
   #giveUp(first: number): void {
     const { identity, log } = this.#options
     this.#epoch++
@@ -249,7 +252,7 @@ export class EdgeOutbox {
       sending ??= await this.#nextMessage()
       if (sending === null) break
       const { first, last, message } = sending
-      // The same blocks again are the same message, and no others are.
+      // The same blocks have the same message id, and no other blocks have it.
       const id = `${identity.name}.${identity.placeOf(first)}.${last}.${this.#life}.${epoch}`
       const { incarnation } = shared
       let sequence: number
@@ -295,7 +298,7 @@ export class EdgeOutbox {
     for (const waiting of sent) this.#end(waiting, null)
   }
 
-  /** What is to be sent next, or null. */
+  /** Returns the next message to send, or null. */
   async #nextMessage(): Promise<Sending | null> {
     const { identity } = this.#options
     const first = this.#next
@@ -324,8 +327,8 @@ export class EdgeOutbox {
   }
 
   /**
-   * What enough copies have may be forgotten, unless another one was just about to get it: brokers may lose what they
-   * had acknowledged. Then a copy that is at their end lacks it, and it is sent again.
+   * Drops the blocks that enough copies have, unless another copy is about to receive them. Brokers may lose messages
+   * that they have acknowledged. A copy that has read the whole stream then lacks a block, and the block is sent again.
    */
   #noteStored(report: NodeReport): void {
     const { identity, copies, onStored, clock } = this.#options
@@ -343,7 +346,7 @@ export class EdgeOutbox {
     if (this.#lacks(report, through)) this.#sendAgain(through + 1, now)
   }
 
-  /** Whether a copy has read the stream beyond the newest block that the brokers have taken, and does not have it. */
+  /** Returns true if a copy has read past the newest block that the brokers have taken, but does not have it. */
   #lacks({ position, waiting }: NodeReport, through: number): boolean {
     const { incarnation, sequence } = this.#ackedAt
     const isBehind = position.incarnation === incarnation && position.sequence >= sequence
@@ -355,7 +358,7 @@ export class EdgeOutbox {
     if (now - this.#sentAgainAtMs < SEND_AGAIN_MS) return
     this.#sentAgainAtMs = now
     log.refresh()
-    // What is forgotten can be had from a backup only.
+    // Blocks that were dropped are only in backups.
     if ((log.extent()?.first ?? this.#last + 1) > number) return
     logger.warn({ from: number }, 'the brokers have lost messages: they are sent again')
     this.#epoch++

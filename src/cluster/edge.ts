@@ -1,6 +1,6 @@
 /**
- * What a machine asks others for: all that needs events of partitions which it does not store. Calls, what decisions
- * need, and what becomes of commands come from those that do.
+ * The part of a machine that asks others for everything that needs events of partitions which it does not store: calls,
+ * facts for decisions, and outcomes of commands.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RecentValues } from '../base/maps.ts'
@@ -34,23 +34,23 @@ const NOTHING_WRITTEN = { position: 0, atMs: Number.NEGATIVE_INFINITY }
 const AGAIN_MS = 100
 const LOOK_MS = 5
 const READ_ATTEMPTS = 2
-/** After nobody has answered for that long it is told, milliseconds. */
+/** After this time without any answer, in milliseconds, the trouble is reported. */
 const NOBODY_TOLD_MS = 3000
 
-/** What it works with. */
+/** The dependencies of an edge. */
 export interface EdgeOptions {
   readonly messages: Messages
-  /** Where definitions are kept. */
+  /** The folder in which definitions are saved. */
   readonly folder: string
-  /** Carries out the calls that need no events, or those that are stored here. */
+  /** Carries out the calls that need no events, or only events that are stored here. */
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
-  /** The partition that is stored here; null: none is. */
+  /** The partition that is stored here, or null. */
   readonly held: number | null
-  /** The partition of a project; null: of what belongs to none. */
+  /** Returns the partition of a project. Null stands for requests without a project. */
   readonly partitionOf: (projectId: number | null) => number
-  /** The newest change of the catalogue here. */
+  /** Returns the number of the newest change of the catalogue on this machine. */
   readonly control: () => number
-  /** Cohorts or group types of these projects have changed. */
+  /** Called with the projects whose cohorts or group types have changed. */
   readonly onDefinitions: (projects: readonly number[]) => void
 }
 
@@ -60,18 +60,18 @@ interface KeptFacts {
   readonly bytes: number
 }
 
-/** The part of this machine that asks others. */
+/** Asks other machines. */
 export class Edge implements TaskRunner<Calls>, DistantSources {
-  /** A query is divided where it is carried out. */
+  /** One: a query is divided on the machine that carries it out. */
   readonly analyticsThreads = 1
   readonly definitions: EdgeDefinitions
-  /** Calls, here or where it is that they need. */
+  /** Calls that run here or on the machine that has the events. */
   readonly queries: Queries
   readonly link: HolderLink
   readonly #options: EdgeOptions
   readonly #facts = new RecentValues<KeptFacts>(FACTS_KEPT_BYTES_MAX, ({ bytes }) => bytes)
   readonly #fetching = new Map<string, Promise<StoredSources>>()
-  /** Of each partition the newest write of this machine whose outcome is known, as a block of the shared log. */
+  /** For each partition: the newest write of this machine whose outcome is known, as a block of the shared log. */
   readonly #written = new Map<number, { readonly position: number; readonly atMs: number }>()
   readonly #stopListening: () => void
   #isClosed = false
@@ -142,13 +142,13 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
       { attempts: isChange ? 1 : READ_ATTEMPTS, onLeave },
     )
     if (isChange) await this.#until(() => control() >= answer.control)
-    // By the same table on both machines.
+    // Both machines use the same table.
     return answer.result as Calls[Name]['result']
   }
 
   async fetch(wanted: WantedFacts): Promise<StoredSources> {
     const { position = 0 } = this.#written.get(this.#options.partitionOf(wanted.projectId)) ?? {}
-    // What was fetched before a write of this machine is not what comes behind it.
+    // Facts that were fetched before a write of this machine must not be used after it.
     const name = `${position} ${JSON.stringify(wanted)}`
     const now = performance.now()
     const kept = this.#facts.get(name)
@@ -164,7 +164,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     }
   }
 
-  /** What became of a command of this machine that is in a log; null: nobody has told while somebody waits. */
+  /** Resolves with the outcome of a command of this machine in a log. Null: no answer came while a client waited. */
   async outcome(
     partition: number,
     uuid: string,
@@ -189,7 +189,7 @@ export class Edge implements TaskRunner<Calls>, DistantSources {
     return null
   }
 
-  /** Why this machine answers little: sentences. */
+  /** The reasons why this machine answers only a part of the requests, as sentences. */
   get troubles(): readonly string[] {
     const toldMs = performance.now() - NOBODY_TOLD_MS
     return [...this.link.nobodySinceMs]

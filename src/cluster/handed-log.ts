@@ -1,6 +1,6 @@
 /**
- * The shared log as the processing thread reads it: messages that the front has taken from the stream and hands
- * over by a channel. What was not processed when a thread ends is handed over again to the next.
+ * The shared log as the processing thread reads it. The front takes messages from the stream and passes them on through
+ * a channel. Messages that are not processed when a thread ends are passed to the next thread again.
  */
 import { BroadcastChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { LogExtent, LogOrigin, LogReader } from '../ports/log.ts'
@@ -10,20 +10,20 @@ import { STREAM_AGE_MS_MAX } from './limits.ts'
 /** A message on its way to the processing thread. */
 export interface HandedMessage {
   /**
-   * Number of the first block of it that is to be processed: from 1 without a gap, and the same on every copy,
-   * however blocks are divided into messages.
+   * The number of its first block to process. Numbers start at 1 and have no gaps. They are the same on every copy,
+   * however blocks are grouped into messages.
    */
   readonly first: number
-  /** The blocks of it that were there before. */
+  /** The number of its blocks that were already known. */
   readonly skipped: number
   readonly incarnation: string
   readonly sequence: number
   readonly data: Uint8Array
 }
 
-/** What a thread says when it begins. */
+/** The message of a thread that starts. */
 export const BEGIN = 'begin'
-/** The answer: behind it comes everything that waits, in order. What came before it may have a gap. */
+/** The answer to it. All waiting messages follow it, in order. Messages before it may have gaps. */
 export const BEGUN = 'begun'
 
 /** A block that waits. */
@@ -32,23 +32,23 @@ interface WaitingBlock {
   readonly edge: string
   readonly place: number
   readonly incarnation: string
-  /** Up to here the stream need not be read again once this block is stored. */
+  /** The sequence number up to which the stream need not be read again once this block is stored. */
   readonly sequence: number
 }
 
 /** The reading end of a channel. */
 export class HandedLog implements LogReader {
-  /** Events that old may come again, milliseconds. */
+  /** The age up to which events may be processed again, in milliseconds. */
   static readonly repeatedMsMax = STREAM_AGE_MS_MAX
   readonly #channel: BroadcastChannel
   readonly #messages: HandedMessage[] = []
-  /** Of the message that is read now, by number. */
+  /** The blocks of the current message, by number. */
   readonly #blocks = new Map<number, WaitingBlock>()
   #isBegun = false
   #last = 0
-  /** What was read last. */
+  /** The stream position of the last block that was read. */
   #read: Omit<LogOrigin, 'places'> = { incarnation: '', sequence: 0 }
-  /** Since the last commit. */
+  /** The places of the blocks that were read since the last commit. */
   #places: Record<string, number> = {}
 
   constructor(channel: string) {
@@ -58,10 +58,10 @@ export class HandedLog implements LogReader {
     this.#channel.postMessage(BEGIN)
   }
 
-  /** What came while the thread was busy is not among its events yet. */
+  /** Takes messages that arrived while the thread was busy; the event loop has not delivered them yet. */
   refresh(): void {
     for (;;) {
-      // Node takes either; its types know of ports alone.
+      // Node accepts a BroadcastChannel here, but its types only allow a MessagePort.
       const received = receiveMessageOnPort(this.#channel as unknown as MessagePort)
       if (received === undefined) return
       this.#add(received.message)

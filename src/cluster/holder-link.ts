@@ -1,7 +1,7 @@
 /**
- * Questions of this machine to those that hold a partition. One of them works on each, says so while it does, and its
- * answer comes in parts; when it falls silent, or is not far enough, another one is asked. Bounded are the questions
- * that wait, the bytes of their answers, and the time.
+ * Sends the requests of this machine to the machines that hold a partition. One of them works on a request, reports
+ * that it is working, and sends its answer in parts. If it stops reporting, or has not caught up, another one is asked.
+ * The number of waiting requests, the bytes of their answers, and their time are limited.
  */
 import { randomBytes } from 'node:crypto'
 import { ServiceError } from '../base/errors.ts'
@@ -29,32 +29,32 @@ import type { Messages } from './shared-log.ts'
 
 const NOBODY_AGAIN_MS = 100
 
-/** How a question is asked. */
+/** The options of a request. */
 export interface AskOptions {
-  /** Without a word for that long another one is asked, milliseconds. */
+  /** After this time without a message another machine is asked, in milliseconds. */
   readonly silenceMs?: number
-  /** The answer is not waited for longer than that, milliseconds. */
+  /** The longest time to wait for the answer, in milliseconds. */
   readonly msMax?: number
-  /** How often it may be asked: what changes something, once. */
+  /** The number of attempts. A request that changes something has one. */
   readonly attempts?: number
-  /** How long it is tried while nobody is there, milliseconds. */
+  /** The time to retry while no machine is there, in milliseconds. */
   readonly nobodyMs?: number
-  /** Told what to call when nobody waits any more. */
+  /** Receives the function to call when nobody waits any more. */
   readonly onLeave?: ((cancel: () => void) => void) | undefined
 }
 
-/** What is asked; what is left out of the rest of a question is not cared about. */
+/** A request. Its other fields are optional. */
 export type Asking = Pick<Question, 'asked'> & Partial<Question>
 
-/** An answer, with how long it was. */
+/** An answer and its size. */
 export interface Received extends Answer {
   readonly bytes: number
 }
 
-/** Why there is no answer. */
+/** The reason why there is no answer. */
 type Unanswered = NoAnswer['reason'] | 'holders_full' | 'holder_message_large'
 
-/** An attempt that was no answer, and why. */
+/** An attempt without an answer, with the reason. */
 class NoAnswer extends Error {
   readonly reason: 'holder_silent' | 'holder_behind' | 'nobody_holds'
 
@@ -69,7 +69,7 @@ interface Waiting {
   readonly onNobody: () => void
 }
 
-/** The link of this machine to all of them. */
+/** The link of this machine to all holders. */
 export class HolderLink {
   readonly #messages: Messages
   readonly #place = `tenrec.answers.${randomBytes(12).toString('hex')}`
@@ -78,10 +78,10 @@ export class HolderLink {
   #questions = 0
   #bytes = 0
   #lastNumber = 0
-  /** Partitions of which nobody has answered, and since when. */
+  /** The partitions without an answer, and the time since when. */
   readonly nobodySinceMs = new Map<number, number>()
   #isClosed = false
-  /** What was asked, and what was refused for whatever reason of the way. */
+  /** The number of requests, and of those that failed on the way for any reason. */
   readonly counts = { asked: 0, unanswered: 0 }
 
   constructor(messages: Messages) {
@@ -94,9 +94,9 @@ export class HolderLink {
   }
 
   /**
-   * The answer of one of those that hold a partition. `after`, `control`: as in `Question`. Rejects with the `ServiceError` that the question
-   * is refused with there, and with `nobody_holds`, `holder_silent`, `holder_behind`, `holders_full`,
-   * `holder_message_large` and `read_unwanted`.
+   * Resolves with the answer of a machine that holds a partition. For `after` and `control` see `Question`. Rejects
+   * with the `ServiceError` with which the request is refused there, and with `nobody_holds`, `holder_silent`,
+   * `holder_behind`, `holders_full`, `holder_message_large` and `read_unwanted`.
    */
   async ask(
     partition: number,
@@ -188,7 +188,7 @@ export class HolderLink {
       })
       return { ...answer, bytes: gathered.bytes }
     } catch (cause) {
-      // Whoever works on it need not go on.
+      // Tells the machine that works on the request to stop.
       this.#messages.send(LEAVERS, Buffer.from(subject))
       throw cause
     } finally {
@@ -198,7 +198,7 @@ export class HolderLink {
     }
   }
 
-  /** The answer, when that was its end. Throws what it is refused with, and `NoAnswer`. */
+  /** Adds a frame. Returns the answer after its last frame. Throws the refusal, or `NoAnswer`. */
   #take(gathered: Gathered, frame: Frame): Answer | null {
     switch (frame.kind) {
       case 'working':

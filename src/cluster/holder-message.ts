@@ -1,28 +1,29 @@
 /**
- * What a machine that does not hold a partition asks one that does, and what comes back: plain data, in parts where it is more
- * than a message holds. Pure but for the memory that it makes.
+ * The requests of a machine to the holders of a partition, and their answers. They are plain data. An answer that is
+ * larger than a message is sent in parts. Pure, except for the memory that it allocates.
  *
- *   answer   kind u8 | of a part: its index u32, bytes; of the end: parts before it u32, bytes; of a refusal: JSON
+ *   answer   kind u8 | for a part: its index u32, bytes; for the end: number of parts before it u32, bytes;
+ *            for a refusal: JSON
  */
 import { DefaultDeserializer, serialize } from 'node:v8'
 import type { ErrorBody } from '../base/errors.ts'
 import type { WantedFacts } from '../engine/front/decisions.ts'
 import type { CallOptions } from '../ports/task-runner.ts'
 
-/** Where machines that hold a partition are asked; one of the group gets each question. */
+/** The subject for requests to the machines that hold a partition. One member of the group gets each request. */
 export const HOLDERS = {
   of: (partition: number) => `tenrec.holders.${partition}`,
   group: 'holders',
 }
-/** Who does not wait any more says so here: the place of its answer. */
+/** The subject for cancelling a request. The message is the subject of its answer. */
 export const LEAVERS = 'tenrec.leavers'
-/** Projects of a partition whose cohorts or group types have changed, as JSON. */
+/** The subjects for the projects of a partition whose cohorts or group types have changed, as JSON. */
 export const DEFINITIONS = {
   of: (partition: number) => `tenrec.definitions.${partition}`,
   ofAll: 'tenrec.definitions.*',
 }
 
-/** What is asked. */
+/** The subject of a request: a thread call, facts for a decision, definitions, or the outcome of a command. */
 export type Asked =
   | {
       readonly ask: 'call'
@@ -34,52 +35,52 @@ export type Asked =
   | { readonly ask: 'definitions'; readonly projects: readonly number[] }
   | { readonly ask: 'outcome'; readonly uuid: string }
 
-/** A question, with what the answer must not be older than. */
+/** A request, and the state that the answer must not be older than. */
 export interface Question {
   readonly asked: Asked
-  /** A block of the shared log. */
+  /** The number of the block that the holder must have processed. */
   readonly after: number
-  /** A change of the catalogue. */
+  /** The number of the catalogue change that the holder must have applied. */
   readonly control: number
 }
 
-/** An answer, with the newest change of the catalogue that whoever gave it has. */
+/** An answer, and the newest change of the catalogue on the machine that gave it. */
 export interface Answer {
   readonly result: unknown
   readonly control: number
 }
 
-/** What comes back, before it is put together. */
+/** One message of an answer. */
 export type Frame =
-  /** Somebody works on it. */
+  /** A machine is working on the request. */
   | { readonly kind: 'working' }
   | { readonly kind: 'part'; readonly index: number; readonly bytes: Uint8Array }
-  /** Behind so many parts. */
+  /** The last part. `index` is the number of parts before it. */
   | { readonly kind: 'end'; readonly index: number; readonly bytes: Uint8Array }
   | {
       readonly kind: 'refused'
       readonly body: ErrorBody
       readonly retryAfterSeconds: number | null
     }
-  /** Who was asked is not as far as it is asked for. */
+  /** The machine has not caught up with the requested state. */
   | { readonly kind: 'behind' }
 
 const KINDS = ['working', 'part', 'end', 'refused', 'behind'] as const
 const HEAD_BYTES = 5
 
-/** Plain data as bytes. Throws for what cannot be copied. */
+/** Encodes plain data. Throws if it cannot be copied. */
 export function encodeData(value: Question | Answer): Buffer {
   return serialize(value)
 }
 
-/** Plain data of bytes; bytes in it are in memory of their own. Throws for what is none. */
+/** Decodes plain data. Bytes in it have their own memory. Throws if the bytes are invalid. */
 export function decodeData(bytes: Uint8Array): unknown {
   const reader = new OwnMemory(bytes)
   reader.readHeader()
   return reader.readValue()
 }
 
-/** Without it bytes in what is read are parts of what it is read from, which others keep. */
+/** Copies byte arrays. Otherwise they would be views of the input, whose memory is reused. */
 class OwnMemory extends DefaultDeserializer {
   _readHostObject(): unknown {
     const parent = DefaultDeserializer.prototype as unknown as { _readHostObject(): unknown }
@@ -88,7 +89,7 @@ class OwnMemory extends DefaultDeserializer {
   }
 }
 
-/** A frame as a message. */
+/** Encodes a frame as a message. */
 export function encodeFrame(frame: Frame): Buffer {
   const kind = KINDS.indexOf(frame.kind)
   if (frame.kind === 'refused') {
@@ -105,7 +106,7 @@ export function encodeFrame(frame: Frame): Buffer {
   return Buffer.concat([head, frame.bytes])
 }
 
-/** Reads a frame. Throws for what is none. */
+/** Decodes a frame. Throws if it is invalid. */
 export function decodeFrame(data: Buffer): Frame {
   const kind = KINDS[data[0] ?? KINDS.length]
   if (kind === undefined) throw new RangeError('not an answer of a machine that holds events')
@@ -119,7 +120,7 @@ export function decodeFrame(data: Buffer): Frame {
 
 type RefusedFrame = Extract<Frame, { kind: 'refused' }>
 
-/** An answer as frames, each of at most `partBytes` and its head. */
+/** Yields an answer as frames. Each has at most `partBytes` and its head. */
 export function* framesOf(answer: Uint8Array, partBytes: number): Generator<Buffer> {
   const last = Math.max(0, Math.ceil(answer.length / partBytes) - 1)
   for (let index = 0; index <= last; index++) {

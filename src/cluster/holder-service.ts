@@ -1,7 +1,8 @@
 /**
- * Answers machines that do not hold the partition of this one: calls of threads, what decisions need, definitions, and what became of
- * commands. A question waits, bounded, until this copy is as far as who asks has seen; while it is worked on, that is
- * said again and again, so that the end of this process is noticed.
+ * Answers machines that do not hold the partition of this one: thread calls, facts for decisions, definitions, and
+ * outcomes of commands. A request waits for a limited time until this copy has caught up with the state that the client
+ * has seen. While a request is worked on, the service reports that repeatedly, so that the client notices the end of
+ * this process.
  */
 import { ServiceError } from '../base/errors.ts'
 import { keepNewest } from '../base/maps.ts'
@@ -35,23 +36,23 @@ import type { Messages } from './shared-log.ts'
 
 const WORKING_MS = 400
 const LOOK_MS = 5
-/** Of a message, for its subject and what goes before an answer. */
+/** The bytes of a message that are reserved for its subject and the head of the answer. */
 const MESSAGE_HEAD_BYTES = 1024
 
-/** What answers are made of. */
+/** The dependencies of the service. */
 export interface HolderServiceOptions {
-  /** That is stored here. */
+  /** The partition that is stored here. */
   readonly partition: number
   readonly messages: Messages
   readonly pool: Pick<WorkerPool, 'run' | 'queries'>
   readonly stored: () => DecisionSourceReader
-  /** The newest change of the catalogue that is made here. */
+  /** Returns the newest change of the catalogue that is applied here. */
   readonly control: () => number
-  /** Somebody waits for what is in the log. */
+  /** Speeds up processing, because somebody waits for blocks in the log. */
   readonly hurry: () => void
 }
 
-/** What became of a command, and how far processing was then. */
+/** The outcome of a command, and the position of processing at that time. */
 export interface KnownOutcome {
   readonly outcome: CommandOutcome
   readonly position: number
@@ -63,7 +64,7 @@ interface Work {
   isUnwanted: boolean
 }
 
-/** A question that waits until something holds. */
+/** A request that waits for a condition. */
 interface Waiting {
   readonly isTrue: () => boolean
   readonly work: Work
@@ -83,7 +84,7 @@ export class HolderService {
   readonly #stopListening: () => void
   readonly #timer: NodeJS.Timeout
   #isClosed = false
-  /** Questions that were answered. */
+  /** The number of requests that were answered. */
   answered = 0
 
   constructor(options: HolderServiceOptions) {
@@ -100,7 +101,7 @@ export class HolderService {
     }, WORKING_MS)
   }
 
-  /** Whether questions come here: a copy that is far behind answers none. */
+  /** Starts or stops receiving requests. A copy that is far behind answers none. */
   serve(isServing: boolean): void {
     if (isServing === (this.#stopServing !== null) || this.#isClosed) return
     this.#stopServing?.()
@@ -115,7 +116,7 @@ export class HolderService {
     )
   }
 
-  /** Notes what processing has done. */
+  /** Records the result of a processing run. */
   processed({ processed, commands, changedDefinitions }: ProcessResult): void {
     this.#processed = processed
     for (const outcome of commands) {
@@ -217,7 +218,10 @@ export class HolderService {
   }
 }
 
-/** A query is divided among the threads here; whoever asks has none for it. */
+/**
+ * Runs a call for another machine. A query is divided among the threads here, because the other machine has none for
+ * it.
+ */
 async function runCall(
   pool: HolderServiceOptions['pool'],
   { name, values, options }: Extract<Asked, { ask: 'call' }>,
@@ -230,6 +234,6 @@ async function runCall(
     const [task] = values as Parameters<WorkerPool['queries']['answer']>
     return { kind: 'answer', text: await pool.queries.answer(task, onLeave) }
   }
-  // By the same table on both machines.
+  // Both machines use the same table.
   return await pool.run(name as never, values as never, { ...options, onLeave })
 }

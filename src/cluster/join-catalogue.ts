@@ -1,6 +1,7 @@
 /**
- * How a data directory that was never one of several gets its catalogue, before anything is served: that of the
- * cluster when there is one; else its own becomes it, and is made first where there is none.
+ * Gives a catalogue to a data directory that was never part of a cluster, before anything is served. If the cluster has
+ * a catalogue, that one is used. Otherwise the directory's own catalogue becomes that of the cluster, and is created
+ * first if there is none.
  */
 import { OperatorError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -14,22 +15,22 @@ import { shareChange } from './shared-change.ts'
 const LOOK_MS = 50
 const TELL_MS = 5000
 
-/** What is joined to what. */
+/** The options of joining. */
 export interface JoinOptions {
-  /** Locked by this process, and nobody has its catalogue open to write. */
+  /** The data directory. It is locked by this process, and its catalogue is not open for writing. */
   readonly dataDir: string
   readonly servers: readonly string[]
   readonly logger: Logger
-  /** To which this machine copies events, as in `parseWarehouse`; null: to none. */
+  /** The address of the warehouse to which this machine copies events, as in `parseWarehouse`, or null. */
   readonly warehouse: string | null
-  /** Makes a catalogue if there is none, and tells whether it has made one. */
+  /** Creates a catalogue if there is none, and returns whether it has created one. */
   readonly fill: () => boolean
 }
 
 /**
- * Answers whether the catalogue of the directory is the one that it had. A directory that has been one of several
- * goes on with what it has, with or without brokers; others wait for them. Throws `OperatorError` when none answers
- * within a minute, and when the cluster has the catalogue of another organization, or another warehouse.
+ * Returns true if the directory has kept its own catalogue. A directory that was already part of the cluster continues
+ * with its catalogue, with or without brokers; others wait for brokers. Throws `OperatorError` if none answers within a
+ * minute, or if the cluster has the catalogue of another organization, or another warehouse.
  */
 export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const isKept = await join(options)
@@ -37,7 +38,8 @@ export async function joinCatalogue(options: JoinOptions): Promise<boolean> {
   const name = warehouse === null ? null : warehouseName(warehouse)
   if (name === null || (await SHARED_CATALOGUE.warehouse(dataDir)) === name) return isKept
   const note = () => shareChange(dataDir, () => SHARED_CATALOGUE.warehouse(dataDir, name), servers)
-  // Before anything is copied, so that receipts of erasures wait for this machine. Brokers may just be choosing a leader.
+  // This is done before anything is copied, so that receipts of erasures wait for this machine. It is retried, because
+  // the brokers may be electing a leader.
   const known = await note().catch(note).catch(note)
   if (known === name) return isKept
   const how = "'tenrec cluster forget-warehouse' on one of its machines, before it has another one"

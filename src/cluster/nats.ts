@@ -1,6 +1,7 @@
 /**
- * Shared streams on NATS JetStream: the only file that knows the client. A stream has three copies, or one with less
- * than three brokers. It connects in the background, again and again: nobody waits for a broker to start.
+ * Shared streams on NATS JetStream. Only this file knows the client. A stream has three replicas, or one if there are
+ * fewer than three brokers. The connection is made in the background and retried, so that nothing waits for a broker to
+ * start.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -28,7 +29,7 @@ import {
   type StreamState,
 } from './shared-log.ts'
 
-/** The stream of events of a partition. */
+/** Returns the options of the event stream of a partition. */
 export function eventStream(partition: number): StreamOptions {
   return {
     name: `TENREC_EVENTS_${partition}`,
@@ -38,14 +39,14 @@ export function eventStream(partition: number): StreamOptions {
   }
 }
 
-/** The stream of the catalogue. */
+/** The options of the stream of the catalogue. */
 export const CONTROL_STREAM: StreamOptions = {
   name: 'TENREC_CONTROL',
   subject: 'tenrec.control',
   what: 'changes of the catalogue',
   ageMsMax: 0,
 }
-/** The stream of the secrets of days: each is needed for as long as events that need it can be processed again. */
+/** The options of the stream of daily salts. A salt is kept as long as events that need it can be processed again. */
 export const SALT_STREAM: StreamOptions = {
   name: 'TENREC_SALTS',
   subject: 'tenrec.salts',
@@ -55,18 +56,23 @@ export const SALT_STREAM: StreamOptions = {
 const REPORTS = 'tenrec.reports'
 const COPIES = 3
 const AGAIN_MS = 250
-/** How often it is looked whether the stream is still the same one. */
+/** The interval of checks whether the stream is still the same. */
 const LOOK_MS = 1000
-/** A stream is made when there was none for that long, and up to as long again by chance: README.md. */
+/**
+ * A stream is created after it was missing for this long, plus a random time of up to the same length; see README.md.
+ */
 const MISSING_MS = 1000
-/** How often brokers are made to write down which streams there are: they do it every two seconds at most. */
+/** The number of times that brokers are made to store the list of streams. They do so every two seconds at most. */
 const NOTED_TIMES = 3
-/** How long the end of a connection may take. */
+/** The longest time for closing a connection. */
 const CLOSE_MS = 1000
-/** When the stream has more than was taken for that long, following begins anew. */
+/** If no message was taken for this long although the stream has more, following starts again. */
 const STALLED_MS = 3000
 const DUPLICATE_WINDOW_MS = 120_000
-/** Messages that are asked for at a time: asked for by bytes, servers of version 2.9 stop sending at times. */
+/**
+ * The number of messages that are requested at a time. With a limit in bytes, servers of version 2.9 sometimes stop
+ * sending.
+ */
 const PULL_MESSAGES = 200
 const NANOSECONDS = 1e6
 
@@ -76,17 +82,17 @@ interface Link {
   readonly manager: JetStreamManager
 }
 
-/** A stream that the brokers keep, and make when there is none. */
+/** A stream that the brokers store, and that is created if it does not exist. */
 export interface StreamOptions {
   readonly name: string
   readonly subject: string
-  /** For the log. */
+  /** The name of its content in the log. */
   readonly what: string
-  /** How long messages are kept, milliseconds; 0: until they are cut off. */
+  /** The time for which messages are kept, in milliseconds. 0: until they are cut off. */
   readonly ageMsMax: number
 }
 
-/** The brokers of a list of addresses such as `nats://host:port`. */
+/** The brokers at a list of addresses such as `nats://host:port`. */
 export class NatsBrokers implements Announcements, Messages {
   readonly #servers: readonly string[]
   readonly #log: Logger
@@ -94,7 +100,7 @@ export class NatsBrokers implements Announcements, Messages {
   readonly #reportListeners: ((report: NodeReport) => void)[] = []
   readonly #listeners = new Set<Listener>()
   #link: Link | null = null
-  /** What is sent without a connection would wait for one in memory. */
+  /** False without a connection. The client would otherwise buffer messages in memory until one is made. */
   #isConnected = false
   #isClosed = false
 
@@ -109,7 +115,7 @@ export class NatsBrokers implements Announcements, Messages {
     void this.#connect()
   }
 
-  /** A stream, the same for all who want it; it is there until `close`. */
+  /** Returns a stream; all callers share it. It exists until `close`. */
   stream(options: StreamOptions): SharedStream {
     return getOrAdd(this.#streams, options.name, () => {
       const stream = this.#open(options)
@@ -118,7 +124,10 @@ export class NatsBrokers implements Announcements, Messages {
     })
   }
 
-  /** How a stream is; null: there is none, and none is made. Rejects without a majority of brokers. */
+  /**
+   * Returns the state of a stream, or null if it does not exist. It is not created. Rejects without a majority of
+   * brokers.
+   */
   async look(options: StreamOptions): Promise<StreamState | null> {
     return await this.#open(options).known()
   }
@@ -128,12 +137,12 @@ export class NatsBrokers implements Announcements, Messages {
     return new NatsStream(options, copies, () => this.#link, this.#log)
   }
 
-  /** Of the server that is connected; null: none is. */
+  /** The version of the connected server, or null. */
   get serverVersion(): string | null {
     return this.#link?.connection.info?.version ?? null
   }
 
-  /** Bytes that a message may have; null: no broker is connected. */
+  /** The largest message in bytes. Null: no broker is connected. */
   get messageBytesMax(): number | null {
     return this.#link?.connection.info?.max_payload ?? null
   }
@@ -184,7 +193,7 @@ export class NatsBrokers implements Announcements, Messages {
           maxPingOut: 2,
         })
         if (this.#isClosed) return await connection.close()
-        // The manager's first question may find no majority: none is asked here.
+        // The manager's check may find no majority, so it is skipped.
         const manager = await jetstreamManager(connection, { checkAPI: false })
         for (const listener of this.#listeners) subscribe(connection, listener)
         void this.#watch(connection)
@@ -214,7 +223,7 @@ interface Listener {
   end: () => void
 }
 
-/** What a broker answers in place of somebody who listens. */
+/** The status of a broker's answer if nobody listens to a subject. */
 const NO_RESPONDERS = 503
 
 function subscribe(connection: NatsConnection, listener: Listener): void {
@@ -239,22 +248,24 @@ class NatsStream implements SharedStream {
   readonly #linkOf: () => Link | null
   readonly #log: Logger
   #isClosed = false
-  /** Of followings: what an earlier one still gets does not count. */
+  /** Counts the times that following was started. Messages of an earlier one are ignored. */
   #generation = 0
   incarnation = ''
   seen = 0
   #listener: StreamListener | null = null
   #messages: ConsumerMessages | null = null
   #following: Promise<void> = Promise.resolve()
-  /** Ends the following that is on its way. */
+  /** Ends the current following. */
   #breakOff: (() => void) | null = null
-  /** What was taken last, and since when nothing; while something is taken nothing is late. */
+  /** The last message that was taken, and the time of it. While a message is being taken, nothing counts as late. */
   #taken = { sequence: 0, atMs: 0, isBusy: false }
   readonly #incarnationListeners: (() => void)[] = []
-  /** When it is made unless it is there before; null: it was not missing when it was looked for last. */
+  /**
+   * The time at which the stream will be created unless it exists before. Null: it was not missing at the last check.
+   */
   #makingMs: number | null = null
   #unnoted = 0
-  /** The stream ended before what was taken when it was looked for last. */
+  /** True if the stream ended before the last taken message at the last check. */
   #isCut = false
   #timer: NodeJS.Timeout | undefined
 
@@ -296,7 +307,7 @@ class NatsStream implements SharedStream {
     return this.#stateOf(await this.#info())
   }
 
-  /** The same, and null when there is no such stream; it is not made. */
+  /** Like `state`, but returns null if the stream does not exist. It is not created. */
   async known(): Promise<StreamState | null> {
     const info = await this.#linkOf()?.manager.streams.info(this.#options.name)
     return info === undefined ? null : this.#stateOf(info)
@@ -325,14 +336,15 @@ class NatsStream implements SharedStream {
     await this.#following
   }
 
-  /** Finds out which incarnation there is, makes the stream when there is none; again and again. */
+  /** Determines the current incarnation, and creates the stream if it does not exist. Repeats itself. */
   async look(): Promise<void> {
     let delayMs = LOOK_MS
     try {
       const { sequence: before } = this.#taken
       const { created, state } = await this.#info()
       this.seen = state.last_seq
-      // Twice, as who leads no more may tell so, too. The client would wait for what comes behind its place.
+      // This must be seen twice, because a former leader may report it too. The client would wait for messages after
+      // its position.
       const isCutAgain = this.#isCut && before > state.last_seq
       this.#isCut = before > state.last_seq
       const { sequence, atMs, isBusy } = this.#taken
@@ -371,12 +383,16 @@ class NatsStream implements SharedStream {
         duplicate_window: DUPLICATE_WINDOW_MS * NANOSECONDS,
       })
       this.#log.warn(`no stream of ${what}: ${await making.then(() => 'it is made', String)}`)
-      // Who makes it at the same moment may be told of another one: what there is is asked for again.
+      // If two machines create it at the same moment, this one may be told of another stream. So the actual state is
+      // read again.
       throw cause
     }
   }
 
-  /** Removes a stream, upon which all brokers write down which there are: killed before, they may forget new ones. */
+  /**
+   * Creates and removes a stream, so that all brokers store the list of streams. Brokers that are killed earlier may
+   * lose new streams.
+   */
   async #note(): Promise<void> {
     const streams = this.#linkOf()?.manager.streams
     const name = `${this.#options.name}_MADE`
@@ -393,7 +409,7 @@ class NatsStream implements SharedStream {
       this.#taken = { ...this.#taken, atMs: performance.now(), isBusy: false }
       const following = this.#followOnce(listener)
       try {
-        // The client may wait for ever for an answer of a broker that is gone.
+        // The client may wait forever for the answer of a broker that is gone.
         await Promise.race([following, isOver])
       } catch (cause) {
         this.#log.debug({ err: cause }, 'following the stream begins anew')
@@ -413,7 +429,8 @@ class NatsStream implements SharedStream {
     if (link === null || incarnation === '') return
     const { state } = await this.#info()
     const position = listener.position()
-    // Behind the end is a stream that has lost its newest messages: what comes is told by its places.
+    // If the position is after the end, the stream has lost its newest messages. It is read from the start; known
+    // blocks are recognised by their places.
     const isKnown = position.incarnation === incarnation && position.sequence <= state.last_seq
     const after = isKnown ? position.sequence : 0
     this.#taken = { ...this.#taken, sequence: after }

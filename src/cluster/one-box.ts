@@ -1,7 +1,7 @@
 /**
- * From one box to a machine of a cluster, and back. What a box has accepted becomes blocks of its outbox that every
- * copy must have: whoever follows without having begun from its backup finds that they are missing, and stops. Both
- * ways may be cut short at any moment and are begun again.
+ * Turns a single machine into a cluster node, and back. The blocks that a single machine has accepted become blocks of
+ * its outbox that every copy must have. A machine that follows without having started from its backup finds that they
+ * are missing, and stops. Both ways may be interrupted at any moment, and are then started again.
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -25,15 +25,16 @@ import { OutboxIdentity } from './outbox-identity.ts'
 const PROCESS_MS = 200
 const LOOK_MS = 100
 
-/** A data directory that is locked by this process, and opened by nobody else. */
+/** A data directory that is locked by this process and not opened by any other code. */
 export interface BoxOptions {
   readonly settings: Settings
   readonly logger: Logger
 }
 
 /**
- * Whether a directory has events, or a log, of one box, which no stream has. Processes what is in its log. Throws
- * `OperatorError` when the brokers have events of others, and when no majority of them answers within a minute.
+ * Returns true if a directory has events or a log of a single machine, which no stream has. Processes the log first.
+ * Throws `OperatorError` if the brokers have events of other machines, or if no majority of them answers within a
+ * minute.
  */
 export async function prepareBox({ settings, logger }: BoxOptions): Promise<boolean> {
   const { dataDir } = settings
@@ -46,14 +47,14 @@ export async function prepareBox({ settings, logger }: BoxOptions): Promise<bool
   return true
 }
 
-/** Makes a box that is prepared, and has its catalogue from the cluster, the first machine of it. */
+/** Makes a prepared single machine, which has its catalogue from the cluster, the first machine of the cluster. */
 export async function enterCluster(dataDir: string): Promise<void> {
   const position = readProcessedPosition(dataDir)
   const folder = outboxFolder(dataDir)
   const identity = new OutboxIdentity(folder)
   const appender = new LogAppender({ dataDir: folder, processed: position })
   try {
-    // Without events, so that there is something in the stream that nobody else can go on from.
+    // An empty block is added, so that the stream contains something that no other machine can continue from.
     if (appender.append([], 0) === position) {
       appender.append([sealedBlock(Buffer.alloc(0), 0, 0)], 0)
     }
@@ -66,8 +67,8 @@ export async function enterCluster(dataDir: string): Promise<void> {
 }
 
 /**
- * Makes a machine of a cluster one box: what it has accepted and not stored becomes its log. Throws `OperatorError`
- * when there are several partitions.
+ * Turns a cluster node into a single machine. Blocks that it has accepted but not stored become its log. Throws
+ * `OperatorError` if there are several partitions.
  */
 export async function leaveCluster({ settings, logger }: BoxOptions): Promise<void> {
   const { dataDir } = settings
@@ -82,11 +83,11 @@ export async function leaveCluster({ settings, logger }: BoxOptions): Promise<vo
   }
   writeOrigin(dataDir, null)
   rmSync(left, { recursive: true, force: true })
-  // Last: as long as it is shared the way back is begun again.
+  // This is the last step: as long as the catalogue is shared, leaving is started again.
   await SHARED_CATALOGUE.leave(dataDir)
 }
 
-/** One box has all events of its projects. */
+/** A single machine must have all events of its projects. */
 function requireOnlyPartition(dataDir: string): void {
   const directory = new ProjectDirectory(dataDir)
   const partitions = directory.partitions()
@@ -96,7 +97,7 @@ function requireOnlyPartition(dataDir: string): void {
   throw new OperatorError(`${what}: no machine of it can be one box, keep the setting cluster`)
 }
 
-/** The number of the newest block that a box has had. */
+/** Returns the number of the newest block that a single machine has had. */
 async function lastOf(dataDir: string): Promise<number> {
   const log = new LogReader({ dataDir })
   const last = log.extent()?.last ?? 0
@@ -130,7 +131,7 @@ async function requireEmptyStream(servers: readonly string[], logger: Logger): P
   }
 }
 
-/** What the log of a box still has is processed as one box does it. */
+/** Processes the rest of the log, as a single machine does. */
 async function processAll({ settings, logger }: BoxOptions): Promise<void> {
   const threads = threadSettings(settings, new Int32Array(new SharedArrayBuffer(4)))
   const onDamage = (err: Error): void => logger.error({ err }, 'a stored record is damaged')
@@ -146,7 +147,7 @@ async function processAll({ settings, logger }: BoxOptions): Promise<void> {
   }
 }
 
-/** Appends what the store lacks of an outbox to the log of one box; how many blocks. */
+/** Appends the blocks of an outbox that the store lacks to the log of a single machine. Returns their number. */
 async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const position = readProcessedPosition(dataDir)
   const identity = new OutboxIdentity(outbox)
@@ -154,7 +155,7 @@ async function takeOver(dataDir: string, outbox: string): Promise<number> {
   const log = new LogReader({ dataDir: outbox })
   const appender = new LogAppender({ dataDir, processed: position })
   try {
-    // Of a try that was cut short; a machine of a cluster has nothing behind its position.
+    // Blocks of an attempt that was interrupted. A cluster node has nothing after its position.
     let known = appender.append([], 0) - position
     let blocks: Buffer[] = []
     let bytes = 0

@@ -1,6 +1,7 @@
 /**
- * Who an outbox is, and its runs: file `edge` beside the log of the outbox, so that they are lost together. An
- * outbox that began again under a known name would number its blocks anew, and everybody would skip them.
+ * The identity of an outbox and its runs, in the file `edge` beside the log of the outbox, so that both are lost
+ * together. If an outbox started again under a known name, it would number its blocks from the start, and all copies
+ * would skip them.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -14,7 +15,7 @@ const FILE = 'edge'
 
 interface Kept {
   readonly edge: string
-  /** The run, and the number of its first block; oldest first. */
+  /** The runs, each with the number of its first block; oldest first. */
   readonly runs: readonly (readonly [run: number, firstNumber: number])[]
 }
 
@@ -23,24 +24,24 @@ export class OutboxIdentity {
   readonly #path: string
   #kept: Kept
 
-  /** Reads them, or makes them when there is no outbox. */
+  /** Reads the identity, or creates it if there is no outbox. */
   constructor(folder: string) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#path = join(folder, FILE)
     this.#kept = read(this.#path) ?? { edge: randomBytes(16).toString('hex'), runs: [] }
   }
 
-  /** Hex digits. */
+  /** The name, as hex digits. */
   get name(): string {
     return this.#kept.edge
   }
 
-  /** 16 bytes. */
+  /** The name, as 16 bytes. */
   get bytes(): Uint8Array {
     return Buffer.from(this.#kept.edge, 'hex')
   }
 
-  /** Begins a run: blocks from `firstNumber` on belong to it. On the disk when it returns. */
+  /** Begins a run: blocks from `firstNumber` on belong to it. The run is on disk when this returns. */
   beginRun(firstNumber: number, firstKept: number): void {
     const [last = 0] = this.#kept.runs.at(-1) ?? []
     if (last >= OUTBOX_RUNS_MAX) {
@@ -55,15 +56,15 @@ export class OutboxIdentity {
   }
 
   /**
-   * The block up to which a copy with this place has all: what an earlier run has only published has numbers that
-   * others have got since.
+   * Returns the number of the block up to which a copy with this place has everything. Blocks that an earlier run has
+   * published but not logged do not count, because other blocks have their numbers now.
    */
   numberThrough(place: number): number {
     const [, next = Infinity] = this.#kept.runs.find(([run]) => placeOf(run, 0) > place) ?? []
     return Math.min(numberOf(place), next - 1)
   }
 
-  /** The place of a block. */
+  /** Returns the place of a block. */
   placeOf(number: number): number {
     const [run = 1] = this.#kept.runs.findLast(([, first]) => first <= number) ?? []
     return placeOf(run, number)

@@ -1,7 +1,7 @@
 /**
- * What this machine accepts, by the partition of its project: each has a group commit and an outbox, in a folder of
- * its own, made when the first request comes that needs it and found again by the next start. Whoever is answered
- * waits for the outbox of that partition alone.
+ * The outboxes of this machine, one for each partition. Each has a group commit and a folder of its own. An outbox is
+ * created when the first request needs it, and found again by the next start. A request only waits for the outbox of
+ * its partition.
  */
 import { readdirSync } from 'node:fs'
 import { getOrAdd } from '../base/maps.ts'
@@ -22,16 +22,16 @@ import { eventStream, type NatsBrokers } from './nats.ts'
 import { OutboxIdentity } from './outbox-identity.ts'
 
 /**
- * Copies tell when they have processed what was accepted here. While too few of them are there, senders are not
- * charged for that: this part of the lag limit later their events count as processed.
+ * Copies report when they have processed events that were accepted here. If too few copies report, senders are still
+ * not charged forever: after this fraction of the lag limit their events count as processed.
  */
 const CHARGED_PART = 1 / 3
 
-/** What they work with. */
+/** The dependencies of outboxes. */
 export interface OutboxesOptions {
   readonly settings: Settings
   readonly brokers: NatsBrokers
-  /** Appends to the log of an outbox; one append at a time. */
+  /** Appends to the log of an outbox, one append at a time. */
   readonly append: (task: AppendTask) => Promise<AppendResult>
   readonly partitionOf: (projectId: number) => number
   readonly commits: CommitOptions
@@ -42,7 +42,7 @@ interface Opened {
   readonly commit: GroupCommit
   readonly outbox: EdgeOutbox
   readonly log: LogReader
-  /** Opens the log; the same for all who ask. */
+  /** Opens the log once, for all callers. */
   readonly started: () => Promise<void>
 }
 
@@ -50,7 +50,7 @@ interface Opened {
 export class Outboxes implements Commits {
   readonly #options: OutboxesOptions
   readonly #opened = new Map<number, Opened>()
-  /** The same: looked at with each request. */
+  /** The same outboxes as a list, because each request iterates over them. */
   readonly #all: Opened[] = []
   #turn: Promise<unknown> = Promise.resolve()
 
@@ -58,7 +58,7 @@ export class Outboxes implements Commits {
     this.#options = options
   }
 
-  /** Opens those that have something to send, and that of partition 0, which names this machine. */
+  /** Opens the outboxes that have something to send, and that of partition 0, which names this machine. */
   async start(): Promise<void> {
     await this.#of(0).started()
     const names = readdirSync(outboxFolder(this.#options.settings.dataDir))
@@ -68,27 +68,27 @@ export class Outboxes implements Commits {
     }
   }
 
-  /** By which others know this machine. */
+  /** The name by which other machines know this one. */
   get name(): string {
     return this.#of(0).name
   }
 
-  /** By partition: blocks that the brokers do not have yet. */
+  /** The number of blocks that the brokers do not have yet, by partition. */
   get unsentBlocks(): ReadonlyMap<number, number> {
     return new Map([...this.#opened].map(([of, { outbox }]) => [of, outbox.unsentBlocks]))
   }
 
-  /** The same of all. */
+  /** The number of these blocks in all partitions. */
   get unsent(): number {
     return this.#all.reduce((sum, { outbox }) => sum + outbox.unsentBlocks, 0)
   }
 
-  /** Whether the brokers have no majority, as far as it is known. */
+  /** True if, as far as known, the brokers have no majority. */
   get isAlone(): boolean {
     return this.#all.some(({ outbox }) => outbox.aloneSinceMs !== null)
   }
 
-  /** As those of one, together. */
+  /** The sums of the counts of all outboxes. */
   get counts(): EdgeOutbox['counts'] {
     const sum = (name: keyof EdgeOutbox['counts']): number =>
       this.#all.reduce((sum, { outbox }) => sum + outbox.counts[name], 0)
@@ -115,7 +115,7 @@ export class Outboxes implements Commits {
     this.#of(this.#options.partitionOf(block.projectId)).commit.addBlock(block, target)
   }
 
-  /** What is processed here says nothing of what others have: an outbox hears that from them. */
+  /** Does nothing: local processing does not tell what other copies have. An outbox learns that from their reports. */
   trim(): void {}
 
   async drained(): Promise<void> {
@@ -163,7 +163,10 @@ export class Outboxes implements Commits {
     return opened
   }
 
-  /** All are written by one thread, which waits in a call for the next. */
+  /**
+   * Runs one append at a time, because one thread writes all outboxes, and stays in a call while it waits for the next
+   * append.
+   */
   #append(task: AppendTask): Promise<AppendResult> {
     const turn = this.#turn.then(() => this.#options.append(task))
     this.#turn = turn.catch(() => undefined)

@@ -1,6 +1,6 @@
 /**
- * Follows the shared log for the copy in this process: takes message after message from the stream, leaves out
- * what is known, hands the rest to the processing thread, and knows what is stored durably.
+ * Follows the shared log for the copy in this process: takes messages from the stream, skips known blocks, passes the
+ * others to the processing thread, and tracks which of them are stored durably.
  */
 import { BroadcastChannel } from 'node:worker_threads'
 import type { Logger } from '../base/log.ts'
@@ -10,23 +10,23 @@ import { BEGIN, BEGUN, type HandedMessage } from './handed-log.ts'
 import { FOLLOWED_BYTES_MAX } from './limits.ts'
 import type { SharedStream, StreamMessage, StreamPosition } from './shared-log.ts'
 
-/** What a feed works with. */
+/** The dependencies of a feed. */
 export interface ReplicaFeedOptions {
   readonly shared: SharedStream
   readonly channel: string
   readonly logger: Logger
-  /** What the store has. */
+  /** The origin that the store contains, or null. */
   readonly origin: LogOrigin | null
-  /** The newest block that is processed. */
+  /** The number of the newest block that is processed. */
   readonly position: number
-  /** A block can be processed. */
+  /** Called when a block can be processed. */
   readonly onBlock: (number: number, bytes: number, events: number) => void
 }
 
 interface Waiting {
   readonly message: HandedMessage
   readonly edge: string
-  /** Of its blocks that are to be processed. */
+  /** The places of its blocks that are to be processed. */
   readonly places: readonly number[]
 }
 
@@ -34,16 +34,16 @@ interface Waiting {
 export class ReplicaFeed {
   readonly #options: ReplicaFeedOptions
   readonly #channel: BroadcastChannel
-  /** Handed over and not known to be processed, oldest first. */
+  /** The messages that were passed on and are not known to be processed, oldest first. */
   #waiting: Waiting[] = []
   #waitingBytes = 0
   #last: number
-  /** Where it reads the stream. */
+  /** The position in the stream. */
   position: StreamPosition
-  /** Of each edge: the newest place that was handed over, and the newest that is stored. */
+  /** For each edge: the newest place that was passed on, and the newest place that is stored. */
   readonly #handed: Map<string, number>
   readonly #stored: Map<string, number>
-  /** Edges of which blocks are missing, and what is said of it. */
+  /** The edges of which blocks are missing, with a sentence about it. */
   readonly #lacking = new Map<string, string>()
   #onRoom: (() => void) | null = null
   #trouble: string | null = null
@@ -69,35 +69,35 @@ export class ReplicaFeed {
     })
   }
 
-  /** Why this copy cannot go on; null: it can. */
+  /** The reason why this copy cannot continue. Null: it can. */
   get trouble(): string | null {
     return this.#trouble ?? [...this.#lacking.values()][0] ?? null
   }
 
-  /** Messages that wait to be processed. */
+  /** The number of messages that wait to be processed. */
   get waitingCount(): number {
     return this.#waiting.length
   }
 
-  /** Of each edge, the place up to which everything is stored durably here. */
+  /** For each edge: the place up to which everything is stored durably here. */
   get places(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#stored)
   }
 
-  /** Everything up to this message of the stream is stored durably. */
+  /** The sequence number up to which the messages of the stream are stored durably. */
   get storedSequence(): number {
     const [oldest] = this.#waiting
     return oldest === undefined ? this.position.sequence : oldest.message.sequence - 1
   }
 
-  /** Whether something was stored since it was asked last. */
+  /** Returns true if something was stored since the last call. */
   takeNews(): boolean {
     const isNews = this.#isNews
     this.#isNews = false
     return isNews
   }
 
-  /** Everything up to this block is stored durably. */
+  /** Records that everything up to this block is stored durably. */
   processed(through: number): void {
     let count = 0
     for (const { message, edge, places } of this.#waiting) {
@@ -129,7 +129,7 @@ export class ReplicaFeed {
       this.#lack(edge, numberOf(after), numberOf(first.place))
       const isLost =
         this.position.incarnation === incarnation && sequence <= this.position.sequence + 1
-      // Nobody sends again what the stream was to forget, nor what was before this copy.
+      // Messages that the stream has dropped on purpose, or that are older than this copy, are not sent again.
       if (!isLost || after === 0) this.#trouble = this.trouble
       else this.position = { incarnation, sequence }
       return
@@ -156,7 +156,7 @@ export class ReplicaFeed {
     this.#onRoom = null
   }
 
-  /** What is missing here was lost by the brokers: its edge sends it again if it can. */
+  /** Records missing blocks. If the brokers have lost them, their edge sends them again if it can. */
   #lack(edge: string, has: number, comes: number): void {
     if (this.#lacking.has(edge)) return
     this.#lacking.set(edge, `This copy lacks blocks ${has + 1} to ${comes - 1} of edge ${edge}.`)

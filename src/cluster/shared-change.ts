@@ -1,6 +1,7 @@
 /**
- * A change of the catalogue by a command, on a machine of a cluster, beside its daemon or without it: it is given its
- * place by the brokers that the daemon had last, and applied here by whoever is first.
+ * Makes a change of the catalogue for a command, on a machine of a cluster, with or without a running daemon. The
+ * brokers that the daemon last used give the change its position. The daemon or the command, whichever is first,
+ * applies it here.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,21 +16,21 @@ import { CONTROL_STREAM, NatsBrokers } from './nats.ts'
 
 const FILE = 'brokers'
 
-/** Notes which brokers a machine works with; its outbox must be there. */
+/** Stores the brokers that a machine uses. The folder of its outbox must exist. */
 export function noteBrokers(dataDir: string, servers: readonly string[]): void {
   const text = JSON.stringify(servers)
   if (readBrokers(dataDir) !== text) writeDurably(join(outboxFolder(dataDir), FILE), text)
 }
 
-/** The brokers that the daemon of a machine had last; none for one box. */
+/** Returns the brokers that the daemon of a machine last used; none for a single machine. */
 export function notedBrokers(dataDir: string): readonly string[] {
   // Written by `noteBrokers`.
   return JSON.parse(readBrokers(dataDir) ?? '[]') as readonly string[]
 }
 
 /**
- * Runs `action`, which makes one change in stores that it opens, and makes it on all machines. Throws what it
- * throws, and `OperatorError` when no majority of the brokers answers.
+ * Runs `action`, which makes one change in stores that it opens, and makes the change on all machines. Throws the
+ * errors of `action`, and `OperatorError` if no majority of the brokers answers.
  */
 export async function shareChange<T>(
   dataDir: string,

@@ -1,121 +1,123 @@
 /**
- * What several machines share: streams of messages, kept by a majority of brokers. What is in a stream, and in
- * which order, is the same for everybody. It may be forgotten as a whole: then there is another incarnation of it,
- * and whoever has something sends it again.
+ * The streams of messages that several machines share. A majority of brokers stores them. The content and order of a
+ * stream are the same for all machines. The brokers may lose a stream as a whole. It then starts as another
+ * incarnation, and the machines send their unprocessed data again.
  */
 
 /** A message in a stream. */
 export interface StreamMessage {
-  /** From 1, within an incarnation; without a gap but where the stream was cut. */
+  /** The sequence number, from 1 in each incarnation. There are no gaps, except where the stream was cut. */
   readonly sequence: number
   readonly data: Buffer
 }
 
-/** A place in a stream. */
+/** A position in a stream. */
 export interface StreamPosition {
-  /** '': none yet. */
+  /** The incarnation. '': none yet. */
   readonly incarnation: string
   readonly sequence: number
 }
 
-/** Told of what comes. */
+/** Receives the messages of a stream. */
 export interface StreamListener {
-  /** Where to go on; asked whenever following begins. */
+  /** Returns the position to continue from. Called whenever following starts. */
   position(): StreamPosition
-  /** Takes a message; the next one waits until it is resolved. */
+  /** Takes a message. The next one waits until the promise resolves. */
   take(message: StreamMessage, incarnation: string): Promise<void> | void
 }
 
-/** The message is not in the stream: another one has the place behind the one that was expected. */
+/** The message is not in the stream, because another one has the sequence number after the expected one. */
 export class OvertakenError extends Error {}
 
-/** A stream, as one process sees it. It is there from the start, with or without brokers. */
+/** A stream, as one process sees it. The object exists from the start, with or without brokers. */
 export interface SharedStream {
-  /** '' while it is not known. */
+  /** The incarnation, or '' while it is unknown. */
   readonly incarnation: string
-  /** The newest sequence that was seen when it was looked last, every second; 0 before. */
+  /** The newest sequence number at the last check, which is made every second; 0 before. */
   readonly seen: number
   /**
-   * Resolves with its sequence when a majority of brokers has the message. A message with an `id` that came some
-   * moments before is not added again. Rejects with `OvertakenError` when `expected` is not the newest sequence; and
-   * after `timeoutMs`, or when there is no majority: the outcome is unknown then.
+   * Resolves with the sequence number when a majority of brokers has the message. A message whose `id` was used shortly
+   * before is not added again. Rejects with `OvertakenError` if `expected` is not the newest sequence number. Also
+   * rejects after `timeoutMs`, or without a majority; the outcome is then unknown.
    */
   publish(data: Uint8Array, id: string, timeoutMs: number, expected?: number): Promise<number>
-  /** Follows the stream until the end; once. */
+  /** Follows the stream until `close`. Call it once. */
   follow(listener: StreamListener): void
-  /** Calls when there is another incarnation, and for the first one. */
+  /** Calls `listener` for the first incarnation, and for each new one. */
   onIncarnation(listener: () => void): void
-  /** How the stream is now. Rejects without a majority of brokers. */
+  /** Returns the current state of the stream. Rejects without a majority of brokers. */
   state(): Promise<StreamState>
-  /** Lets the brokers forget the messages before that one. */
+  /** Makes the brokers drop the messages before this sequence number. */
   cut(before: number): Promise<void>
 }
 
-/** A stream, now. */
+/** The state of a stream. */
 export interface StreamState {
   readonly incarnation: string
   readonly first: number
-  /** The newest; 0 before there was one. */
+  /** The newest sequence number; 0 before the first message. */
   readonly last: number
   readonly bytes: number
-  /** When the oldest message came, milliseconds; null: there is none. */
+  /** The time of the oldest message, in milliseconds. Null: there is none. */
   readonly oldestMs: number | null
-  /** The brokers that keep it, the one that leads it first. */
+  /** The brokers that store it, the leader first. */
   readonly brokers: readonly {
     readonly name: string
-    /** It has what the others have. */
+    /** True if the broker has everything that the others have. */
     readonly isCurrent: boolean
   }[]
 }
 
-/** What a machine says about itself. */
+/** The report of a machine about itself. */
 export interface NodeReport {
-  /** The partition that it stores; null: none, it accepts and asks. */
+  /** The partition that it stores. Null: none; it accepts events and asks other machines. */
   readonly partition: number | null
-  /** Those that projects belong to. */
+  /** The partitions that projects belong to. */
   readonly partitions: readonly number[]
-  /** Its name as an edge and as a replica. */
+  /** The name of the machine, both as an edge and as a replica. */
   readonly replica: string
   readonly host: string
-  /** Where it reads the stream of events; '' and 0 before it began. */
+  /** Its position in the event stream; '' and 0 before it started. */
   readonly position: StreamPosition
-  /** Messages that it has taken and not processed. */
+  /** The number of messages that it has taken but not processed. */
   readonly waiting: number
-  /** Blocks that it has accepted and the brokers do not have. */
+  /** The number of blocks that it has accepted but that the brokers do not have. */
   readonly unsent: number
-  /** The newest change of the catalogue that it has made; -1: none. */
+  /** The number of the newest change of the catalogue that it has applied; -1: none. */
   readonly control: number
-  /** The warehouse that receipts of erasures wait for, null: none; and whether this machine copies to it. */
+  /** The warehouse that receipts of erasures wait for, or null; and whether this machine copies events to it. */
   readonly warehouse: string | null
   readonly isCopying: boolean
-  /** As `/_health` tells them. */
+  /** The troubles as in `/_health`. */
   readonly troubles: readonly string[]
-  /** Of each edge, the place up to which everything is stored durably here. */
+  /** For each edge: the place up to which everything is stored durably here. */
   readonly places: Readonly<Record<string, number>>
 }
 
-/** What machines tell each other besides: at most once and without promise. */
+/** Reports between machines. Each is delivered at most once, and may be lost. */
 export interface Announcements {
   announce(report: NodeReport): void
   onReport(listener: (report: NodeReport) => void): void
 }
 
-/** Where a message comes from, and where its answer is wanted. */
+/** The subject of a message, and the subject for its answer. */
 export interface MessagePlace {
   readonly subject: string
-  /** '': no answer is wanted. */
+  /** The subject for the answer. '': no answer is wanted. */
   readonly answerTo: string
 }
 
-/** Messages between machines, at most once each, in the order of who sends them. */
+/** Messages between machines. Each is delivered at most once; messages of one sender keep their order. */
 export interface Messages {
-  /** Bytes that one may have; null: no broker is connected. */
+  /** The largest message in bytes. Null: no broker is connected. */
   readonly messageBytesMax: number | null
-  /** Sends one to whoever listens to the subject. False: it is not sent, because no broker is connected. */
+  /**
+   * Sends a message to the listeners of a subject. Returns false if it was not sent, because no broker is connected.
+   */
   send(subject: string, data: Uint8Array, answerTo?: string): boolean
   /**
-   * Listens until what it answers is called; of a `group` one member gets each. Null: nobody listens where the answer
-   * was to come from.
+   * Listens until the returned function is called. In a `group`, one member gets each message. The data is null if
+   * nobody listens at the subject that the answer should come from.
    */
   listen(
     subject: string,

@@ -1,7 +1,7 @@
 /**
- * The secrets behind the ids of visitors without cookies, the same on all machines, so that a visitor has one id and
- * copies that process the same log compute the same. They are made a day ahead, and the first one of a day in the
- * stream is that of all. Without brokers a machine makes its own for a day that nobody has prepared.
+ * The daily salts for the ids of visitors without cookies. They are the same on all machines, so that a visitor has one
+ * id, and copies that process the same log compute the same results. Salts are created a day ahead; the first one of a
+ * day in the stream is used by all machines. Without brokers, a machine creates its own salt for a day that has none.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,24 +15,24 @@ const AGAIN_MS = 50
 const PREPARE_MS = 600_000
 const AGAIN_SOON_MS = 5000
 const DAY_MS = 86_400_000
-/** Days around now that can be open, or will be tomorrow. */
+/** The days around now that may be open, today or tomorrow, as offsets. */
 const DAYS = [-5, -4, -3, -2, -1, 0, 1, 2] as const
 
 /** A message of the stream. */
 interface SaltMessage {
   readonly day: string
-  /** Hex digits. */
+  /** The salt, as hex digits. */
   readonly salt: string
 }
 
-/** What they work with. */
+/** The dependencies of shared salts. */
 export interface SharedSaltsOptions {
   readonly stream: SharedStream
   readonly salts: DailySalts
   readonly clock: Clock
 }
 
-/** The secrets, as one machine has them. */
+/** The salts on one machine. */
 export class SharedSalts {
   readonly #options: SharedSaltsOptions
   readonly #known = new Set<string>()
@@ -53,7 +53,7 @@ export class SharedSalts {
     })
   }
 
-  /** Resolves when all days that are open have their secret; after `msMax` at the latest. */
+  /** Resolves when all open days have their salt, or after `msMax`. */
   async ready(msMax: number): Promise<void> {
     const deadline = performance.now() + msMax
     while (this.#missing().length > 0 && performance.now() < deadline) await sleep(AGAIN_MS)
@@ -99,7 +99,7 @@ export class SharedSalts {
     }, delayMs)
   }
 
-  /** Adds what the stream lacks of the days that are open or will be: what is here, else something new. */
+  /** Adds the salts of current and coming days that the stream lacks: the local one, or else a new one. */
   async #prepare(): Promise<void> {
     const { stream, salts } = this.#options
     const { last } = await stream.state()

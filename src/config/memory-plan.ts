@@ -1,94 +1,95 @@
 /**
- * How working memory is divided: one budget, which the setting `memory_max` names or the machine decides, becomes
- * the number of threads, the heap that each kind may have, and what every cache and buffer may hold. Up to
- * `USUAL_BYTES` everything shrinks with the budget; a larger budget goes to the caches of analytic queries. Pure.
+ * Divides the working memory. There is one budget: the setting `memory_max`, or a default that depends on the machine.
+ * The budget determines the number of threads, the heap of each kind of thread, and the size of each cache and buffer.
+ * Up to `USUAL_BYTES`, everything shrinks with the budget. A larger budget goes to the caches of analytic queries.
+ * Pure.
  *
- * The budget is about memory of the process itself. Pages of the store that are mapped are the page cache of the
- * system, which takes them back when it needs them; that is why a part of a small machine is left to it.
+ * The budget covers the memory of the process itself. Mapped pages of the store belong to the page cache of the system,
+ * which takes them back when it needs them. For that reason, a part of a small machine is left to the page cache.
  */
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 
 const MIB = 1024 ** 2
 
-/** What the plan is made of. */
+/** The input of the plan. */
 export interface MemoryFacts {
   /** The budget. */
   readonly memoryBytesMax: number
   readonly coreCount: number
 }
 
-/** The parts of the budget; bytes. */
+/** The parts of the budget, in bytes. */
 export interface MemoryPlan {
-  /** As `memory_max`. */
+  /** The whole budget, as in `memory_max`. */
   readonly budgetBytes: number
-  /** Threads by default, where no setting says how many. */
+  /** The default numbers of threads, if no setting gives them. */
   readonly workerThreads: number
   readonly analyticsThreads: number
-  /** Bodies of requests and answers on their way, by default. */
+  /** The default limit for request bodies and answers that are being transferred. */
   readonly inFlightBytes: number
   readonly waitingAnswersBytes: number
-  /** Decoded columns of all threads for analytics together, by default. */
+  /** The default limit for decoded columns of all analytics threads together. */
   readonly queryCacheBytes: number
-  /** What each thread for analytics remembers of queries. */
+  /** The cached parts of queries in each analytics thread. */
   readonly rememberedBytes: number
-  /** Finished answers that the main thread keeps. */
+  /** Finished answers that the main thread caches. */
   readonly keptAnswersBytes: number
   /** Segments that each reading thread keeps open. */
   readonly segmentViewsBytes: number
-  /** Names of events and properties that each reading thread keeps. */
+  /** Names of events and properties that each reading thread caches. */
   readonly namesBytes: number
-  /** Numbers of distinct_ids that the processing thread keeps. */
+  /** Distinct ID numbers that the processing thread caches. */
   readonly distinctIdsBytes: number
-  /** Persons and groups that it keeps. */
+  /** Persons and groups that the processing thread caches. */
   readonly personsBytes: number
-  /** Newest entries of the index of uuids that it keeps before they go to the disk. */
+  /** The newest entries of the uuid index that the processing thread holds before they are written to disk. */
   readonly uuidTableEntries: number
-  /** Bytes of events that it gathers for one commit. */
+  /** Bytes of events that the processing thread gathers for one commit. */
   readonly commitBytes: number
-  /** Working memory of one question: rows, persons and answers before they are text. */
+  /** The working memory of one query: rows, persons and answers before they are text. */
   readonly questionBytes: number
-  /** Decisions that the main thread remembers, with their requests and answers. */
+  /** Decisions that the main thread caches, with their requests and answers. */
   readonly decisionsBytes: number
-  /** Heap of old objects that a thread may have, by kind; MiB. One that needs more ends and is replaced. */
+  /** The old-generation heap of a thread by kind, in MiB. A thread that needs more ends and is replaced. */
   readonly heapMib: Readonly<
     Record<'writer' | 'processor' | 'checkers' | 'readers' | 'long_readers' | 'analytics', number>
   >
-  /** Heap of young objects of the processing thread, MiB. */
+  /** The young-generation heap of the processing thread, in MiB. */
   readonly processingYoungMib: number
-  /** Heap of old objects that a thread for analytics fills before V8 goes through it, MiB. */
+  /** The old-generation size at which V8 collects garbage in an analytics thread, in MiB. */
   readonly analyticsOldMib: number
-  /** Milliseconds after which threads that nobody asks anything are ended, where there are others. */
+  /** The milliseconds after which idle threads for checks, long reads and analytics are ended. */
   readonly idleThreadMs: number
 }
 
-/** With this budget everything has the size that is worth having on a machine of two cores. */
+/** With this budget, everything has its useful size on a machine with two cores. */
 const USUAL_BYTES = 640 * MIB
-/** What a further core may take: a thread for reading, one for analytics, half a one for long reads. */
+/** The memory for each further core: a reading thread, an analytics thread, and half a thread for long reads. */
 const CORE_BYTES = 64 * MIB
 const USUAL_CORES = 2
 const MOST_CORES = 256
 const MOST_ANALYTICS_THREADS = 16
-/** Of the memory of a small machine; the rest is for the page cache, and for what others do. */
+/** The share of a small machine's memory that is used. The rest is for the page cache and other programs. */
 const MACHINE_SHARE = 0.75
-/** What the process and its threads take without any work, and the caches that are told by nobody else. */
+/** The memory of the process and its threads without any work, and of caches that are not counted elsewhere. */
 const REST_BYTES = 224 * MIB
-/** The least that a daemon can work with. */
+/** The smallest budget that a daemon works with. */
 export const MEMORY_BYTES_MIN = 128 * MIB
 
-/** The budget that `auto` stands for, of a machine with so much memory. */
+/** Returns the budget that `auto` stands for on a machine with this much memory. */
 export function automaticBudget(machineBytes: number, coreCount: number): number {
   const cores = Math.min(MOST_CORES, Math.max(USUAL_CORES, coreCount))
   const usual = USUAL_BYTES + (cores - USUAL_CORES) * CORE_BYTES
   return Math.max(MEMORY_BYTES_MIN, Math.floor(Math.min(usual, machineBytes * MACHINE_SHARE)))
 }
 
-/** The plan of a budget. */
+/** Returns the plan for a budget. */
 export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFacts): MemoryPlan {
   const share = Math.min(1, budgetBytes / USUAL_BYTES)
   const part = (usualBytes: number, leastBytes: number): number =>
     Math.max(leastBytes, Math.floor(usualBytes * share))
   const mib = (usual: number, least: number): number => Math.max(least, Math.round(usual * share))
-  /** Cores that there is memory for. */
+  /** The number of cores that the budget can serve. */
   const affordable =
     budgetBytes < USUAL_BYTES
       ? 1
@@ -110,7 +111,7 @@ export function memoryPlan({ memoryBytesMax: budgetBytes, coreCount }: MemoryFac
     namesBytes: share === 1 ? 64 * MIB : part(32 * MIB, 8 * MIB),
     distinctIdsBytes: part(32 * MIB, 4 * MIB),
     personsBytes: Math.max(4 * MIB, Math.floor(64 * MIB * share * share)),
-    // Its memory doubles when more than half of it is used.
+    // The memory of the table doubles when it is more than half full.
     uuidTableEntries: share === 1 ? 512 * 1024 : 200_000,
     commitBytes: part(64 * MIB, 8 * MIB),
     questionBytes:

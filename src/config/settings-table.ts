@@ -1,6 +1,6 @@
 /**
- * The one table of settings. It feeds the parser of flags, environment and file, the help text, the
- * command `config`, and docs/CONFIGURATION.md (a test compares the two). A new setting is a row in
+ * The table of all settings. The parsers of flags, environment and file, the help text, the command `config` and
+ * docs/CONFIGURATION.md are based on it (a test compares the table with the document). A new setting is a row in
  * `TABLE` and a row in the document.
  */
 import { addressRange } from '../base/addresses.ts'
@@ -22,50 +22,53 @@ import {
 } from './value-kinds.ts'
 import { parseWarehouse } from './warehouse-address.ts'
 
-/** When a request is answered: after the flush to the disk, or after the commit in memory. */
+/**
+ * The moments at which a request can be answered: after the flush to disk, after the commit in memory, or after
+ * replication.
+ */
 const DURABILITIES = ['fsync', 'commit', 'replicated'] as const
-/** The libraries that speak HTTP. */
+/** The choice of HTTP libraries. */
 const HTTP_SERVERS = ['auto', 'uws', 'node'] as const
-/** What the setting `http_server` may say. */
+/** A value of the setting `http_server`. */
 export type HttpServerChoice = (typeof HTTP_SERVERS)[number]
-/** The library that serves. */
+/** The HTTP library in use. */
 export type HttpServerName = Exclude<HttpServerChoice, 'auto'>
 
-/** What defaults depend on. */
+/** The facts that defaults depend on. */
 export interface Machine {
   readonly coreCount: number
   readonly isTerminal: boolean
-  /** Bytes that it and its control groups allow; absent: plenty. */
+  /** The bytes that the machine and its control groups allow. Absent: no limit. */
   readonly memoryBytes?: number
-  /** The budget of working memory, once the setting `memory_max` is known; absent: what `auto` stands for. */
+  /** The budget of working memory, after the setting `memory_max` is resolved. Absent: the value of `auto`. */
   readonly budgetBytes?: number
 }
 
-/** What a row of the table says of a setting whose values are `Value`. */
+/** A row of the table, for a setting with values of type `Value`. */
 interface SettingRow<Value> {
-  /** Key in the configuration file. */
+  /** The key in the configuration file. */
   readonly fileKey: string
   readonly kind: ValueKind<Value>
   readonly default: (machine: Machine) => Value
-  /** The default in words, where it depends on the machine or is nothing. */
+  /** The default in words, if it depends on the machine or is no value. */
   readonly defaultText?: string
   /** One sentence for help and documents. */
   readonly sentence: string
-  /** Never printed; may also come from a file in `$CREDENTIALS_DIRECTORY`. */
+  /** True if the value is never printed. It may also come from a file in `$CREDENTIALS_DIRECTORY`. */
   readonly isSecret?: boolean
-  /** Of a secret: it need not hold one, so that it has a flag all the same. */
+  /** True if a secret has a flag nevertheless, because its value does not always contain a secret. */
   readonly isFlagAllowed?: boolean
 }
 
-/** One setting, whose values are `Value`. */
+/** A setting with values of type `Value`. */
 export interface SettingDefinition<Value> extends SettingRow<Value> {
-  /** Without the two hyphens; null for secrets, which other users could read in the process list. */
+  /** The flag without its two hyphens. Null for secrets, because other users could read them in the process list. */
   readonly flag: string | null
   readonly variable: string
   readonly isSecret: boolean
 }
 
-/** What a project key or a personal key may look like. */
+/** The allowed form of project keys and personal keys. */
 export const KEY_PATTERN = /^[\x21-\x7e]{1,64}$/
 /** `KEY_PATTERN` in words. */
 export const KEY_ALLOWED = '1 to 64 printable ASCII characters without spaces'
@@ -76,7 +79,7 @@ const GIB = 1024 ** 3
 const TIB = 1024 ** 4
 const RATE_MAX = 100_000_000
 
-/** What the budget of working memory gives to settings that nobody has set. */
+/** Returns the memory plan, which gives the defaults of settings that depend on the budget. */
 function planOf(machine: Machine): MemoryPlan {
   const { coreCount, budgetBytes = budgetOf(machine) } = machine
   return memoryPlan({ memoryBytesMax: budgetBytes, coreCount })
@@ -93,14 +96,14 @@ function isConsolePath(path: string): boolean {
   return path.length <= 100 && /^\/(?!api(?:\/|$))(?:[\w~-]+(?:\/[\w~-]+)*\/?)?$/.test(path)
 }
 
-/** A row with what follows from its key: `body_limit`, `--body-limit`, `TENREC_BODY_LIMIT`. */
+/** Creates a row and the names that follow from its key: `body_limit`, `--body-limit`, `TENREC_BODY_LIMIT`. */
 function setting<const Value>(row: SettingRow<Value>): SettingDefinition<Value> {
   const { fileKey, isSecret = false, isFlagAllowed = !isSecret } = row
   const flag = isFlagAllowed ? fileKey.replaceAll('_', '-') : null
   return { ...row, flag, variable: `TENREC_${fileKey.toUpperCase()}`, isSecret }
 }
 
-/** Ports are numbers of 16 bits. */
+/** The largest port: ports are 16-bit numbers. */
 export const LAST_PORT = 65_535
 
 /** The rows, in the order of help and documents. */
@@ -171,7 +174,7 @@ const TABLE = {
     default: () => MIB,
     sentence: 'Largest properties of one event as JSON; a larger event is dropped with a warning.',
   }),
-  /** Null: as much as `reserveBytesOf` in engine/front/disk-guard.ts says of the disk. */
+  /** Null: `reserveBytesOf` in engine/front/disk-guard.ts chooses the reserve by the size of the disk. */
   diskReserveBytes: setting({
     fileKey: 'disk_reserve',
     kind: optional(bytes(MIB, 16 * TIB)),
@@ -283,7 +286,7 @@ const TABLE = {
     defaultText: '`json`; on a terminal `pretty`',
     sentence: 'Form of the log on stdout.',
   }),
-  /** Without a slash at the end; null: taken from each request's Host header. */
+  /** The URL without a slash at the end. Null: taken from the Host header of each request. */
   publicUrl: setting({
     fileKey: 'public_url',
     kind: optional({
@@ -312,7 +315,7 @@ const TABLE = {
     default: () => true,
     sentence: 'Serves the console, for people with a browser; off: its paths and sessions are 404.',
   }),
-  /** Begins and ends with a slash. */
+  /** The path begins and ends with a slash. */
   consolePath: setting({
     fileKey: 'console_path',
     kind: {
@@ -407,7 +410,7 @@ const TABLE = {
   }),
 }
 
-/** The values of all settings. Meaning, unit, range and default of each: `SETTINGS`. */
+/** The values of all settings. `SETTINGS` defines the meaning, unit, range and default of each. */
 export type SettingValues = {
   readonly [Name in keyof typeof TABLE]: ReturnType<(typeof TABLE)[Name]['default']>
 }
@@ -426,12 +429,12 @@ function isSettingName(name: string): name is SettingName {
   return Object.hasOwn(SETTINGS, name)
 }
 
-/** Flag and variable that name the configuration file; they are no setting themselves. */
+/** The flag and the variable that name the configuration file. They are not settings themselves. */
 export const CONFIG_FLAG = 'config'
 /** See `CONFIG_FLAG`. */
 export const CONFIG_VARIABLE = 'TENREC_CONFIG'
 
-/** The default in words, for help and documents. */
+/** Returns the default in words, for help and documents. */
 export function describeDefault<Name extends SettingName>(name: Name): string {
   const definition: SettingDefinition<SettingValues[Name]> = SETTINGS[name]
   if (definition.defaultText !== undefined) return definition.defaultText
@@ -439,7 +442,7 @@ export function describeDefault<Name extends SettingName>(name: Name): string {
   return `\`${definition.kind.format(value)}\``
 }
 
-/** A value in the form in which it can be set; a secret is masked. */
+/** Returns a value in the form in which it can be set. A secret is masked. */
 export function formatSetting<Name extends SettingName>(
   name: Name,
   value: SettingValues[Name],

@@ -1,7 +1,7 @@
 /**
- * Resolves the settings: command-line flag before environment before configuration file before
- * default. Anything unknown or not allowed is a `UsageError` that names the setting, the value, where
- * it came from and what is allowed.
+ * Resolves the settings. A command-line flag takes precedence over the environment, the environment over the
+ * configuration file, and the file over the default. An unknown setting or a value that is not allowed throws a
+ * `UsageError` that names the setting, the value, its origin and the allowed values.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,34 +20,34 @@ import {
 import { didYouMean } from './suggestion.ts'
 import { formatBytes } from './value-kinds.ts'
 
-/** Where a value came from. */
+/** The origin of a value. */
 export interface Origin {
   readonly kind: 'flag' | 'environment' | 'credential' | 'file' | 'default'
-  /** For people: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
+  /** The origin as shown to people: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
   readonly text: string
 }
 
-/** All settings, resolved and checked; frozen. */
+/** All settings, resolved, checked and frozen. */
 export interface Settings extends SettingValues {
   readonly origins: Readonly<Record<SettingName, Origin>>
 }
 
-/** What settings are resolved from. */
+/** The sources of the settings. */
 export interface SettingsInput {
-  /** Flag without hyphens -> text, as given. */
+  /** The flags without hyphens, with their text as given. */
   readonly flags: ReadonlyMap<string, string>
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** From `--config`; without it `TENREC_CONFIG` may name the file. */
+  /** The path from `--config`. Without it, `TENREC_CONFIG` may name the file. */
   readonly configPath?: string | undefined
   readonly machine: Machine
 }
 
-/** Variables with our prefix that are no settings. */
+/** Variables with our prefix that are not settings. */
 const OTHER_VARIABLES: readonly string[] = [
   CONFIG_VARIABLE,
-  // Browser of the tests, see docs/CONTRIBUTING.md.
+  // The browser of the tests; see docs/CONTRIBUTING.md.
   'TENREC_CHROMIUM',
-  // Where the single executable keeps its files; see src/executable/program-cache.ts.
+  // The folder for the files of the single executable; see src/executable/program-cache.ts.
   'TENREC_CACHE_DIR',
 ]
 const VARIABLE_PREFIX = 'TENREC_'
@@ -65,7 +65,7 @@ export function loadSettings(input: SettingsInput): Settings {
   const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
   const file = configPath === undefined ? null : ConfigFile.read(configPath)
   const found = SETTING_NAMES.map((name) => [name, find(name, input, file)] as const)
-  // Defaults of others follow from it.
+  // The memory budget is resolved first, because defaults of other settings depend on it.
   const budget = SETTING_NAMES.indexOf('memoryBytesMax')
   const budgetBytes =
     resolve('memoryBytesMax', found[budget]?.[1] ?? null, input.machine) ||
@@ -93,7 +93,7 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
     if (raw !== undefined) return { raw, origin: { kind: 'flag', text: `--${flag}` } }
   }
   const raw = input.environment[variable]
-  // An empty line in an environment file means: not set.
+  // An empty line in an environment file means that the setting is not set.
   if (raw !== undefined && raw !== '')
     return { raw, origin: { kind: 'environment', text: variable } }
   const credential = isSecret ? readCredential(fileKey, input.environment) : null
@@ -103,7 +103,7 @@ function find(name: SettingName, input: SettingsInput, file: ConfigFile | null):
   return { raw: entry.value, origin: { kind: 'file', text: entry.place } }
 }
 
-/** A secret that the service manager hands over as a file named like the key, with hyphens. */
+/** Reads a secret that the service manager provides as a file. Its name is the key of the setting, with hyphens. */
 function readCredential(fileKey: string, environment: SettingsInput['environment']): Found | null {
   const folder = environment[CREDENTIALS_VARIABLE]
   if (folder === undefined || folder === '') return null
@@ -151,8 +151,9 @@ function refuseUnknownVariables(environment: SettingsInput['environment']): void
 }
 
 /**
- * Settings of the daemons of a process, one for each partition that it stores. The first serves clients; the others
- * have a folder of its data directory, and answer at the loopback address, for whoever watches them.
+ * Returns the settings of the daemons of a process, one daemon for each partition that it stores. The first one serves
+ * clients. Each of the others has a folder in the data directory of the first, and answers on the loopback address, for
+ * monitoring.
  */
 export function daemonSettings(settings: Settings): readonly [Settings, ...Settings[]] {
   const [first, ...others] = settings.partitions
@@ -160,7 +161,7 @@ export function daemonSettings(settings: Settings): readonly [Settings, ...Setti
   const of = (partition: number): Settings => ({
     ...settings,
     partitions: [partition],
-    // They are threads of one process.
+    // The daemons share the memory of one process.
     memoryBytesMax: Math.floor(settings.memoryBytesMax / settings.partitions.length),
     warehouse: partition === 0 ? settings.warehouse : null,
   })
@@ -211,7 +212,10 @@ function refuseContradictions(settings: Settings): void {
   )
 }
 
-/** The console asks for its files and for the API at the root of its address; it cannot be served below a path. */
+/**
+ * Refuses a path in `public_url` while the console is on. The console requests its files and the API at the root of its
+ * address, so it cannot be served below a path.
+ */
 function refusePublicPath({ publicUrl, isConsoleOn, origins }: Settings): void {
   if (publicUrl === null || !isConsoleOn || new URL(publicUrl).pathname === '/') return
   throw new UsageError(

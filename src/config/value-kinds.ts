@@ -1,17 +1,17 @@
 /**
- * The kinds of values that settings and options have: how each is read from text or from the
- * configuration file, how it is written back, and the words that tell what is allowed.
+ * The kinds of values that settings and options have. A kind reads a value from text or from the configuration file,
+ * writes it back, and describes the allowed values.
  */
 
 /** Reads and writes the values of one kind. */
 export interface ValueKind<Value> {
-  /** One word for tables: `bytes`, `integer`, ... */
+  /** The name of the kind for tables: `bytes`, `integer`, ... */
   readonly name: string
-  /** What is allowed, as it is said in a message: `a whole number from 0 to 65535`. */
+  /** The allowed values as a message states them: `a whole number from 0 to 65535`. */
   readonly allowed: string
-  /** The value of a text (flag, environment) or of a TOML value; undefined when it is not allowed. */
+  /** Returns the value of a text (flag, environment) or of a TOML value, or undefined if it is not allowed. */
   parse(raw: unknown): Value | undefined
-  /** The shortest text that `parse` reads back. */
+  /** Returns the shortest text that `parse` reads back. */
   format(value: Value): string
 }
 
@@ -27,7 +27,7 @@ const DURATION_UNITS: Readonly<Record<string, number>> = {
 const TRUE_WORDS = ['true', 'yes', 'on', '1']
 const FALSE_WORDS = ['false', 'no', 'off', '0']
 
-/** Bytes of `20MiB` (2^20), `20MB` (10^6), `512` or a whole number; undefined for anything else. */
+/** Returns the bytes of `20MiB` (2^20), `20MB` (10^6), `512` or a whole number, or undefined for anything else. */
 export function parseBytes(raw: unknown): number | undefined {
   if (typeof raw === 'number') return Number.isSafeInteger(raw) && raw >= 0 ? raw : undefined
   if (typeof raw !== 'string') return undefined
@@ -42,7 +42,7 @@ export function parseBytes(raw: unknown): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined
 }
 
-/** The largest unit that loses nothing: 20971520 is `20MiB`, 1500 is `1500`. */
+/** Returns the number in the largest unit that divides it exactly: 20971520 is `20MiB`, 1500 is `1500`. */
 export function formatBytes(bytes: number): string {
   for (let power = BINARY_UNITS.length - 1; power > 0; power--) {
     if (bytes > 0 && bytes % 1024 ** power === 0)
@@ -55,7 +55,7 @@ export function formatBytes(bytes: number): string {
   return String(bytes)
 }
 
-/** Milliseconds of `500ms`, `30s`, `5m`, `12h` or `90d`; undefined for anything else. */
+/** Returns the milliseconds of `500ms`, `30s`, `5m`, `12h` or `90d`, or undefined for anything else. */
 export function parseDuration(raw: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(raw.trim())
   if (match === null) return undefined
@@ -63,7 +63,7 @@ export function parseDuration(raw: string): number | undefined {
   return Number.isSafeInteger(durationMs) ? durationMs : undefined
 }
 
-/** A text; `accepts` narrows it, and `allowed` says how. */
+/** Returns the kind of texts that pass the test `accepts`. `allowed` describes the test. */
 export function text(allowed: string, accepts: (value: string) => boolean): ValueKind<string> {
   return {
     name: 'string',
@@ -73,15 +73,15 @@ export function text(allowed: string, accepts: (value: string) => boolean): Valu
   }
 }
 
-/** A value, or null when nothing is set; null is written as nothing. */
+/** Returns a kind that also allows null, for a value that is not set. Null is written as ''. */
 export function optional<T>(kind: ValueKind<T>): ValueKind<T | null> {
   return { ...kind, format: (value) => (value === null ? '' : kind.format(value)) }
 }
 
-/** Stands for what the machine decides. */
+/** The number that stands for `auto`: the machine decides. */
 const AUTOMATIC = 0
 
-/** A number, or the word `auto`, which is `AUTOMATIC`. */
+/** Returns a kind that also allows the word `auto`, which is stored as `AUTOMATIC`. */
 export function automatic(kind: ValueKind<number>): ValueKind<number> {
   return {
     ...kind,
@@ -90,7 +90,7 @@ export function automatic(kind: ValueKind<number>): ValueKind<number> {
   }
 }
 
-/** A whole number. */
+/** Returns the kind of whole numbers from `least` to `most`. */
 export function integer(least: number, most: number): ValueKind<number> {
   return {
     name: 'integer',
@@ -105,7 +105,7 @@ export function integer(least: number, most: number): ValueKind<number> {
   }
 }
 
-/** The partitions of a cluster that a process stores, in the order in which they are named; `none`: no one. */
+/** Returns the kind of lists of partitions of a cluster, in the order given. `none` is an empty list. */
 export function partitions(most: number): ValueKind<readonly number[]> {
   const number = integer(0, most)
   const rangeOf = (part: string): readonly number[] => {
@@ -130,7 +130,7 @@ export function partitions(most: number): ValueKind<readonly number[]> {
   }
 }
 
-/** A number of bytes; with `isZeroAllowed`, 0 as well (it switches the limit off). */
+/** Returns the kind of numbers of bytes. With `isZeroAllowed`, 0 is allowed too and switches the limit off. */
 export function bytes(
   least: number,
   most: number,
@@ -150,7 +150,7 @@ export function bytes(
   }
 }
 
-/** One word of a fixed set. */
+/** Returns the kind of values that are one word of a fixed set. */
 export function choice<const Word extends string>(words: readonly Word[]): ValueKind<Word> {
   return {
     name: 'enum',
@@ -160,7 +160,7 @@ export function choice<const Word extends string>(words: readonly Word[]): Value
   }
 }
 
-/** True or false. */
+/** Returns the kind of values that are true or false. */
 export function boolean(): ValueKind<boolean> {
   return {
     name: 'boolean',
@@ -175,7 +175,7 @@ export function boolean(): ValueKind<boolean> {
   }
 }
 
-/** Texts separated by commas, or an array in the configuration file. */
+/** Returns the kind of lists: texts separated by commas, or an array in the configuration file. */
 export function list(
   allowed: string,
   accepts: (item: string) => boolean,
@@ -195,12 +195,12 @@ export function list(
   }
 }
 
-/** The items of a text separated by commas, trimmed; an empty text has none. */
+/** Returns the items of a text separated by commas, trimmed. An empty text has no items. */
 export function splitList(raw: string): readonly string[] {
   return raw.trim() === '' ? [] : raw.split(',').map((item) => item.trim())
 }
 
-/** Whether a text is an http or https address of a server, without credentials, query or fragment. */
+/** Returns true for the http or https address of a server, without credentials, query or fragment. */
 export function isBaseUrl(value: string): boolean {
   if (!/^https?:\/\/[^\s?#@]+$/i.test(value)) return false
   return URL.canParse(value)

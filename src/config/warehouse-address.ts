@@ -1,20 +1,20 @@
-/** The address of a warehouse as operators write it: `http://user:password@host:8123/database`. */
+/** The address of a warehouse as an operator writes it: `http://user:password@host:8123/database`. */
 
-/** Where ClickHouse listens, and who asks. */
+/** The address of ClickHouse, with its database and credentials. */
 export interface WarehouseAddress {
-  /** Without user, password and database. */
+  /** The origin, without user, password and database. */
   readonly origin: string
-  /** Default `default`. */
+  /** The database. The default is `default`. */
   readonly database: string
-  /** The header of that name; null: ClickHouse's default user. */
+  /** The value of the header `Authorization`. Null: ClickHouse's default user. */
   readonly authorization: string | null
 }
 
 const DATABASE = /^[A-Za-z_]\w{0,63}$/
-/** A percent sign that begins no two digits. */
+/** A percent sign without two hexadecimal digits after it. */
 const BAD_ESCAPE = /%(?![0-9A-Fa-f]{2})/
 
-/** The parts of an address; null when it is none. */
+/** Returns the parts of an address, or null if it is not valid. */
 export function parseWarehouse(text: string): WarehouseAddress | null {
   if (!URL.canParse(text) || BAD_ESCAPE.test(text)) return null
   const { protocol, username, password, host, origin, pathname, search, hash } = new URL(text)
@@ -28,13 +28,16 @@ export function parseWarehouse(text: string): WarehouseAddress | null {
   return { origin, database, authorization }
 }
 
-/** The place and the database of an address, which may be shown, such as `host:8123/database`; null when it is none. */
+/**
+ * Returns the host and database of an address, such as `host:8123/database`, which contain no secret. Returns null if
+ * the address is not valid.
+ */
 export function warehouseName(text: string): string | null {
   const parsed = parseWarehouse(text)
   return parsed === null ? null : `${new URL(parsed.origin).host}/${parsed.database}`
 }
 
-/** Bytes of a text in which percent signs stand for bytes, which need not be UTF-8. */
+/** Returns the bytes of a text in which percent signs encode bytes. The bytes need not be UTF-8. */
 function unescaped(text: string): Buffer {
   const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 16)),

@@ -1,76 +1,79 @@
 /**
  * The catalogue (organization, projects, keys, roles, flags, audit) as a sequence of write sets, so that several
- * copies can be the same. A write set is what one transaction of the store wrote: every key with its value. The
- * copies that take the same sets in the same order hold the same bytes. Whoever orders them knows neither tables
- * nor keys: a set is bytes to them.
+ * machines can hold the same copy. A write set is everything that one transaction of the store wrote: each key with its
+ * value. Copies that apply the same write sets in the same order hold the same bytes. The code that orders write sets
+ * knows neither tables nor keys: to that code, a write set is bytes.
  */
 
-/** One write. */
+/** One write of a key. */
 export interface Write {
   readonly table: string
   readonly key: Uint8Array
-  /** Null: the key is removed. */
+  /** The new value, or null if the key is removed. */
   readonly value: Uint8Array | null
 }
 
-/** What one transaction wrote, in order. */
+/** Everything that one transaction wrote, in order. */
 export type WriteSet = readonly Write[]
 
-/** Where a copy stands. */
+/** The state of a copy, as a position in the sequence of write sets. */
 export interface ChangePlace {
-  /** Of the sequence; '' before the first. It may be forgotten as a whole, and then there is another. */
+  /**
+   * The incarnation of the sequence; '' before the first write set. If the brokers lose the whole sequence, a new
+   * incarnation begins.
+   */
   readonly incarnation: string
-  /** In this incarnation; from 1, growing, with gaps. */
+  /** The sequence number in this incarnation. It starts at 1 and grows, with gaps. */
   readonly sequence: number
-  /** Write sets that led to the copy, over all incarnations. */
+  /** The number of write sets that led to this copy, over all incarnations. */
   readonly number: number
 }
 
-/** What a transaction has decided and not written. */
+/** The writes that a transaction has decided on but not yet made. */
 export interface Proposal {
-  /** What it was decided by. */
+  /** The state of the copy that the decision is based on. */
   readonly place: ChangePlace
-  /** A write set for all copies. */
+  /** The write set for all copies. */
   readonly changes: Uint8Array
-  /** What it would write besides, on this machine alone. */
+  /** Further writes, for this machine only. */
   readonly local: Uint8Array
 }
 
-/** A write set that has its place. */
+/** A write set with its position in the sequence. */
 export interface PlacedChanges {
   readonly place: ChangePlace
   readonly changes: Uint8Array
-  /** Of who proposed it. */
+  /** The further writes for the machine that proposed the set. Null on all other machines. */
   readonly local: Uint8Array | null
 }
 
-/** All that a copy holds, in write sets of bounded size. */
+/** The whole content of a copy, in write sets of bounded size. */
 export interface WholeCopy {
   readonly place: ChangePlace
   readonly parts: readonly Uint8Array[]
 }
 
-/** One copy. */
+/** One copy of the catalogue. */
 export interface CatalogueCopy {
-  /** Takes a write set durably; one that it has is left out. Throws when a set before it is missing. */
+  /** Applies a write set durably. Skips a set that was applied before. Throws if an earlier set is missing. */
   apply(set: PlacedChanges): void | Promise<void>
-  /** Holds what the parts say, and nothing else, durably. */
+  /** Replaces the content of this copy durably by the content of `whole`. */
   replace(whole: WholeCopy): void | Promise<void>
-  /** The state of one moment. */
+  /** Returns the content of this copy at one moment. */
   whole(): WholeCopy | Promise<WholeCopy>
 }
 
-/** Orders what copies propose. */
+/** Orders the write sets that the copies propose. */
 export interface ChangeLog {
   /**
-   * Gives a proposal its place, and answers what was decided when this copy has applied it. Where others were
-   * first, `again` decides on what is there now. Rejects with what `again` does, and with the `ServiceError`
-   * `control_not_replicated`; the change may be made nevertheless then.
+   * Gives a proposal its position, and resolves with the result of the decision once this copy has applied it. If
+   * another machine changed the catalogue first, `again` decides anew on the current content. Rejects with any error of
+   * `again`, or with the `ServiceError` `control_not_replicated`; after that error the change may still be made.
    */
   commit<T>(first: Decided<T>, again: () => Promise<Decided<T>>): Promise<T>
 }
 
-/** What a transaction answered, and what it would write; null: nothing that others must know. */
+/** The result of a transaction and the writes that it proposes. `proposal` is null if there is nothing to replicate. */
 export interface Decided<T> {
   readonly result: T
   readonly proposal: Proposal | null

@@ -1,47 +1,55 @@
 /**
- * The log: what was accepted and is not yet processed, as blocks in order of arrival. Blocks are numbered from
- * 1, without a gap, and no number is ever used twice, also not after the blocks before it are gone. What a
- * block holds: rules/capture/log-block.ts. One process appends, any may read.
+ * The log: accepted requests that are not processed yet, as blocks in order of arrival. Blocks are numbered from 1
+ * without gaps. A number is never used twice, even after the blocks before it were removed. The format of a block is
+ * described in rules/capture/log-block.ts. One process appends blocks; any process may read them.
  */
 
-/** Blocks from `first` to `last` are there; `last` is `first - 1` when there are none. */
+/** The numbers of the first and last block in the log. If the log is empty, `last` is `first - 1`. */
 export interface LogExtent {
   readonly first: number
   readonly last: number
 }
 
-/** Of a log that is made of a shared one: how far that was read, to be stored with what it led to. */
+/**
+ * The position up to which a shared log was read to fill this log. It is stored together with the results of these
+ * blocks.
+ */
 export interface LogOrigin {
   readonly incarnation: string
   readonly sequence: number
-  /** Of each edge that sent something since the last one: its place. */
+  /**
+   * For each edge that has sent blocks since the last origin: the place of its newest block (cluster/block-message.ts).
+   */
   readonly places: Readonly<Record<string, number>>
-  /** Of which partition the log is, for ever; absent: it is not said again, or 0. */
+  /** The partition whose log this is; it never changes. Absent if it is 0, or was stated before. */
   readonly partition?: number
 }
 
-/** The writing end. */
+/** The writing end of the log. */
 export interface LogAppender {
   /**
-   * Appends blocks, all or none, and forgets blocks up to `trimThrough`, now or later. When it is done they
-   * are durable. Returns the number of the last block that there is. When it throws, the outcome is unknown
-   * and the appender must not be used again. Each block is sealed in place (`seal` of log-block.ts).
+   * Appends all blocks or none, and removes blocks up to `trimThrough`, at once or later. The blocks are durable when
+   * the call is done. Returns the number of the last block in the log. If it throws, the outcome is unknown, and the
+   * appender must not be used again. Each block is sealed in place (`seal` in log-block.ts).
    */
   append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
-  /** Gives back what a rush took, if it is over; call it now and then. */
+  /** Releases the disk space that a burst of events needed, once the burst is over. Call it from time to time. */
   shrink(): void
   close(): Promise<void>
 }
 
-/** The reading end, for processing. */
+/** The reading end of the log, for processing. */
 export interface LogReader {
-  /** Lets `extent` and `block` see what was appended since. */
+  /** Makes blocks that were appended meanwhile visible to `extent` and `block`. */
   refresh(): void
-  /** The stored blocks, or null when there are none. */
+  /** Returns the range of stored blocks, or null if there are none. */
   extent(): LogExtent | null
-  /** A block, valid until the next call; undefined when it was forgotten or never written. */
+  /** Returns a block, valid until the next call, or undefined if the block was removed or never written. */
   block(sequence: number): Buffer | undefined
-  /** What is to be stored with the position `sequence`; for who commits, once. */
+  /**
+   * Returns the origin to store together with the position `sequence`. The code that commits calls it once for each
+   * commit.
+   */
   origin?(sequence: number): LogOrigin
   close(): Promise<void>
 }

@@ -1,44 +1,47 @@
 /**
- * The outbox: what processing has stored, for those who want to hear of it (streams, webhooks, sinks). One is in
- * the thread that processes. A subscriber asks for deliveries one by one, in the order of the commits. What it
- * does not fetch waits for it up to a limit; beyond, it is told which events it missed, and reads them from the
- * warehouse by their numbers.
+ * The outbox: hands the events that processing has stored to subscribers (streams, webhooks, sinks). There is one
+ * outbox, in the thread that processes. A subscriber fetches deliveries one by one, in the order of the commits.
+ * Deliveries that it has not fetched wait for it, up to a limit. Beyond the limit the outbox drops them and reports
+ * which events were missed; the subscriber then reads these events from the warehouse by their sequence numbers.
  */
 import type { NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
 
 /** A stored event. */
 export interface OutboxRow {
   readonly projectId: number
-  /** S of the event, unique within the project. */
+  /** The sequence number of the event, unique within the project. */
   readonly sequence: number
   readonly uuid: string
   readonly event: NormalisedEvent
-  /** D of its distinct_id. */
+  /** The distinct ID number of the event's distinct_id. */
   readonly distinctIdNumber: number
   readonly createdAtMs: number
   readonly personMode: PersonMode
   readonly isHistorical: boolean
 }
 
-/** What one commit has stored, durably. */
+/** The changes that one commit has stored durably. */
 export interface OutboxBatch {
   readonly kind: 'batch'
-  /** The last block of the log that it covers. */
+  /** The number of the last log block that the commit covers. */
   readonly position: number
-  /** By project in order of S. */
+  /** The stored events, for each project in the order of their sequence numbers. */
   readonly rows: readonly OutboxRow[]
-  /** Persons that were changed or removed. */
+  /** The persons that were changed or removed. */
   readonly persons: readonly { readonly projectId: number; readonly numbers: readonly number[] }[]
-  /** Projects whose cohorts or group types were changed. */
+  /** The projects whose cohorts or group types were changed. */
   readonly definitions: readonly number[]
 }
 
-/** The subscriber was too slow: some batches were given up. Those that follow are whole again. */
+/** Reports that the subscriber was too slow and some batches were dropped. The batches after the gap are complete. */
 export interface OutboxGap {
   readonly kind: 'gap'
-  /** The last block of the log that it covers. */
+  /** The number of the last log block that the gap covers. */
   readonly position: number
-  /** The events that were given up: S behind `after`, up to `through`. Whatever else changed must be read anew. */
+  /**
+   * The events that were dropped: those with sequence numbers above `after`, up to and including `through`. The
+   * subscriber must also reload persons and definitions, because their changes were dropped too.
+   */
   readonly missed: readonly {
     readonly projectId: number
     readonly after: number
@@ -46,41 +49,42 @@ export interface OutboxGap {
   }[]
 }
 
-/** Whether a subscriber wants an event; asked once for each, in order, while the event is gathered. */
+/** Tests whether a subscriber wants an event. It is called once for each event, in order, while events are gathered. */
 export type EventTest = (
   projectId: number,
   event: Pick<NormalisedEvent, 'name' | 'distinctId'>,
 ) => boolean
 
-/** Somebody who listens. */
+/** A subscription to the outbox. */
 export interface Subscription {
-  /** What has come and was not fetched; null: nothing. */
+  /** Returns the next delivery that is waiting, or null if none is. */
   take(): OutboxBatch | OutboxGap | null
-  /** What comes next; waits for it. Null: the subscription has ended. One call at a time. */
+  /** Waits for the next delivery. Resolves with null when the subscription has ended. Only one call at a time. */
   next(): Promise<OutboxBatch | OutboxGap | null>
-  /** Ends it: what waits is forgotten. */
+  /** Ends the subscription and drops the deliveries that wait for it. */
   close(): void
 }
 
-/** Where subscribers find it. */
+/** The place where subscribers register. */
 export interface Outbox {
   /**
-   * From the next commit on; not while events are gathered. `rowsMax`: events that may wait. With `wants`
-   * the events that it refuses are left out, unless somebody else wants them: test them again.
+   * Subscribes from the next commit on. It must not be called while events are gathered. At most `rowsMax` events wait
+   * for the subscriber. With `wants`, the events that it refuses are left out, unless another subscriber wants them:
+   * the subscriber therefore tests each event again.
    */
   subscribe(rowsMax: number, wants?: EventTest): Subscription
 }
 
-/** Where processing leaves it. */
+/** The end of the outbox that processing writes to. */
 export interface OutboxWriter {
-  /** False: nobody listens, and nothing need be added. */
+  /** False if there is no subscriber, so that nothing needs to be added. */
   readonly isWanted: boolean
-  /** Whether to add this event; everybody is asked, once. */
+  /** Tests whether any subscriber wants this event. Every subscriber is asked, once. */
   readonly wants: EventTest
-  /** Notes an event of the next batch. */
+  /** Adds an event to the next batch. */
   add(row: OutboxRow): void
-  /** Drops the events added since the last commit, because they were not stored. */
+  /** Drops the events that were added since the last commit, because they were not stored. */
   discard(): void
-  /** After a commit: hands over what was added, and what else it says. */
+  /** Delivers the added events after a commit, together with the other changes of the commit. */
   publish(commit: Omit<OutboxBatch, 'kind' | 'rows'>): void
 }

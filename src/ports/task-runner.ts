@@ -1,35 +1,40 @@
 /**
- * Who carries out calls of threads: the pool of this process, or one elsewhere that has the project's store. A
- * call is plain data by the typed table (engine/threads/call-table.ts): its name, and values that can be copied.
+ * The task runner carries out calls of threads: in the thread pool of this process, or in another process that has the
+ * project's store. A call is plain data described by the typed table (engine/threads/call-table.ts): a name and values
+ * that can be copied.
  */
 
-/** Name of a call -> what it takes and what it answers. */
+/** For each name of a call: the types of its values and of its result. */
 export type CallTypes = Readonly<
   Record<string, { readonly values: readonly unknown[]; readonly result: unknown }>
 >
 
-/** What may be said besides. */
+/** Options of a call. */
 export interface CallOptions {
-  /** Of a page: how its rows are written; default JSON. */
+  /** The format in which the rows of a page are written. The default is JSON. */
   readonly format?: 'json' | 'csv'
-  /** Told what to call when nobody waits any more. */
+  /**
+   * Receives a function that cancels the call. The caller calls that function when nobody waits for the result any
+   * more.
+   */
   readonly onLeave?: (cancel: () => void) => void
-  /** Rows that a long call asks for: of those that wait, small ones come first. */
+  /** The number of rows that a long call asks for. Among waiting calls, smaller ones run first. */
   readonly weight?: number
-  /** Of a long call: the number of the only thread that may carry it out, from 0. */
+  /** For a long call: the number of the only thread that may carry it out, from 0. */
   readonly thread?: number
-  /** Of a long call: told the number of the thread when it is its turn. */
+  /** Receives the number of the thread when a long call starts. */
   readonly onTurn?: (thread: number) => void
-  /** Memory in the values that changes hands. */
+  /** Buffers in the values whose ownership is transferred to the thread. */
   readonly transferList?: readonly ArrayBuffer[]
 }
 
 /** Carries out calls. */
 export interface TaskRunner<Calls extends CallTypes> {
   /**
-   * Rejects with the `ServiceError` that the call is refused with: what the client is to know, and 503 with
-   * `retryAfterSeconds` when too many wait or who worked on it has ended. What is unforeseen rejects with another
-   * error. Bytes in a result are in memory of their own.
+   * Runs a call and resolves with its result. Rejects with a `ServiceError` if the call is refused: its text is for the
+   * client, and it is a 503 with `retryAfterSeconds` if too many calls wait, or if the thread that ran the call has
+   * ended. Rejects with any other error if something unforeseen happened. Bytes in a result do not share memory with
+   * anything else.
    */
   run<Name extends keyof Calls & string>(
     name: Name,

@@ -1,8 +1,9 @@
 /**
- * The warehouse: where processed events rest, and what is asked of them. Each event of a project has a number
- * S, from 1 in order of processing; who sent it is a number D, whom it belongs to is looked up when it is
- * read. Persons, names of D, cohorts, commands and the position in the log are no part of it: they stay in
- * the store of the process that works with the warehouse, and so do erasure receipts.
+ * The warehouse stores processed events and answers queries about them. Each event of a project has a sequence number:
+ * 1, 2, 3 and so on in order of processing. Its sender is stored as a distinct ID number; the person is looked up when
+ * the event is read. Persons, the names of distinct ID numbers, cohorts, commands and the position in the log are not
+ * part of the warehouse. They stay in the store of the process that works with the warehouse, and so do erasure
+ * receipts.
  */
 import type { CachesOfThread } from '../base/memory/memory-board.ts'
 import type { RowsWriter } from '../base/rows-writer.ts'
@@ -11,95 +12,96 @@ import type { EventCells, NormalisedEvent, PersonMode } from '../rules/capture/t
 import type { ErasureTarget } from '../rules/events/erasure-job.ts'
 import type { EventListQuery, EventRows, EventView } from '../rules/events/event-queries.ts'
 
-/** What tells an event from its duplicates. */
+/** The fields that identify an event and its duplicates. */
 export interface EventIdentity {
   readonly projectId: number
   readonly event: NormalisedEvent
   /**
-   * The properties of an event that was read without making an object of it: `properties` of the event are
-   * then not those to be stored. Only for a warehouse that `takesCells`.
+   * The properties of an event that was read without building an object of them. If they are present, `properties` of
+   * the event are not the ones to store. Only a warehouse with `takesCells` accepts them.
    */
   readonly cells?: EventCells | null
-  /** 16 bytes of uuid begin at `uuidOffset`. They are copied. */
+  /** The 16 bytes of the uuid start at `uuidOffset`. The warehouse copies them. */
   readonly uuidBytes: Uint8Array
   readonly uuidOffset: number
-  /** False: the server made the uuid, so that it cannot be a duplicate. */
+  /** False if the server made the uuid. Such an event cannot be a duplicate. */
   readonly hasClientUuid: boolean
 }
 
-/** That an event is no duplicate, and what was found out about it on the way. Valid until the next one. */
+/** The result of admitting an event that is no duplicate. It is valid until the next event is admitted. */
 export interface Admission {
   readonly distinctId: number
 }
 
-/** A segment of which a copy is whole, compared byte by byte. */
+/** A segment whose copy is complete and was compared byte by byte. */
 export interface CopiedSegment {
   readonly projectId: number
   readonly firstSequence: number
-  /** As it was then: whoever has changed the segment since has changed it, too. */
+  /** The header at the time of the comparison. Every later change of the segment changes its header too. */
   readonly header: Uint8Array
 }
 
-/** The values of a column: JSON, or of elements what they are. */
+/** The values of a column: property values as JSON, elements as their text. */
 export interface ColumnTexts {
-  /** Numbers of the rows that have one, ascending. */
+  /** The numbers of the rows that have a value, ascending. */
   readonly rows: Uint16Array
   readonly texts: readonly string[]
 }
 
-/** Where columns are that were given away. */
+/** Reads columns that the local store has given away to the warehouse. */
 export interface ColumnSource {
   /**
-   * A property of a segment, or the elements when `key` is null; `isAnew`: not what was remembered. Waits. Throws
-   * `ServiceError` when there is no answer.
+   * Returns a property of a segment, or the elements if `key` is null. `isAnew` bypasses the cache. Blocks the calling
+   * thread. Throws `ServiceError` if there is no answer.
    */
   column(segment: SegmentPlace, key: string | null, isAnew: boolean): ColumnTexts
 }
 
-/** Which events a segment has. */
+/** Identifies the events of one segment. */
 export interface SegmentPlace {
   readonly projectId: number
   readonly firstSequence: number
   readonly rows: number
 }
 
-/** What a commit wrote. */
+/** The numbers of rows, segments and bytes that a commit wrote. */
 export interface CommitStats {
   readonly rows: number
   readonly segments: number
   readonly bytes: number
 }
 
-/** A job that erases events, by project and number. */
+/** A job that erases events, identified by its project and number. */
 export interface ErasedJob {
   readonly projectId: number
   readonly number: number
 }
 
-/** Events to be erased. */
+/** An erasure job with the events to erase. */
 export interface ErasureJob extends ErasedJob {
   readonly job: ErasureTarget
 }
 
 /**
- * The writing end; one, in the thread that processes. Events are gathered one by one and stored together:
- * `prepare`, then `store` within the transaction that holds the position behind them, then `settle`. What was
- * gathered and not stored is forgotten with the process, and then gathered again with the same numbers: a
- * warehouse that is not part of the transaction makes events durable in `prepare`, and overwrites those whose
- * S comes again.
+ * The writing end; there is one, in the thread that processes. Events are gathered one by one and stored together:
+ * first `prepare`, then `store` within the transaction that stores the new position in the log, then `settle`. Events
+ * that were gathered but not stored are lost if the process ends, and are gathered again later with the same sequence
+ * numbers. A warehouse that is not part of the transaction therefore makes events durable in `prepare`, and overwrites
+ * events whose sequence numbers are used again.
  */
 export interface WarehouseWriter {
-  /** Whether events may come as cells. */
+  /** True if `append` accepts properties as cells. */
   readonly takesCells?: boolean
   /**
-   * Null when the event is a duplicate: same project, uuid, name and D, stored or gathered. Nothing is added
-   * yet. `isNew`: nobody has sent with this D before. Source: docs/compatibility/events.md, "Duplicates".
+   * Returns null if the event is a duplicate: an event with the same project, uuid, name and distinct ID number is
+   * stored or gathered already. Adds nothing yet. `isNew` tells that the distinct ID number was not used before.
+   * Source: docs/compatibility/events.md, "Duplicates".
    */
   admit(event: EventIdentity, distinctId: number, isNew: boolean): Admission | null
   /**
-   * Gathers the event that was admitted last as the next S of its project. `bytes`: those of its JSON. The
-   * fields come one by one: an object made for each event by copying another costs microseconds. Throws, and
-   * then has added nothing.
+   * Gathers the event that was admitted last under the next sequence number of its project. `bytes` is the size of its
+   * JSON. If it throws, nothing was added. The fields are separate parameters, because copying them into a new object
+   * for each event costs microseconds.
    */
   append(
     event: EventIdentity,
@@ -110,67 +112,73 @@ export interface WarehouseWriter {
     bytes: number,
   ): void
   /**
-   * Events that a job means count as erased from now on, so that such an event may come again: when they are
-   * erased in fact depends on the time that there is. More than once is the same as once.
+   * Treats the events of a job as erased from now on, so that the same events may be sent again. When they are removed
+   * from storage depends on the idle time of the thread. Calling it again has no further effect.
    */
   order(job: ErasureJob): void
   /**
-   * Jobs that were carried out and are not said to be done, each once in the life of this object. Where there are
-   * copies elsewhere: also those that are said to be done, until the copies are forgotten.
+   * Returns the jobs that were carried out but are not yet recorded as done. Each job is returned once in the lifetime
+   * of this object. If there are copies elsewhere, jobs that are recorded as done are returned too, until
+   * `forgetCopies` is called for them.
    */
   takeCarriedOut(): readonly ErasedJob[]
-  /** Nothing is left elsewhere of what these jobs mean. */
+  /** Reports that no copy elsewhere holds events of these jobs any more. */
   forgetCopies?(jobs: readonly ErasedJob[]): void
-  /** S of the newest event of a project, gathered or stored; 0 for none. */
+  /** Returns the sequence number of the newest event of a project, gathered or stored, or 0 if there is none. */
   lastSequence(projectId: number): number
-  /** Whether storing what is gathered now would leave nothing small behind. */
+  /** True if storing the gathered events now would leave no small segment. */
   readonly isFull: boolean
   /** The estimated memory of the events gathered since the last commit, in bytes. */
   readonly gatheredBytes: number
-  /** Ends what was gathered. */
+  /** Encodes the gathered events into segments, so that `store` can store them. */
   prepare(): void
-  /** Stores what was gathered. Only between `prepare` and `settle`. */
+  /** Stores the gathered events. Must be called between `prepare` and `settle`. */
   store(): CommitStats
-  /** The transaction is durable; `jobs` are to be erased from now on. */
+  /** Called after the transaction is durable. `jobs` are to be erased from now on. */
   settle(jobs: readonly ErasureJob[]): void
-  /** Lets go what copies elsewhere have, of segments that are as they were. */
+  /** Removes columns that have copies elsewhere from segments that have not changed since they were copied. */
   giveAway?(segments: readonly CopiedSegment[]): void
   /**
-   * Erases and puts in order for about `budgetMs`; true when there is more to do. Not while events are
-   * gathered. `isErasingOnly`: there is no room to write anew what is stored.
+   * Erases events and merges segments for about `budgetMs`. Returns true if more work remains. Must not be called while
+   * events are gathered. `isErasingOnly` skips merging, because there is no room to rewrite stored segments.
    */
   maintain(budgetMs: number, isErasingOnly?: boolean): boolean
-  /** What its caches hold. */
+  /** The sizes of its caches. */
   readonly caches?: CachesOfThread
-  /** Gives up memory that can be filled again. Not while events are gathered. */
+  /** Frees memory that can be filled again. Must not be called while events are gathered. */
   release?(): void
 }
 
-/** What bounds one query. */
+/** The limits of one query. */
 export interface ScanLimits {
-  /** By the clock of `performance.now()`. Later: 504 `query_timeout`. */
+  /** The time by `performance.now()` after which the query fails with 504 `query_timeout`. */
   readonly deadlineMs: number
-  /** Whether nobody waits for the answer any more. */
+  /** Returns true if nobody waits for the answer any more. */
   readonly isCancelled: () => boolean
-  /** Asked as often as the deadline, with the time of `performance.now()`; throws when the query takes too much memory. */
+  /**
+   * Called as often as the deadline is checked, with the time of `performance.now()`. Throws if the query takes too
+   * much memory.
+   */
   readonly checkMemory?: (nowMs: number) => void
-  /** Rows that one scan may find. More: 400 `query_too_large`. */
+  /** The number of rows that one scan may find. A scan that finds more fails with 400 `query_too_large`. */
   readonly rowsMax?: number
 }
 
-/** The reading end; any number of them. It answers as of the last commit that it has seen. */
+/**
+ * The reading end. There may be any number of readers. Each one reads the state of the last commit that it has seen.
+ */
 export interface Warehouse {
-  /** Scans of the state of now for one query, valid until the next call. */
+  /** Returns a scanner of the current state for one query. It is valid until the next call. */
   scanner(limits: ScanLimits): EventScanner
   /**
-   * A page of events, newest timestamp first, as text; it ends when `writer` is full, too. `check` is asked
-   * before what takes long, and throws to give up.
+   * Returns a page of events as text, newest timestamp first. The page also ends when `writer` is full. `check` is
+   * called before each expensive step, and throws to cancel the read.
    */
   eventRows(
     query: EventListQuery,
     writer: RowsWriter,
     check: (groupBytes?: number) => void,
   ): EventRows
-  /** The newest event with a uuid (any common form), or null. */
+  /** Returns the newest event with this uuid, in any common form, or null. */
   getEvent(projectId: number, uuid: string): EventView | null
 }

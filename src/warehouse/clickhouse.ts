@@ -1,7 +1,7 @@
 /**
- * The door to ClickHouse: its HTTP interface, by Node's own client, which keeps connections and, other than fetch, sends
- * rows from where they are. Whatever is sent may be sent again: inserts replace equal rows, orders to delete name what
- * they mean.
+ * The access to ClickHouse through its HTTP interface. It uses Node's own client, which keeps connections open and,
+ * unlike fetch, sends rows without copying them. Everything that is sent may be sent again: inserts replace equal rows,
+ * and deletions name their rows.
  */
 import { once } from 'node:events'
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -9,10 +9,10 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { WarehouseAddress } from '../config/warehouse-address.ts'
 import { ANSWER_BYTES_MAX, INSERT_MS_MAX, QUERY_MS_MAX } from './limits.ts'
 
-/** What ClickHouse did not do. Its message never holds the password. */
+/** The failure of a request to ClickHouse. Its message never contains the password. */
 export class WarehouseError extends Error {
   override readonly name = 'WarehouseError'
-  /** It answered, and refused: trying again changes nothing by itself. */
+  /** True if ClickHouse answered with a refusal. A retry alone does not help then. */
   readonly isRefusal: boolean
 
   constructor(message: string, isRefusal: boolean, cause?: unknown) {
@@ -24,35 +24,38 @@ export class WarehouseError extends Error {
 const EXPLANATION_CHARACTERS = 300
 const OK = 200
 
-/** Asks ClickHouse. */
+/** Sends requests to ClickHouse. */
 export class ClickHouse {
   readonly #address: WarehouseAddress
   readonly #agent: HttpAgent | HttpsAgent
   readonly #stopping: AbortSignal | null
 
-  /** `stopping`: gives up whatever is on its way. */
+  /** `stopping` aborts all running requests. */
   constructor(address: WarehouseAddress, stopping: AbortSignal | null = null) {
     this.#address = address
     this.#agent = new (isSecure(address) ? HttpsAgent : HttpAgent)({ keepAlive: true })
     this.#stopping = stopping
   }
 
-  /** Without user and password. */
+  /** The URL without user and password. */
   get place(): string {
     return `${this.#address.origin}/${this.#address.database}`
   }
 
   /**
-   * The whole answer to a statement, in memory of its own. `isAnywhere`: outside of the database, which may not be
-   * there. Throws `WarehouseError`.
+   * Returns the whole answer to a statement, in its own memory. With `isAnywhere`, the statement runs outside of the
+   * database, which may not exist. Throws `WarehouseError`.
    */
   ask(sql: string, { msMax = QUERY_MS_MAX, isAnywhere = false } = {}): Promise<Buffer> {
-    // The answer begins when it is complete: a failure in its middle would look like its end.
+    // The answer starts only when it is complete. Otherwise a failure in the middle would look like the end of the
+    // answer.
     const query = { wait_end_of_query: '1', ...this.#databaseOf(isAnywhere) }
     return this.#send(query, sql, msMax)
   }
 
-  /** Inserts rows as `insert` says. Throws `WarehouseError`: whether they are there is then not known. */
+  /**
+   * Inserts rows with the statement `insert`. Throws `WarehouseError`; it is then unknown whether the rows were stored.
+   */
   async insert(insert: string, rows: Uint8Array): Promise<void> {
     await this.#send({ query: insert, ...this.#databaseOf(false) }, rows, INSERT_MS_MAX)
   }
@@ -70,7 +73,7 @@ export class ClickHouse {
       return await this.#sendOnce(query, body, msMax)
     } catch (cause) {
       if (cause instanceof WarehouseError) throw cause
-      // A connection that was kept may have been closed by the other side in the same moment.
+      // The other side may have closed an idle connection at this moment.
       if (isTimeout(cause)) throw this.#silent(cause, msMax)
       return await this.#sendOnce(query, body, msMax).catch((again: unknown) => {
         throw again instanceof WarehouseError ? again : this.#silent(again, msMax)
@@ -95,7 +98,7 @@ export class ClickHouse {
       },
       signal: stopping === null ? timeout : AbortSignal.any([timeout, stopping]),
     })
-    // What comes behind the beginning of an answer is told by its body, too.
+    // Errors after the start of an answer are also reported while its body is read.
     request.on('error', () => {})
     request.end(body)
     try {
@@ -126,7 +129,7 @@ async function bytesOf(response: IncomingMessage): Promise<Buffer> {
   const parts: Uint8Array[] = []
   let bytes = 0
   for await (const part of response) {
-    // What an answer without an encoding gives.
+    // An answer without an encoding yields Buffers.
     const chunk = part as Buffer
     bytes += chunk.length
     if (bytes > ANSWER_BYTES_MAX) {

@@ -1,6 +1,6 @@
 /**
- * Columns that segments have given away, read from ClickHouse. Who reads one segment after the other is read ahead of,
- * four times as far with each look.
+ * Reads columns that segments have given away from ClickHouse. If segments are read in order, columns are read ahead,
+ * four times as far with each read.
  */
 import type { ColumnSource, ColumnTexts, SegmentPlace } from '../ports/warehouse.ts'
 import { findColumnsIn } from '../store/warehouse/read/segment-texts.ts'
@@ -19,12 +19,12 @@ interface Stretch {
   readonly bytes: number
 }
 
-/** Who answers a statement at once. */
+/** Answers a statement synchronously. */
 export interface WaitingAsker {
   ask(sql: string): Buffer
 }
 
-/** Lets this thread read columns that were given away; ClickHouse is asked when the first is needed. */
+/** Lets this thread read columns that were given away. ClickHouse is asked when the first one is needed. */
 export function openColumns(address: string): void {
   findColumnsIn(new CopiedColumns(new WaitingDoor(address)))
 }
@@ -78,7 +78,7 @@ export class CopiedColumns implements ColumnSource {
   }
 }
 
-/** Rows of a sequence and a text, by sequence; one of those that are there twice. */
+/** Reads rows of a sequence number and a text, in order. A row that occurs twice is read once. */
 function readColumn(answer: Buffer) {
   const sequences: number[] = []
   const texts: string[] = []
@@ -100,7 +100,7 @@ function within({ sequences, texts }: Stretch, first: number, last: number): Col
   return { rows, texts: texts.slice(start, end) }
 }
 
-/** Where the first sequence is that is not smaller. */
+/** Returns the index of the first sequence number that is not smaller. */
 function placeOf(sequences: Float64Array, sequence: number): number {
   let [low, high] = [0, sequences.length]
   while (low < high) {

@@ -1,6 +1,7 @@
 /**
- * Finds segments whose columns may leave the store: what ClickHouse answers is made into columns again, and these are
- * compared with the stored ones byte by byte. What is not whole there is sent again and compared later.
+ * Finds segments whose columns may be removed from the store. The answer of ClickHouse is converted to columns again,
+ * which are compared with the stored ones byte by byte. If the copy is not complete, the segment is sent again and
+ * compared later.
  */
 import type { ColumnTexts, CopiedSegment } from '../ports/warehouse.ts'
 import type { SegmentTexts, StoredSegments } from '../store/warehouse/read/segment-texts.ts'
@@ -11,17 +12,17 @@ import { rowsQuery } from './schema.ts'
 
 const DAY_MS = 86_400_000
 
-/** What it works with. */
+/** The dependencies of the check. */
 export interface CopyCheckOptions {
   readonly clickhouse: ClickHouse
   readonly store: StoredSegments
-  /** Days after their arrival for which the store keeps events whole. */
+  /** The number of days after their arrival for which the store keeps events complete. */
   readonly keepDays: number
   /** Sends the events of a segment again. */
   readonly resend: (segment: SegmentTexts) => Promise<void>
 }
 
-/** Compares one segment after the other. */
+/** Compares segments, one after the other. */
 export class CopyCheck {
   readonly #options: CopyCheckOptions
   readonly #laterMs = new Map<string, number>()
@@ -31,8 +32,8 @@ export class CopyCheck {
   }
 
   /**
-   * The next segment whose copy is whole; null: there is none now. `confirmed`: the S up to which the events of a project
-   * were sent. Throws `WarehouseError` and `DamagedRecordError`.
+   * Returns the next segment whose copy is complete, or null if there is none now. `confirmed` contains, for each
+   * project, the sequence number up to which its events were sent. Throws `WarehouseError` and `DamagedRecordError`.
    */
   async next(nowMs: number, confirmed: ReadonlyMap<number, number>): Promise<CopiedSegment | null> {
     const { store, keepDays } = this.#options
@@ -48,7 +49,7 @@ export class CopyCheck {
         if (!segment.mayGiveAway) continue
         const { copied } = segment
         const columns = await this.#columnsOf(projectId, first, rows)
-        // The store may have been changed meanwhile: who lets go compares the header.
+        // The store may have changed meanwhile, so the header is compared again.
         const same = store.segmentOf(projectId, first)
         if (Buffer.compare(same.copied.header, copied.header) !== 0) continue
         if (same.isWhole(columns)) return copied

@@ -1,6 +1,6 @@
 /**
- * Erases in ClickHouse what a job has erased in the store, by the same criteria. It is looked again and again until
- * nothing is left of it: an order that was lost is given again, and whoever waits for a receipt waits for that.
+ * Erases events in ClickHouse that a job has erased in the store, by the same criteria. It checks repeatedly until no
+ * such event is left: a deletion that was lost is requested again, and the receipt waits for the end.
  */
 import type { ErasedJob } from '../ports/warehouse.ts'
 import type { ErasureRule } from '../rules/events/erasure.ts'
@@ -19,12 +19,12 @@ import {
 
 const MONTH_BYTES = 20
 
-/** What it works with. */
+/** The dependencies of an erasure. */
 export interface CopyErasureOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
   readonly store: Pick<StoredSegments, 'erasure'>
-  /** Nobody else writes to the table: a month of which nothing shall stay can be dropped. */
+  /** True if no other machine writes to the table. A month of which nothing is kept can then be dropped. */
   readonly isAlone: boolean
 }
 
@@ -37,15 +37,15 @@ export class CopyErasure {
   }
 
   /**
-   * Looks what is left of a job, which the store has carried out, and orders its deletion; true when nothing is left.
-   * Throws `WarehouseError`.
+   * Counts the remaining events of a job that the store has carried out, and requests their deletion. Returns true if
+   * nothing is left. Throws `WarehouseError`.
    */
   async step({ projectId, number }: ErasedJob): Promise<boolean> {
     const { clickhouse, database, store } = this.#options
     const target = store.erasure(projectId, number)
     for (const condition of target === null ? [] : conditionsOf(projectId, target)) {
       if ((await this.#count(countQuery(condition))) === 0) continue
-      // One after the other: each deletion writes whole parts anew.
+      // Deletions run one after the other, because each one rewrites whole parts.
       if ((await this.#count(unfinishedQuery(database))) > 0) return false
       if (await this.#dropMonths(condition)) {
         await clickhouse.ask(deletion(condition), { msMax: INSERT_MS_MAX })
@@ -55,7 +55,7 @@ export class CopyErasure {
     return true
   }
 
-  /** Drops the months of which nothing stays; whether rows in others are meant, too. */
+  /** Drops the months of which nothing is kept. Returns true if other months contain rows to delete. */
   async #dropMonths(condition: string): Promise<boolean> {
     const { clickhouse, isAlone } = this.#options
     if (!isAlone) return true
@@ -74,7 +74,10 @@ export class CopyErasure {
   }
 }
 
-/** What an erasure means, as `isMeant` of rules/events/erasure-match.ts says; together they are all of it. */
+/**
+ * Returns conditions for the rows of an erasure, with the meaning of `isMeant` in rules/events/erasure-match.ts.
+ * Together they cover all rows.
+ */
 export function conditionsOf(projectId: number, target: ErasureTarget): readonly string[] {
   const { ids, rules, oldestThrough, through } = target
   const byRule = `(sequence <= ${oldestThrough} OR ${ruleCondition(rules)})`

@@ -1,4 +1,4 @@
-/** The thread behind `WaitingDoor`: asks ClickHouse while another thread stands still for the answer. */
+/** The thread behind `WaitingDoor`: it asks ClickHouse while another thread is blocked until the answer arrives. */
 import { workerData } from 'node:worker_threads'
 import { parseWarehouse } from '../config/warehouse-address.ts'
 import { ClickHouse } from './clickhouse.ts'
@@ -21,5 +21,5 @@ function serve({ address, port, flag }: DoorData): void {
   })
 }
 
-// waiting-door.ts gives the thread its data.
+// waiting-door.ts passes the data to the thread.
 serve(workerData as DoorData)

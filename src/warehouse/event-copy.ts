@@ -1,4 +1,4 @@
-/** The daemon's side of the copy in ClickHouse: runs the thread that makes it, and says how it stands. */
+/** The daemon's side of the copy in ClickHouse: runs the thread that writes the copy, and reports its state. */
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/log.ts'
@@ -11,23 +11,26 @@ import { addWarehouseMetrics, type WarehouseFigures } from './warehouse-metrics.
 
 const SINK_THREAD = new URL('./sink.js', import.meta.url)
 
-/** What it works with. */
+/** The dependencies of the copy. */
 export interface EventCopyOptions extends SinkThreadData {
   readonly clock: Clock
   readonly log: Logger
   readonly page: MetricPage
-  /** There is something to take. */
+  /** Called when `takeNews` has something to return. */
   readonly onNews: () => void
 }
 
-/** Somebody waits until the copies of what a job means are erased. */
+/** An erasure that waits until its events are erased in the copy. */
 interface Erasing {
   readonly job: ErasedJob
   readonly done: Promise<void>
   readonly resolve: () => void
 }
 
-/** The copy that the settings of a daemon want; null: none. `onNews`: there is something to take. */
+/**
+ * Opens the copy that the settings of a daemon ask for, or returns null. `onNews` is called when `takeNews` has
+ * something to return.
+ */
 export function openCopy(
   parts: { readonly settings: Settings; readonly clock: Clock; readonly log: Logger },
   page: MetricPage,
@@ -52,7 +55,7 @@ export class EventCopy {
   readonly #copied: CopiedSegment[] = []
   readonly #erased: ErasedJob[] = []
   #segments = 0
-  /** Erasures that are not carried out there. */
+  /** The erasures that are not carried out in the copy yet. */
   readonly #erasures = new Map<string, Erasing>()
 
   constructor(options: EventCopyOptions) {
@@ -60,7 +63,7 @@ export class EventCopy {
     addWarehouseMetrics(options.page, () => this.#figures)
   }
 
-  /** Begins to copy, whether ClickHouse answers or not. */
+  /** Starts to copy, whether ClickHouse answers or not. */
   start(): void {
     const { dataDir, address, isAlone, keepDays, log } = this.#options
     const workerData: SinkThreadData = { dataDir, address, isAlone, keepDays }
@@ -81,7 +84,7 @@ export class EventCopy {
     })
   }
 
-  /** Resolves when ClickHouse has nothing any more of what a job means, which the store has erased. */
+  /** Resolves when ClickHouse contains no event of a job that the store has erased. */
   readonly erase = (job: ErasedJob): Promise<void> => {
     const name = `${job.projectId} ${job.number}`
     let erasing = this.#erasures.get(name)
@@ -97,7 +100,7 @@ export class EventCopy {
     return erasing.done
   }
 
-  /** What somebody should know: sentences. */
+  /** The troubles of the copy, as sentences. */
   get troubles(): readonly string[] {
     const strangers = this.#news?.state.strangers ?? []
     return [
@@ -109,7 +112,7 @@ export class EventCopy {
     ]
   }
 
-  /** Segments that may give columns away, and jobs of which nothing is left there; nobody has taken them. */
+  /** Returns the segments that may give columns away, and the jobs without events in the copy, since the last call. */
   takeNews(): {
     readonly copied: readonly CopiedSegment[]
     readonly erasedCopies: readonly ErasedJob[]
@@ -117,7 +120,7 @@ export class EventCopy {
     return { copied: this.#copied.splice(0), erasedCopies: this.#erased.splice(0) }
   }
 
-  /** Lets the thread close its store; what is on its way to ClickHouse is given up. */
+  /** Lets the thread close its store. Running requests to ClickHouse are aborted. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearTimeout(this.#restart)

@@ -1,7 +1,8 @@
 /**
- * Sends stored events to ClickHouse, in order of S for each project, each once in effect. Where to go on is said by
- * ClickHouse: behind the largest S that it has. An insert that was cut short may have left some partitions of months
- * without its rows, so that the last S before are sent again, as many as one insert may span; equal rows become one.
+ * Sends stored events to ClickHouse, for each project in the order of their sequence numbers, each once in effect.
+ * ClickHouse itself tells where to continue: after its largest sequence number. An interrupted insert may have left
+ * some month partitions without its rows. Therefore as many of the last sequence numbers as one insert may span are
+ * sent again; equal rows become one.
  */
 
 import type { SegmentTexts, StoredSegments } from '../store/warehouse/read/segment-texts.ts'
@@ -10,32 +11,32 @@ import { BATCH_BYTES_MAX, BATCH_ROWS_MAX, COPY_SETTLED_MS } from './limits.ts'
 import { RowEncoder } from './row-encoder.ts'
 import { createSchema, INSERT_ROWS, lastSequenceQuery, uuidsQuery } from './schema.ts'
 
-/** Rows by which a copy is recognised as that of this store. */
+/** The number of rows by which a copy is recognised as that of this store, and the bytes of each. */
 const WITNESS_ROWS = 64
 const WITNESS_BYTES = 24
 
-/** What the sink works with. */
+/** The dependencies of the sink. */
 export interface EventSinkOptions {
   readonly clickhouse: ClickHouse
   readonly database: string
   readonly store: StoredSegments
 }
 
-/** How far the copy has come. */
+/** The progress of the copy. */
 export interface SinkState {
-  /** Events that ClickHouse has not confirmed. */
+  /** The number of events that ClickHouse has not confirmed. */
   readonly waitingEvents: number
-  /** When the oldest of them arrived, milliseconds; null: there is none. */
+  /** The arrival time of the oldest of them, in milliseconds. Null: there is none. */
   readonly waitingSinceMs: number | null
-  /** Since the start: rows, bytes and inserts that ClickHouse has confirmed. */
+  /** The rows, bytes and inserts that ClickHouse has confirmed since the start. */
   readonly rows: number
   readonly bytes: number
   readonly inserts: number
-  /** Projects whose events in ClickHouse are not those of this store: nothing is sent for them. */
+  /** The projects whose events in ClickHouse are not those of this store. Nothing is sent for them. */
   readonly strangers: readonly number[]
 }
 
-/** Copies events; one for a store. */
+/** Copies events. There is one for each store. */
 export class EventSink {
   readonly #options: EventSinkOptions
   readonly #encoder = new RowEncoder()
@@ -53,8 +54,8 @@ export class EventSink {
   }
 
   /**
-   * Sends at most one insert; true when there is more to send at once. Throws `WarehouseError`, and what it sent may
-   * be there or not, and `DamagedRecordError`.
+   * Sends at most one insert. Returns true if more can be sent at once. Throws `WarehouseError`, after which it is
+   * unknown whether the rows were stored, and `DamagedRecordError`.
    */
   async step(): Promise<boolean> {
     const { clickhouse, store, database } = this.#options
@@ -75,8 +76,8 @@ export class EventSink {
   }
 
   /**
-   * The S up to which ClickHouse confirmed the events of each project so long ago that its machine has them on the disk:
-   * it flushes when its kernel does. Empty before that.
+   * Returns, for each project, the sequence number up to which ClickHouse confirmed its events so long ago that they
+   * are on the disk of its machine, which flushes them when its kernel does. Empty before that.
    */
   settled(nowMs: number): ReadonlyMap<number, number> {
     if (nowMs >= this.#noted.atMs + COPY_SETTLED_MS) {
@@ -86,7 +87,7 @@ export class EventSink {
     return this.#settled
   }
 
-  /** Sends the events of a segment again. Throws as `step`. */
+  /** Sends the events of a segment again. Throws the errors of `step`. */
   async resend(segment: SegmentTexts): Promise<void> {
     const { firstSequence, rows } = segment.view.summary
     const last = firstSequence + rows - 1
@@ -97,7 +98,7 @@ export class EventSink {
     }
   }
 
-  /** As of now. Throws `DamagedRecordError`. */
+  /** Returns the current progress. Throws `DamagedRecordError`. */
   state(): SinkState {
     let waitingEvents = 0
     let waitingSinceMs: number | null = null
@@ -113,20 +114,21 @@ export class EventSink {
     return { waitingEvents, waitingSinceMs, ...counts, strangers: [...this.#strangers] }
   }
 
-  /** Adds what one insert may hold of a project; answers the S up to which it does. */
+  /** Adds the rows of a project to the next insert. Returns the sequence number up to which they were added. */
   #gather(projectId: number, confirmed: number, last: number): number {
-    // Whoever goes on after a cut insert sends as many S again as this may span.
+    // After an interrupted insert, as many sequence numbers are sent again as an insert may span.
     const end = Math.min(last, confirmed + BATCH_ROWS_MAX)
     let through = confirmed
     let bytes = 0
-    // A segment that would not fit is left for the next insert: a part of it costs as much to prepare as the whole.
+    // A segment that would not fit is left for the next insert, because preparing a part of it costs as much as the
+    // whole.
     const isRoom = (): boolean =>
       !this.#encoder.isFull && this.#encoder.bytes + bytes < BATCH_BYTES_MAX
     while (through < end && isRoom()) {
       const before = this.#encoder.bytes
       const segment = this.#options.store.segmentOf(projectId, through + 1)
       const { isAway, firstSequence, rows } = segment.view.summary
-      // What was given away is there, compared.
+      // The events of a segment that was given away are in ClickHouse and were compared.
       if (isAway) through = Math.min(end, firstSequence + rows - 1)
       else through = this.#encoder.add(segment, through, end)
       bytes = Math.max(bytes, this.#encoder.bytes - before)
@@ -142,7 +144,7 @@ export class EventSink {
     this.#inserts++
   }
 
-  /** Finds out where to go on with a project. */
+  /** Determines where to continue with a project. */
   async #open(projectId: number, last: number): Promise<void> {
     if (this.#strangers.has(projectId)) return
     const answer = await this.#options.clickhouse.ask(lastSequenceQuery(projectId))
@@ -151,7 +153,10 @@ export class EventSink {
     else this.#confirmed.set(projectId, Math.max(0, there - BATCH_ROWS_MAX))
   }
 
-  /** Whether the newest rows there are those of this store: another one may have written them, or this one later. */
+  /**
+   * Returns true if the newest rows there are those of this store. Another store, or a later state of this one, may
+   * have written them.
+   */
   async #isOurs(projectId: number, there: number): Promise<boolean> {
     const after = Math.max(0, there - WITNESS_ROWS)
     const answer = await this.#options.clickhouse.ask(uuidsQuery(projectId, after))

@@ -1,6 +1,6 @@
 /**
- * Events of segments as rows for ClickHouse, in the format RowBinary: numbers little-endian, texts and arrays behind
- * their lengths. Columns stand in the order of schema.ts.
+ * Encodes events of segments as rows for ClickHouse in the format RowBinary: numbers are little-endian, and texts and
+ * arrays follow their lengths. The columns are in the order of schema.ts.
  */
 import { JsonBytes } from '../base/json-bytes.ts'
 import { getOrAdd } from '../base/maps.ts'
@@ -14,46 +14,46 @@ const DAY_MS = 86_400_000
 /** The rows of an insert. */
 export class RowEncoder {
   readonly #target = new JsonBytes()
-  /** Texts of the segment that is added, used again for the next. */
+  /** The texts of the current segment. The memory is reused for the next one. */
   #arena = new JsonBytes()
   readonly #uuid = new Uint8Array(16)
   #day = Number.NaN
   #arrivalDay = Number.NaN
   #month = 0
-  /** Rows so far. */
+  /** The number of rows so far. */
   rows = 0
 
-  /** Of these rows. */
+  /** The bytes of these rows. */
   get bytes(): number {
     return this.#target.length
   }
 
-  /** Whether one insert takes no more. */
+  /** True if an insert holds no more rows. */
   get isFull(): boolean {
     return this.rows >= BATCH_ROWS_MAX || this.bytes >= BATCH_BYTES_MAX
   }
 
-  /** The rows so far, valid until `reset`. */
+  /** The bytes of the rows so far, valid until `reset`. */
   view(): Buffer {
     return this.#target.bytes.subarray(0, this.#target.length)
   }
 
-  /** Forgets them. */
+  /** Drops all rows. */
   reset(): void {
     this.#target.length = 0
     this.rows = 0
   }
 
   /**
-   * Adds the events of a segment behind S `after` up to `through`, until there are as many as one insert takes, and
-   * answers the S of the last that was looked at. Those that were erased are left out. Throws `DamagedRecordError`. Cost: some
-   * 4 us an event of 25 properties.
+   * Adds the events of a segment after the sequence number `after` up to `through`, until the insert is full. Returns
+   * the sequence number of the last event that was read. Erased events are skipped. Throws `DamagedRecordError`. Cost:
+   * about 4 us for an event with 25 properties.
    */
   add(segment: SegmentTexts, after: number, through: number): number {
     const { view } = segment
     const { firstSequence, rows, projectId } = view.summary
     const { distinctIds, timestamps, arrivals, names } = view
-    // A rare large one is not kept.
+    // The memory of a rare large segment is not kept.
     if (this.#arena.bytes.length > BATCH_BYTES_MAX) this.#arena = new JsonBytes()
     const arena = this.#arena
     arena.length = 0
@@ -90,7 +90,7 @@ export class RowEncoder {
     return firstSequence + end - 1
   }
 
-  /** As `monthOf`, for rows that mostly have the days of those before them. */
+  /** The same as the function `monthOf`, but faster for rows that have the same days as the previous row. */
   #monthOf(timeMs: number, arrivedMs: number): number {
     const day = Math.floor(timeMs / DAY_MS)
     const arrivalDay = Math.floor(arrivedMs / DAY_MS)
@@ -118,14 +118,14 @@ export class RowEncoder {
     this.#target.writeByte(rest)
   }
 
-  /** A whole number of 64 bits. */
+  /** Writes a 64-bit integer. */
   #writeLong(value: number): void {
     const high = Math.floor(value / 2 ** 32)
     this.#target.writeUint32(value - high * 2 ** 32)
     this.#target.writeUint32(high)
   }
 
-  /** Two numbers of 64 bits, each from its lowest byte. */
+  /** Writes the uuid as two 64-bit numbers, each with its lowest byte first. */
   #writeUuid(): void {
     const to = this.#target.reserve(16)
     for (let index = 0; index < 8; index++) {

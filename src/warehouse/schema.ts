@@ -1,17 +1,17 @@
 /**
- * The table in ClickHouse and the statements about it: of SQL only what ClickHouse 18.16 and current servers both
- * take. A row is an event by (project, sequence): the same one twice is one as soon as ClickHouse has merged its
- * parts, and whoever reads before takes one of them. Times are milliseconds since 1970. A property is a name in
- * `keys` and the text of its JSON at the same place of `texts`.
+ * The table in ClickHouse and the statements for it. They only use SQL that both ClickHouse 18.16 and current servers
+ * accept. A row is an event, identified by (project, sequence). Two rows of the same event become one as soon as
+ * ClickHouse has merged their parts; a reader that sees both uses one of them. Times are milliseconds since 1970. A
+ * property is a name in `keys` and its JSON text at the same index of `texts`.
  */
 import type { ClickHouse } from './clickhouse.ts'
 import { INSERT_MS_MAX, PARTITION_MONTHS_MAX } from './limits.ts'
 
 const TABLE = 'tenrec_events'
-/** Of events that are older than any partition of a month. */
+/** The month of events that are older than the oldest month partition. */
 const OLD_MONTH = 190_001
 
-/** Columns in the order of their bytes (row-encoder.ts). */
+/** The columns, in the order of their bytes (row-encoder.ts). */
 const COLUMNS = [
   'project UInt32',
   'sequence UInt64',
@@ -28,7 +28,7 @@ const COLUMNS = [
   'texts Array(String)',
 ] as const
 
-/** Creates what is not there. Throws `WarehouseError`. */
+/** Creates the database and the table if they do not exist. Throws `WarehouseError`. */
 export async function createSchema(clickhouse: ClickHouse, database: string): Promise<void> {
   await clickhouse.ask(`CREATE DATABASE IF NOT EXISTS ${database}`, { isAnywhere: true })
   await clickhouse.ask(
@@ -38,22 +38,25 @@ export async function createSchema(clickhouse: ClickHouse, database: string): Pr
   )
 }
 
-/** What stands in front of rows. */
+/** The statement before the rows of an insert. */
 export const INSERT_ROWS = `INSERT INTO ${TABLE} (${COLUMNS.map((column) => column.split(' ')[0] ?? '').join(', ')}) FORMAT RowBinary`
 
-/** The largest sequence of a project, as u64. */
+/** Returns the query for the largest sequence number of a project. Its answer is a u64. */
 export function lastSequenceQuery(projectId: number): string {
   return `SELECT max(sequence) FROM ${TABLE} WHERE project = ${projectId} FORMAT RowBinary`
 }
 
-/** Sequences and uuids of a project behind a sequence, in any order: u64 and 16 bytes. */
+/**
+ * Returns the query for the events of a project after a sequence number, in any order. Its answer has a sequence number
+ * (u64) and a uuid (16 bytes) for each.
+ */
 export function uuidsQuery(projectId: number, after: number): string {
   return `SELECT sequence, uuid FROM ${TABLE} WHERE project = ${projectId} AND sequence > ${after} FORMAT RowBinary`
 }
 
 /**
- * The partition of an event: the month of its time, which clients say, as long as it is near that of its arrival.
- * Who chose months freely would make more partitions than ClickHouse bears.
+ * Returns the partition of an event: the month of its time, if it is near the month of its arrival. Clients choose the
+ * time freely, and could otherwise create more partitions than ClickHouse can handle.
  */
 export function monthOf(timeMs: number, arrivedMs: number): number {
   const arrival = monthNumber(arrivedMs)
@@ -63,38 +66,44 @@ export function monthOf(timeMs: number, arrivedMs: number): number {
   return Math.floor(bounded / 12) * 100 + (bounded % 12) + 1
 }
 
-/** Months since the year 0. */
+/** Returns the number of months since the year 0. */
 function monthNumber(timeMs: number): number {
   const date = new Date(timeMs)
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }
 
-/** The number of rows that a condition means, as u64. */
+/** Returns the query for the number of rows that match a condition. Its answer is a u64. */
 export function countQuery(condition: string): string {
   return `SELECT count() FROM ${TABLE} WHERE ${condition} FORMAT RowBinary`
 }
 
-/** Partitions that hold rows of a condition: month u32, all rows u64, rows that it means u64. */
+/**
+ * Returns the query for the partitions with rows that match a condition. Its answer has a month (u32), the number of
+ * all rows (u64) and the number of matching rows (u64) for each.
+ */
 export function monthsQuery(condition: string): string {
   return `SELECT month, count(), countIf(${condition}) AS meant FROM ${TABLE} GROUP BY month HAVING meant > 0 FORMAT RowBinary`
 }
 
-/** Deletes the rows of a condition, some time later. */
+/** Returns the statement that deletes the rows that match a condition. ClickHouse carries it out some time later. */
 export function deletion(condition: string): string {
   return `ALTER TABLE ${TABLE} DELETE WHERE ${condition}`
 }
 
-/** Deletes a month, at once. */
+/** Returns the statement that deletes a month. ClickHouse carries it out at once. */
 export function dropOfMonth(month: number): string {
   return `ALTER TABLE ${TABLE} DROP PARTITION ${month}`
 }
 
-/** How many deletions are not carried out, as u64. */
+/** Returns the query for the number of deletions that are not carried out yet. Its answer is a u64. */
 export function unfinishedQuery(database: string): string {
   return `SELECT count() FROM system.mutations WHERE database = ${literal(database)} AND table = ${literal(TABLE)} AND NOT is_done FORMAT RowBinary`
 }
 
-/** A property, or the elements when `key` is null, of some events in order: u64 and a text; equal rows may come twice. */
+/**
+ * Returns the query for a property of some events, or for the elements if `key` is null. Its answer has a sequence
+ * number (u64) and a text for each event, in order. Equal rows may occur twice.
+ */
 export function columnQuery(
   projectId: number,
   key: string | null,
@@ -109,12 +118,15 @@ export function columnQuery(
   return `SELECT sequence, ${value} FROM ${TABLE} WHERE ${range} AND ${has} ORDER BY sequence FORMAT RowBinary`
 }
 
-/** All that a segment may give away of some events, in order: u64, keys, texts, elements; equal rows may come twice. */
+/**
+ * Returns the query for all columns of some events that a segment may give away. Its answer has a sequence number
+ * (u64), keys, texts and elements for each event, in order. Equal rows may occur twice.
+ */
 export function rowsQuery(projectId: number, from: number, to: number): string {
   return `SELECT sequence, keys, texts, elements_chain FROM ${TABLE} WHERE project = ${projectId} AND sequence >= ${from} AND sequence <= ${to} ORDER BY sequence FORMAT RowBinary`
 }
 
-/** A text as a literal of SQL. */
+/** Returns a text as an SQL literal. */
 export function literal(text: string): string {
   return `'${text.replace(/[\\']/g, '\\$&').replaceAll('\0', '\\0')}'`
 }

@@ -1,4 +1,4 @@
-/** The thread that fills the warehouse: it sends, waits, and tells the daemon how far it has come. */
+/** The thread that fills the warehouse. It sends events, pauses, and reports its progress to the daemon. */
 import { setPriority } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -11,33 +11,33 @@ import { CopyErasure } from './copy-erasure.ts'
 import { EventSink, type SinkState } from './event-sink.ts'
 import { BATCH_WAIT_MS_MAX, RETRY_MS_MAX } from './limits.ts'
 
-/** Behind whatever answers somebody. */
+/** A lower priority than all threads that answer requests. */
 const NICENESS = 15
-/** How often is looked whether an erasure is carried out. */
+/** The interval of checks whether an erasure is carried out. */
 const ERASURE_LOOK_MS = 200
 const RETRY_MS_MIN = RETRY_MS_MAX / 10
 
-/** What the thread is told when it starts. */
+/** The settings of the thread at its start. */
 export interface SinkThreadData {
   readonly dataDir: string
   readonly address: string
-  /** Nobody else writes to the table. */
+  /** True if no other machine writes to the table. */
   readonly isAlone: boolean
-  /** Days for which the store keeps events whole; null: for ever. */
+  /** The number of days for which the store keeps events complete. Null: forever. */
   readonly keepDays: number | null
 }
 
-/** What it is asked: to end, or to erase the copies of what a job means. */
+/** A message to the thread: to end, or to erase the copies of a job's events. */
 export type SinkOrder = 'stop' | ErasedJob
 
-/** What it tells. */
+/** A report of the thread. */
 export interface SinkNews {
   readonly state: SinkState
-  /** Why nothing is sent; null: nothing is in the way. */
+  /** The reason why nothing is sent, or null. */
   readonly trouble: string | null
-  /** What was erased there, too; null: nothing. */
+  /** The job whose events were erased in the copy, or null. */
   readonly erased: ErasedJob | null
-  /** Its columns may leave the store; null: none. */
+  /** A segment whose columns may be removed from the store, or null. */
   readonly copied: CopiedSegment | null
 }
 
@@ -65,7 +65,7 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
     await wait(ms, undefined, { signal: wake.signal }).catch(() => undefined)
     if (!stopping.signal.aborted) wake = new AbortController()
   }
-  /** The first job, if it is done there. */
+  /** Returns the first job if its events are erased in the copy. */
   const eraseNext = async (): Promise<ErasedJob | null> => {
     const [job] = jobs
     if (job === undefined || sink.state().strangers.includes(job.projectId)) return null
@@ -83,7 +83,7 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
       try {
         isMore = await sink.step()
         erased = await eraseNext()
-        // Not while something is deleted there.
+        // Segments are not compared while events are being deleted in the copy.
         if (!isMore && jobs.length === 0) {
           copied = (await check?.next(Date.now(), sink.settled(Date.now()))) ?? null
         }
@@ -104,9 +104,9 @@ function run({ dataDir, address: text, isAlone, keepDays }: SinkThreadData): voi
     await store.close()
     port.close()
   }
-  // What is unforeseen ends the thread, and the daemon starts another one.
+  // An unforeseen error ends the thread, and the daemon starts another one.
   void loop()
 }
 
-// event-copy.ts gives the thread its data.
+// event-copy.ts passes the data to the thread.
 run(workerData as SinkThreadData)

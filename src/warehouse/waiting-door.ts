@@ -1,29 +1,29 @@
 /**
- * ClickHouse for threads that read synchronously, as all do that read the store: the thread stands still until another
- * one has the answer.
+ * Synchronous access to ClickHouse, for threads that read the store synchronously. The calling thread is blocked until
+ * another thread has the answer.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { refusal } from '../base/refusals.ts'
 import { QUERY_MS_MAX } from './limits.ts'
 
 const DOOR_THREAD = new URL('./door.js', import.meta.url)
-/** The other thread gives up before. */
+/** The other thread stops waiting earlier. */
 const GIVE_UP_MS = 2 * QUERY_MS_MAX + 5000
 
-/** What the other thread is given. */
+/** The data that the other thread receives. */
 export interface DoorData {
   readonly address: string
   readonly port: MessagePort
   readonly flag: Int32Array
 }
 
-/** What it answers; without bytes, why. */
+/** The answer of the other thread. If there are no bytes, `trouble` is the reason. */
 export interface DoorAnswer {
   readonly bytes: ArrayBuffer | null
   readonly trouble: string
 }
 
-/** Asks, and waits. */
+/** Sends statements and waits for their answers. */
 export class WaitingDoor {
   readonly #address: string
   readonly #flag = new Int32Array(new SharedArrayBuffer(4))
@@ -33,14 +33,14 @@ export class WaitingDoor {
     this.#address = address
   }
 
-  /** The whole answer to a statement. Throws `ServiceError` with 503 when there is none. */
+  /** Returns the whole answer to a statement. Throws `ServiceError` with 503 if there is none. */
   ask(sql: string): Buffer {
     const { thread, port } = this.#opened()
     Atomics.store(this.#flag, 0, 0)
     port.postMessage(sql)
     if (Atomics.wait(this.#flag, 0, 0, GIVE_UP_MS) === 'timed-out') {
       this.#open = null
-      // It holds no store.
+      // The thread can be terminated, because it has no store open.
       void thread.terminate()
       throw refusal('warehouse_away')
     }

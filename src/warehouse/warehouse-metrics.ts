@@ -1,7 +1,7 @@
-/** What a daemon with a warehouse tells at `/metrics`. */
+/** The metrics of a daemon with a warehouse at `/metrics`. */
 import type { MetricPage } from '../base/metrics.ts'
 
-/** Figures of the copy, now. */
+/** The current figures of the copy. */
 export interface WarehouseFigures {
   readonly isAway: boolean
   readonly waitingEvents: number

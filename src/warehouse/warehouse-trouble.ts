@@ -1,9 +1,9 @@
-/** Whether a warehouse can be used, for those who look at a machine. */
+/** Checks whether a warehouse can be used, for commands that inspect a machine. */
 import { parseWarehouse } from '../config/warehouse-address.ts'
 import { ClickHouse, WarehouseError } from './clickhouse.ts'
 import { LOOK_MS_MAX } from './limits.ts'
 
-/** Why ClickHouse does not answer this user; null: it does. */
+/** Returns the reason why ClickHouse does not answer this user, or null if it does. */
 export async function warehouseTrouble(address: string): Promise<string | null> {
   const parsed = parseWarehouse(address)
   if (parsed === null) return 'the address is none'

@@ -1,7 +1,7 @@
-/** Pages of ours: plain HTML with a style of its own, which loads nothing. */
+/** Building blocks of our own HTML pages. A page has one inline style and loads nothing. */
 import { createHash } from 'node:crypto'
 
-/** A text as it stands in an element or in an attribute in double quotes. */
+/** Escapes text for an element or for an attribute in double quotes. */
 export function escaped(words: string): string {
   return words
     .replaceAll('&', '&amp;')
@@ -11,8 +11,8 @@ export function escaped(words: string): string {
 }
 
 /**
- * Value of Content-Security-Policy for a page: the text of its style element and nothing else. `frames`: which
- * pages may show it in a frame.
+ * Returns the value of Content-Security-Policy for a page that may use the text of its style element and nothing else.
+ * `frames` says which pages may embed it in a frame.
  */
 export function pagePolicy(style: string, frames: "'none'" | '*'): string {
   const hash = createHash('sha256').update(style).digest('base64')

@@ -1,13 +1,13 @@
-/** Collects the garbage of the calling thread now, which V8 puts off in a thread that does nothing. */
+/** Runs the garbage collector in the calling thread. V8 delays it in a thread that is idle. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 let collect: (() => void) | undefined
 
-/** Goes through the heap of this thread and gives free memory back. Cost: some 20 ms, more for a large heap. */
+/** Collects the garbage of this thread and releases free memory. Cost: about 20 ms, more for a large heap. */
 export function collectGarbage(): void {
   if (collect === undefined) {
-    // The function exists only in contexts that are made behind the flag.
+    // The function `gc` exists only in contexts that are created after the flag is set.
     setFlagsFromString('--expose-gc')
     collect = runInNewContext('gc') as () => void
   }

@@ -1,21 +1,23 @@
 /**
- * How much memory this process may use: what the machine has, or less where a control group limits it. Both
- * versions of control groups are read, and every group from that of the process up to the one that is mounted,
- * because each of them may have a limit.
+ * Determines how much memory this process may use: the memory of the machine, or less if a control group limits it.
+ * Both versions of control groups are read. Every group from that of the process up to the mounted one is read, because
+ * each may have a limit.
  */
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { posix } from 'node:path'
 
-/** What the limits are read from, for tests. */
+/** The sources of the limits. Tests replace them. */
 export interface MemorySources {
-  /** Of the machine. */
+  /** The memory of the machine, in bytes. */
   readonly totalBytes: number
-  /** The content of a file, or null where there is none. */
+  /** Returns the content of a file, or null if there is none. */
   readonly read: (path: string) => string | null
 }
 
-/** Files of version 2 with a limit; processes beyond `memory.high` are slowed down until they are below it. */
+/**
+ * The files of version 2 that contain a limit. Above `memory.high`, processes are slowed down until they are below it.
+ */
 const LIMITS_OF_VERSION_2 = ['memory.max', 'memory.high']
 const LIMITS_OF_VERSION_1 = ['memory.limit_in_bytes']
 
@@ -33,18 +35,18 @@ const SYSTEM: MemorySources = {
 const UNLIMITED_BYTES = 2 ** 62
 
 interface Hierarchy {
-  /** Where it is mounted. */
+  /** The folder at which the hierarchy is mounted. */
   readonly mountPoint: string
-  /** Which group is mounted there. */
+  /** The group that is mounted there. */
   readonly root: string
 }
 
-/** Bytes that the machine and all control groups of this process allow it together. */
+/** Returns the bytes that the machine and all control groups allow this process. */
 export function machineMemoryBytes(sources: MemorySources = SYSTEM): number {
   return Math.min(sources.totalBytes, groupLimit('self', sources))
 }
 
-/** The least limit of the control groups of a process, bytes; Infinity for none. */
+/** Returns the lowest limit of the control groups of a process in bytes, or Infinity if there is none. */
 export function groupLimit(pid: number | 'self', sources: MemorySources = SYSTEM): number {
   const groups = (sources.read(`/proc/${pid}/cgroup`) ?? '').split('\n')
   const mounts = (sources.read('/proc/self/mountinfo') ?? '').split('\n')
@@ -66,7 +68,10 @@ export function groupLimit(pid: number | 'self', sources: MemorySources = SYSTEM
   return bytes
 }
 
-/** Lines of mountinfo: number, parent, device, root, mount point, options, ..., `-`, type, source, options. */
+/**
+ * Finds the mounted hierarchy. Fields of a line: number, parent, device, root, mount point, options, ..., `-`, type,
+ * source, options.
+ */
 function hierarchyOf(mounts: readonly string[], isVersion2: boolean): Hierarchy | null {
   for (const line of mounts) {
     const [before = '', behind = ''] = line.split(' - ')
@@ -81,10 +86,10 @@ function hierarchyOf(mounts: readonly string[], isVersion2: boolean): Hierarchy 
   return null
 }
 
-/** The folder of a group and those of all groups above it, as far as they are mounted. */
+/** Returns the folder of a group and the folders of all groups above it, as far as they are mounted. */
 function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly string[] {
   const isBelowRoot = root === '/' || path === root || path.startsWith(`${root}/`)
-  // In a container the path may be that of the host, of which nothing is mounted but the root.
+  // In a container, the path may be that of the host, of which only the root is mounted.
   const below =
     isBelowRoot && !path.includes('..') ? path.slice(root === '/' ? 0 : root.length) : ''
   const names = below.split('/').filter((name) => name !== '')
@@ -96,11 +101,11 @@ function foldersOf({ mountPoint, root }: Hierarchy, path: string): readonly stri
 function limitOf(text: string | null): number | null {
   const trimmed = text?.trim() ?? ''
   const bytes = /^\d+$/.test(trimmed) ? Number(trimmed) : 0
-  // Version 1 says that there is none with the largest number of pages.
+  // Version 1 writes the largest number of pages if there is no limit.
   return bytes > 0 && bytes < UNLIMITED_BYTES ? bytes : null
 }
 
-/** Blanks and backslashes are written as octal numbers. */
+/** Replaces the octal escapes of blanks and backslashes. */
 function unescaped(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 8)),

@@ -1,12 +1,12 @@
 /**
- * What each thread tells of its memory, in memory that all threads share, so that the main thread reads the
- * figures of a thread that is busy without asking it. A group of threads has one board with a place for each.
+ * The memory figures of each thread, in shared memory, so that the main thread reads the figures of a busy thread
+ * without asking it. A group of threads has one board with a slot for each thread.
  */
 import { getHeapStatistics } from 'node:v8'
 import { threadId } from 'node:worker_threads'
 import { memoryUsage } from './process-memory.ts'
 
-/** Caches by the name that metrics give them. */
+/** The caches, by their names in metrics. */
 const CACHES = [
   'columns',
   'column_values',
@@ -22,23 +22,23 @@ const CACHES = [
 /** One of CACHES. */
 export type CacheName = (typeof CACHES)[number]
 
-/** Bytes of one cache of one thread: what it holds now, about, and what it may hold. */
+/** The size of one cache of one thread: the estimated bytes that it holds, and the most that it may hold. */
 export interface CacheBytes {
   readonly bytes: number
   readonly bytesMax: number
 }
 
-/** The caches of a thread; those that it has not opened are absent. */
+/** The caches of a thread. Caches that the thread has not opened are absent. */
 export type CachesOfThread = Readonly<Partial<Record<CacheName, CacheBytes>>>
 
-/** Memory of one thread. */
+/** The memory of one thread. */
 export interface ThreadMemory {
-  /** From 1, among the threads of its group. */
+  /** The number of the thread in its group, from 1. */
   readonly number: number
   readonly heapUsedBytes: number
   readonly heapBytes: number
   readonly heapBytesMax: number
-  /** Outside of the heap: buffers and typed arrays that are not shared. */
+  /** Memory outside of the heap: buffers and typed arrays that are not shared. */
   readonly bufferBytes: number
   readonly caches: CachesOfThread
 }
@@ -46,21 +46,21 @@ export interface ThreadMemory {
 const FIRST_CACHE = 4
 const FIGURES = FIRST_CACHE + 2 * CACHES.length
 
-/** The board as it is handed to threads. */
+/** The board as it is passed to threads. */
 export interface MemoryBoard {
-  /** For each place the thread that has it, or 0. */
+  /** For each slot: the id of the thread that owns it, or 0. */
   readonly owners: Int32Array
   readonly figures: Float64Array
-  /** Another number than before: memory is short, and threads give back what they can. */
+  /** A counter that grows when memory is short. Threads that see a new value release what they can. */
   readonly shortages: Int32Array
 }
 
-/** How often memory was short, for all boards of a daemon. */
+/** Creates the counter of memory shortages, one for all boards of a daemon. */
 export function shortageCount(): Int32Array {
   return new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
 }
 
-/** A board with so many places. */
+/** Creates a board with this number of slots. */
 export function memoryBoard(places: number, shortages: Int32Array): MemoryBoard {
   const shared = (bytes: number) => new SharedArrayBuffer(bytes)
   return {
@@ -70,7 +70,10 @@ export function memoryBoard(places: number, shortages: Int32Array): MemoryBoard 
   }
 }
 
-/** What the threads of a board have told last. `living`: which threads there are; places of others become free. */
+/**
+ * Returns the latest figures of the threads of a board. `living` are the ids of existing threads; slots of others are
+ * freed.
+ */
 export function readBoard(
   { owners, figures }: MemoryBoard,
   living: ReadonlySet<number>,
@@ -103,8 +106,8 @@ export function readBoard(
 }
 
 /**
- * Memory of the calling thread. Cost: some 20 us. What V8 calls external is no figure for it: each page of the store
- * that lmdb-js shows as a buffer counts there.
+ * Returns the memory of the calling thread. Cost: about 20 us. The figure that V8 calls external is not used, because
+ * it includes each page of the store that lmdb-js exposes as a buffer.
  */
 export function ownMemory(): Omit<ThreadMemory, 'number' | 'caches'> {
   const heap = getHeapStatistics()
@@ -116,7 +119,7 @@ export function ownMemory(): Omit<ThreadMemory, 'number' | 'caches'> {
   }
 }
 
-/** The end of a thread. */
+/** Writes the figures of one thread to a board. */
 export class MemoryReport {
   readonly #board: MemoryBoard
   #place = -1
@@ -125,7 +128,7 @@ export class MemoryReport {
     this.#board = board
   }
 
-  /** Writes the figures of now. Without a free place nothing is told. */
+  /** Writes the current figures. Does nothing if no slot is free. */
   tell(caches: CachesOfThread): void {
     const { figures } = this.#board
     if (!this.#hasPlace()) return

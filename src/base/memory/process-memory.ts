@@ -1,24 +1,24 @@
 /**
- * The resident memory of this process by what it is for. Pages of files that are mapped, which is how the store is
- * read, are the page cache of the system: it takes them back whenever it needs them, so they are told apart.
+ * The resident memory of this process by purpose. Pages of mapped files, which is how the store is read, belong to the
+ * page cache of the system. The system takes them back when it needs them, so they are counted separately.
  */
 import { readFileSync } from 'node:fs'
 
-/** Resident bytes. */
+/** The resident memory of a process, in bytes. */
 export interface ProcessMemory {
   readonly residentBytes: number
-  /** Heaps, buffers, stacks: what the budget is about. */
+  /** Heaps, buffers and stacks: the part that the memory budget limits. */
   readonly anonymousBytes: number
-  /** Of mapped files: the program and the store. */
+  /** Pages of mapped files: the program and the store. */
   readonly fileBytes: number
 }
 
-/** What this thread read last. */
+/** The last figures that this thread has read. */
 let known: ProcessMemory = { residentBytes: 0, anonymousBytes: 0, fileBytes: 0 }
 
 /**
- * Returns the memory that the process has now. If the system does not report what it is for, everything counts as
- * anonymous. If it cannot be read, for example because no file can be opened, the result is what was read before.
+ * Returns the current memory of the process. If the system does not report the purposes, everything counts as
+ * anonymous. If the figures cannot be read, for example because no file can be opened, returns the last ones.
  */
 export function processMemory(): ProcessMemory {
   known = readStatus() ?? readResident() ?? known
@@ -57,14 +57,14 @@ let knownUsage: NodeJS.MemoryUsage = {
 }
 
 /**
- * Returns what `process.memoryUsage()` returns. If that throws, because it needs a file descriptor and none is left, the
- * result is what it returned before in this thread.
+ * Returns `process.memoryUsage()`. If that throws, because it needs a file descriptor and none is left, returns the
+ * last result in this thread.
  */
 export function memoryUsage(): NodeJS.MemoryUsage {
   try {
     knownUsage = process.memoryUsage()
   } catch {
-    // The figures are a little old then.
+    // The last figures are used; they are slightly out of date.
   }
   return knownUsage
 }

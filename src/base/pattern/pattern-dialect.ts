@@ -1,13 +1,13 @@
 /**
- * Rewrites a regular expression for the RE2 engine so that `\d`, `\w` and `\s` mean the characters of all
- * scripts. Only the syntax is looked at; whether the pattern is valid, the engine says.
+ * Rewrites a regular expression for the RE2 engine so that `\d`, `\w` and `\s` match the characters of all scripts.
+ * Only the syntax is read here; the engine checks whether the pattern is valid.
  */
 
 const DIGIT = '\\p{Nd}'
 const WORD = '\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}'
 const SPACE =
   '\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}'
-/** All but white space, as ranges, because a class cannot hold the opposite of ranges. */
+/** All characters but white space, as ranges, because a class cannot contain negated ranges. */
 const NO_SPACE =
   '\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}' +
   '\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}'
@@ -27,7 +27,7 @@ const INSIDE = new Map([
   ['s', SPACE],
   ['S', NO_SPACE],
 ])
-/** An escape with its operand, a count without its lower end, what opens a class, a named class, or one character. */
+/** An escape with its operand, a count without a lower bound, the start of a class, a named class, or one character. */
 const TOKEN =
   /\{,\d{1,6}\}|\\u\{[0-9a-fA-F]+\}|\\u[0-9a-fA-F]{4}|\\[pPx]\{[^}]*\}|\\[\s\S]|\[:\^?\w+:\]|\[\^?|[\s\S]/gu
 
@@ -35,13 +35,16 @@ const WORD_CHARACTER = /[\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\u24b6-\u24e9]|\u200c|\u200
 const LAST_CODE_POINT = 0x10ffff
 let noWord: string | undefined
 
-/** All but the characters of words, as ranges. Made at the first use: it looks at every character there is. */
+/**
+ * Returns all characters that are not word characters, as ranges. Computed at the first use, because it tests every
+ * character.
+ */
 function noWordRanges(): string {
   if (noWord !== undefined) return noWord
   let ranges = ''
   let start = -1
   for (let code = 0; code <= LAST_CODE_POINT + 1; code++) {
-    // Halves of a pair are no characters.
+    // Halves of a surrogate pair are not characters.
     const isHalf = code >= 0xd800 && code <= 0xdfff
     const isOutside =
       code <= LAST_CODE_POINT && !isHalf && !WORD_CHARACTER.test(String.fromCodePoint(code))
@@ -56,17 +59,23 @@ function noWordRanges(): string {
 
 const BEYOND_ASCII = /[^\0-\x7f]|\\(?:[pPxuU]|0)/
 
-/** What a pattern needs besides its text for the engine. */
+/** The result of checking a pattern against the dialect. */
 export interface DialectNeeds {
-  /** Why it cannot mean what it means upstream, to be read behind "has a pattern that"; null: it can. */
+  /**
+   * The reason why the pattern cannot have its upstream meaning, worded to follow "has a pattern that"; null if it can.
+   */
   readonly refusal: string | null
-  /** It asks for edges of words. The engine knows those of ASCII: texts have to be shaped, see `asciiShape`. */
+  /**
+   * True if the pattern uses word boundaries. The engine only knows those of ASCII, so texts must go through
+   * `asciiShape`.
+   */
   readonly hasWordEdges: boolean
 }
 
 /**
- * What the engine for PostHog's flags reads differently: edges of words beside letters of other scripts, and classes
- * that are made of classes. Patterns with them are refused, because they would let other people in.
+ * Checks a pattern for syntax that the engine of PostHog's flags reads differently: word boundaries beside letters of
+ * other scripts, and classes that are combined from classes. Patterns with such syntax are refused, because they would
+ * match other people.
  */
 export function dialectNeeds(source: string): DialectNeeds {
   let isInside = false
@@ -97,9 +106,10 @@ export function dialectNeeds(source: string): DialectNeeds {
 }
 
 /**
- * A text in which characters beyond ASCII are replaced by ASCII ones of the same kind, so that the engine finds the
- * edges of words. The pattern has none beyond ASCII, so it cannot tell the difference: letters become a character of
- * words that the pattern does not name, blanks a space, the others a control character.
+ * Returns a text in which each character beyond ASCII is replaced by an ASCII character of the same kind, so that the
+ * engine finds the word boundaries. The pattern contains no characters beyond ASCII, so the result of the search stays
+ * the same: letters become a word character that the pattern does not name, blanks become a space, and other characters
+ * become a control character.
  */
 export function asciiShape(text: string, source: string): string {
   const word = WORD_STAND_INS.find((sign) => !source.toLowerCase().includes(sign)) ?? '_'
@@ -109,19 +119,19 @@ export function asciiShape(text: string, source: string): string {
   })
 }
 
-/** The underscore first: classes such as `[a-z]` do not have it. */
+/** The underscore comes first, because classes such as `[a-z]` do not contain it. */
 const WORD_STAND_INS = ['_', 'q', 'z', 'x', 'j', 'k']
 
-/** The pattern for the engine; null when it uses an escape that only the engine knows. */
+/** Returns the pattern for the engine, or null if it uses an escape that only this engine knows. */
 export function withUnicodeClasses(source: string): string | null {
   let isInside = false
-  // A closing bracket is meant literally where a class has only been opened.
+  // A closing bracket directly after the start of a class is a literal bracket.
   let isOpened = false
   let result = ''
   for (const [token] of source.matchAll(TOKEN)) {
     if (token === '\\Q' || token === '\\C') return null
     if (token.startsWith('\\')) result += escapeFor(token, isInside)
-    // Upstream's engine reads a missing lower end as 0, this one as text.
+    // Upstream's engine reads a missing lower bound as 0; this engine reads it as text.
     else result += token.startsWith('{,') && !isInside ? `{0${token.slice(1)}` : token
     const isOpening = !isInside && token.startsWith('[')
     if (isOpening) isInside = true

@@ -1,5 +1,5 @@
 /**
- * Why the RE2 engine refuses a pattern, in our own words: they say what to change, and go behind "has a
+ * The reasons why the RE2 engine refuses a pattern, in our own words. Each text says what to change, and follows "has a
  * pattern that".
  */
 import { PATTERN_QUOTED_UNITS_MAX } from '../limits.ts'
@@ -8,7 +8,7 @@ const LOOK_AROUND = /^\(\?<?[=!]/
 const BACK_REFERENCE = /^\\[1-9k]/
 const NAMED_REFERENCE = /\(\?P[=>]/
 
-/** What the engine says -> what to do about it; `place` is the quoted part that is at fault. */
+/** For each error description of the engine: the reason and the remedy. `place` is the quoted part that is at fault. */
 const REASONS = new Map<string, (place: string) => string>([
   ['missing closing )', () => 'lacks a closing parenthesis'],
   ['unexpected )', () => 'has a closing parenthesis too many: write \\)'],
@@ -31,7 +31,7 @@ const REASONS = new Map<string, (place: string) => string>([
 ])
 
 /**
- * The reason behind what the engine says: its description, and the part of the pattern that it stopped at.
+ * Returns the reason for an error of the engine, given its description and the part of the pattern at which it stopped.
  * `source` is the whole pattern.
  */
 export function refusalReason(description: string, part: string | null, source: string): string {
@@ -39,7 +39,7 @@ export function refusalReason(description: string, part: string | null, source: 
   if (LOOK_AROUND.test(place)) {
     return 'looks ahead or behind, which has no limit in time: use another filter for that'
   }
-  // The engine stops in front of the sign that tells a reference from a name.
+  // The engine stops before the character that distinguishes a reference from a name.
   const isNamed = place === '(?P' && NAMED_REFERENCE.test(source)
   if (isNamed || BACK_REFERENCE.test(place)) {
     return 'refers back to one of its groups, which has no limit in time'

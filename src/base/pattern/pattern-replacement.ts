@@ -1,6 +1,6 @@
 /**
- * Replacing what patterns of clients find, by the RE2 engine in linear time: the part of it that knows
- * where a match begins and ends, which `Pattern` does not.
+ * Replaces the matches of clients' patterns with the RE2 engine in linear time. It uses the part of the engine that
+ * knows where a match begins and ends; `Pattern` does not know it.
  */
 import { RE2JS, RE2JSException } from 're2js'
 import {
@@ -10,11 +10,11 @@ import {
   REPLACEMENT_TEXT_UNITS_MAX,
 } from '../limits.ts'
 
-/** A compiled pattern with what stands in the place of its matches. */
+/** A compiled pattern and the replacement for its matches. */
 export class PatternReplacement {
   readonly #pattern: RE2JS
   readonly #parts: readonly (string | number)[]
-  /** Instructions of the pattern: a replacement costs at most so many steps for each character. */
+  /** The number of instructions of the pattern. A replacement costs at most this many steps for each character. */
   readonly programSize: number
 
   private constructor(pattern: RE2JS, parts: readonly (string | number)[]) {
@@ -24,7 +24,7 @@ export class PatternReplacement {
   }
 
   /**
-   * A replacement in which `\0` stands for the match and `\1` to `\9` for its groups; null when the
+   * Compiles a replacement in which `\0` stands for the match and `\1` to `\9` for its groups. Returns null if the
    * pattern is invalid or too large.
    */
   static compile(source: string, replacement: string): PatternReplacement | null {
@@ -41,7 +41,7 @@ export class PatternReplacement {
       : new PatternReplacement(pattern, partsOf(replacement))
   }
 
-  /** The text with every match replaced, from left to right. */
+  /** Returns the text with every match replaced, from left to right. */
   replaceAll(text: string): string {
     const matcher = this.#pattern.matcher(text.slice(0, REPLACEMENT_TEXT_UNITS_MAX))
     let result = ''
@@ -58,7 +58,7 @@ export class PatternReplacement {
   }
 }
 
-/** Texts, and numbers of groups. */
+/** Splits a replacement into texts and numbers of groups. */
 function partsOf(replacement: string): readonly (string | number)[] {
   return replacement
     .split(/(\\[0-9\\])/)

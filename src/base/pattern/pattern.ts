@@ -1,8 +1,8 @@
 /**
- * Regular expressions that clients write, in linear time: the only door to the RE2 engine. A search costs
- * at most (characters of the text) x (size of the program), whatever the pattern; there is no look-around
- * and no back reference. Patterns, programs, texts and the memory of an engine are limited, and what one
- * request may spend on patterns together is limited by a `PatternBudget`.
+ * Regular expressions of clients, in linear time. Only this folder imports the RE2 engine. A search costs at most
+ * (number of characters) x (size of the program) for any pattern; there is no look-around and no back reference. The
+ * sizes of patterns, programs, texts and the engine's memory are limited. A `PatternBudget` limits the total cost of
+ * patterns in one request.
  */
 import { RE2JSException, RE2JSSyntaxException, RE2Set } from 're2js'
 import {
@@ -17,17 +17,15 @@ import {
 import { asciiShape, dialectNeeds, withUnicodeClasses } from './pattern-dialect.ts'
 import { refusalReason } from './pattern-refusals.ts'
 
-/** Units that a search costs besides its text. */
+/** The units that a search costs in addition to its text. */
 const SEARCH_UNITS = 20
-/** Units that a new state costs for each instruction; a step without states costs one. */
+/** The units that a new state costs for each instruction. A step without states costs one. */
 const STATE_UNITS = 4
 
-/**
- * What `\d`, `\w`, `\s` and `\b` mean: ASCII characters as in RE2, or those of all scripts.
- */
+/** The meaning of `\d`, `\w`, `\s` and `\b`: ASCII characters as in RE2, or characters of all scripts. */
 export type PatternDialect = 'ascii' | 'unicode'
 
-/** What one request may spend on patterns. A unit is one step of the engine or one character, tens of ns. */
+/** The cost that one request may spend on patterns. A unit is one step of the engine or one character: tens of ns. */
 export class PatternBudget {
   #unitsLeft: number
 
@@ -36,21 +34,21 @@ export class PatternBudget {
     this.#unitsLeft = unitsMax
   }
 
-  /** Whether so many units are left. */
+  /** Returns true if this many units are left. */
   covers(units: number): boolean {
     return units <= this.#unitsLeft
   }
 
-  /** Takes units away. */
+  /** Subtracts units. */
   spend(units: number): void {
     this.#unitsLeft -= units
   }
 }
 
-/** A compiled pattern. It remembers what it learned about earlier texts, but no text. */
+/** A compiled pattern. It keeps the states that it built for earlier texts, but no text. */
 export class Pattern {
   readonly #engine: RE2Set
-  /** The pattern, where texts beyond ASCII have to be shaped for it; else null. */
+  /** The pattern, if texts beyond ASCII must go through `asciiShape`; otherwise null. */
   readonly #shapedFor: string | null
 
   constructor(engine: RE2Set, shapedFor: string | null) {
@@ -59,7 +57,7 @@ export class Pattern {
   }
 
   /**
-   * Whether the pattern fits anywhere in the text; null when the budget does not cover the worst case.
+   * Tests whether the pattern matches anywhere in the text. Returns null if the budget does not cover the worst case.
    * Cost: linear in the text, at most times the size of the program.
    */
   isFoundIn(text: string, budget: PatternBudget): boolean | null {
@@ -72,14 +70,17 @@ export class Pattern {
     const statesBefore = dfa.stateCount
     const isFound = this.#engine.match(searched).length > 0
     const newStates = dfa.stateCount - statesBefore
-    // An engine whose memory was full has forgotten where texts start, and how much it built is unknown.
+    // An engine whose memory was full has dropped its start states, so the number of states that it built is unknown.
     const isCounted = dfa.startStates.size > 0 && newStates >= 0
     const stateUnits = STATE_UNITS * newStates * this.#engine.prog.numInst()
     budget.spend(isCounted ? searched.length + SEARCH_UNITS + stateUnits : worstUnits)
     return isFound
   }
 
-  /** Full memory once, then a new state for every tenth character, or else a walk without states. */
+  /**
+   * The worst case: the engine fills its memory once, then builds a new state for every tenth character, or walks
+   * without states.
+   */
   #worstUnits(length: number): number {
     const states = Math.min(length + 2, PATTERN_ENGINE_STATES_MAX + length / 10)
     return this.#engine.prog.numInst() * (length + 1 + STATE_UNITS * states) + SEARCH_UNITS
@@ -89,13 +90,13 @@ export class Pattern {
 const ESCAPES_AND_CLASSES = /\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]/g
 const COUNTED_REPEAT = /\{(\d{1,6})(?:,(\d{0,6}))?\}/g
 
-/** A text says why there is no pattern. */
+/** Compiled patterns. A string is the reason why a pattern was refused. */
 const cache = new Map<string, Pattern | string>()
 const TOO_LARGE = `is too large: it compiles to more than ${PATTERN_PROGRAM_MAX} steps`
 
 /**
- * The compiled form of a pattern, or null when it is invalid or too large. Cost: up to 0.1 s for the
- * worst pattern of the allowed length, microseconds for one that is remembered.
+ * Returns the compiled form of a pattern, or null if it is invalid or too large. Cost: up to 0.1 s for the worst
+ * pattern of the allowed length, microseconds for a cached one.
  */
 export function compilePattern(source: string, dialect: PatternDialect): Pattern | null {
   const compiled = compiledOrReason(source, dialect)
@@ -103,7 +104,7 @@ export function compilePattern(source: string, dialect: PatternDialect): Pattern
 }
 
 /**
- * Why a pattern can never be found, to be read behind "has a pattern that"; null for one that can. Cost: that
+ * Returns the reason why a pattern cannot be used, worded to follow "has a pattern that", or null if it can. Cost: that
  * of `compilePattern`.
  */
 export function patternRefusal(source: string, dialect: PatternDialect): string | null {
@@ -149,8 +150,8 @@ function compileAnew(source: string | null, shapedFor: string | null): Pattern |
 }
 
 /**
- * How often counted repeats (`x{3}`, `x{2,5}`) write something out again, all together: more than the
- * program may have instructions is known before the expensive way of finding out.
+ * Returns how many copies all counted repeats (`x{3}`, `x{2,5}`) of a pattern produce together. A pattern with more
+ * copies than the program may have instructions is refused before the expensive compilation.
  */
 function repeatsOf(source: string): number {
   let sum = 0

@@ -1,20 +1,20 @@
 /**
- * The front's side of the audit log. Entries that come while a write is on its way share the next one, as
- * events share a commit, so that many changes at a time do not each wait for a flush of their own.
+ * Writes audit log entries for the front. Entries that arrive during a write share the next one, as events share a
+ * commit, so that many concurrent changes do not each need a flush.
  */
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 
-/** What the trail works with. */
+/** The dependencies of the trail. */
 export interface AuditTrailOptions {
   /** Stores entries durably. */
   readonly store: (entries: readonly AuditEntry[]) => Promise<void>
-  /** Receives entries that could not be stored; a `Logger` will do. */
+  /** Receives entries that could not be stored. A `Logger` fits. */
   readonly log: { error(fields: object, message: string): void }
   /** Counts entries that could not be stored. */
   readonly failures: { value: number }
 }
 
-/** Sends entries to the store in the order in which they come. */
+/** Sends entries to the store in order of arrival. */
 export class AuditTrail {
   readonly #options: AuditTrailOptions
   #waiting: AuditEntry[] = []
@@ -26,8 +26,8 @@ export class AuditTrail {
   }
 
   /**
-   * Resolves when the entry is durable. An entry that cannot be stored is in the daemon's log instead and
-   * holds nobody up: what it tells of is done. Never rejects.
+   * Resolves when the entry is durable. If it cannot be stored, it is written to the daemon's log instead, and the
+   * caller continues, because the audited change has already been made. Never rejects.
    */
   record(entry: AuditEntry): Promise<void> {
     this.#waiting.push(entry)

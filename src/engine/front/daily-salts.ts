@@ -1,8 +1,8 @@
 /**
- * The secrets behind the ids of visitors without cookies: 32 random bytes for each day, a file each in the
- * folder `cookieless`, readable by its owner only. A file is on the disk before anything is hashed with
- * it, so that a crash changes no id; it is removed when its day is over. Files, because LMDB would keep
- * removed values in free pages, and so that backups do not have them.
+ * The daily salts that the ids of visitors without cookies are hashed with: 32 random bytes for each day, each in a
+ * file of the folder `cookieless` that only its owner can read. The file is on disk before its salt is used, so that a
+ * crash does not change any id. It is removed when its day is over. Salts are files because LMDB would keep removed
+ * values in free pages, and because backups must not contain them.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -23,22 +23,25 @@ const SALT_BYTES = 32
 const DAY = /^\d{4}-\d\d-\d\d$/
 const FORGET_EVERY_MS = 600_000
 
-/** The salts of a data directory. Several threads may have one each: the first to need a day makes it. */
+/**
+ * The salts of a data directory. Several threads may have an instance each; the first that needs a day's salt creates
+ * it.
+ */
 export class DailySalts {
   readonly #folder: string
   readonly #keptMs: number
   readonly #known = new Map<string, Uint8Array>()
   #forgetAtMs = 0
 
-  /** `keptMs`: salts are kept for that much longer than their days are open. */
+  /** Salts are kept `keptMs` longer than their days are open. */
   constructor(dataDir: string, keptMs = 0) {
     this.#keptMs = keptMs
     this.#folder = join(dataDir, FOLDER)
   }
 
   /**
-   * The salt of a day such as `2026-11-22`. The first call for a day reads its file or makes it and waits
-   * for the disk; throws what the file system throws.
+   * Returns the salt of a day such as `2026-11-22`. The first call for a day reads or creates its file and waits for
+   * the disk. Throws the errors of the file system.
    */
   saltOf(day: string): Uint8Array {
     const known = this.#known.get(day)
@@ -51,18 +54,18 @@ export class DailySalts {
     return salt
   }
 
-  /** The salt of a day if there is one. */
+  /** Returns the salt of a day, or null if there is none. */
   find(day: string): Uint8Array | null {
     return this.#known.get(day) ?? this.#read(day)
   }
 
-  /** Makes a salt from elsewhere that of a day, unless it has one. Throws what the file system throws. */
+  /** Stores a salt from another machine for a day, unless the day has one. Throws the errors of the file system. */
   adopt(day: string, salt: Uint8Array): void {
     if (!DAY.test(day)) throw new RangeError(`${JSON.stringify(day)} is no day`)
     if (this.#read(day) === null) this.#make(day, salt)
   }
 
-  /** Removes the salts of days that are over, every ten minutes at most. Nothing can make them again. */
+  /** Removes the salts of past days, at most every ten minutes. They cannot be recreated. */
   forget(nowMs: number): void {
     if (nowMs < this.#forgetAtMs && nowMs > this.#forgetAtMs - FORGET_EVERY_MS) return
     this.#forgetAtMs = nowMs + FORGET_EVERY_MS
@@ -102,14 +105,14 @@ export class DailySalts {
     return salt
   }
 
-  /** Gives a draft its name; answers the salt of another thread that was first. */
+  /** Gives a draft its final name. If another thread was first, returns its salt. */
   #publish(draft: string, path: string, day: string): Uint8Array | null {
     try {
       linkSync(draft, path)
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
       const other = this.#read(day)
-      // A file that holds no salt, from whatever cause, is replaced.
+      // A file that contains no valid salt, for whatever reason, is replaced.
       if (other === null) renameSync(draft, path)
       return other
     } finally {
@@ -119,7 +122,7 @@ export class DailySalts {
   }
 }
 
-/** Not open, and not one that is yet to come: clocks may be wrong. */
+/** Returns true if the day is neither open nor in the future. Clocks may be wrong. */
 function isPast(day: string, nowMs: number): boolean {
   return !isDayOpen(day, nowMs) && Date.parse(`${day}T00:00:00Z`) < nowMs
 }

@@ -1,33 +1,33 @@
 /**
- * What becomes of damage that somebody meets in a store: it is counted in memory that all threads share, so
- * that health and metrics tell of it, and said in the log.
+ * Reports damage that a thread finds in a store: it is counted in memory shared by all threads, so that health checks
+ * and metrics include it, and it is written to the log.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
 import { DamagedRecordError } from '../../store/faults.ts'
 import { DAMAGE_RECORDS_MAX } from './limits.ts'
 
-/** A damaged record is met by every request that needs it, and logged by each thread this often at most. */
+/** Every request that needs a damaged record finds the damage again. Each thread logs a record at most this often. */
 const LOG_MS_MIN = 60_000
 
 const DAMAGED =
   "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
 
-/** How often damage was met since the start of the process, shared by all threads. */
+/** The number of times that damage was found since the process started, shared by all threads. */
 export class DamageCount {
   readonly shared: Int32Array
 
-  /** `shared`: the element that another thread counts in; without it a new one. */
+  /** `shared` is the counter of another thread. Without it, a new counter is created. */
   constructor(shared?: Int32Array) {
     this.shared = shared ?? new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   }
 
   get value(): number {
-    // It wraps around after 4,294,967,295.
+    // The counter wraps around after 4,294,967,295.
     return Atomics.load(this.shared, 0) >>> 0
   }
 
-  /** What health says of it: a sentence, or nothing. It stays until the process ends. */
+  /** Returns a sentence for health checks after damage was found. It stays until the process ends. */
   get troubles(): readonly string[] {
     return this.value === 0 ? [] : [DAMAGED]
   }
@@ -54,7 +54,7 @@ export class DamageReports {
     this.#clock = clock
   }
 
-  /** Takes what a read threw; what is no damage is only logged. */
+  /** Reports an error of a read. An error that is not damage is logged but not counted. */
   report(error: unknown): void {
     const isDamage = error instanceof DamagedRecordError
     if (isDamage) this.#count.add()

@@ -1,7 +1,6 @@
 /**
- * Decisions as the rest of the daemon asks for them: the flags of a project, what is stored about the
- * person and groups, and the rules. Everything runs in the main thread, in microseconds; what cannot be
- * read makes the flags that need it fail, and no others.
+ * Makes flag decisions from the flags of a project, the stored person and groups, and the rules. Everything runs in the
+ * main thread and takes microseconds. If a record cannot be read, only the flags that need it fail.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -18,40 +17,40 @@ import type { DecisionSourceReader, StoredPerson } from '../../store/identity/de
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 import type { FlagUsage, FlagUsageReport, RepeatedDecision } from './flag-usage.ts'
 
-/** A person as decisions see it; see `StoredPerson`. */
+/** A person as decisions use it; see `StoredPerson`. */
 interface SeenPerson {
   readonly number: number
   readonly version: number
   readonly properties: PropertyLookup | null
 }
 
-/** Stored persons, groups and overrides. Every method may throw, and every look-up. */
+/** Stored persons, groups and overrides. Every method and every property lookup may throw. */
 export interface StoredSources
   extends Pick<DecisionSourceReader, 'freshen' | 'position' | 'isInStaticCohort' | 'overrides'> {
   person(projectId: number, distinctId: string): SeenPerson
   groupProperties(projectId: number, typeIndex: number, key: string): PropertyLookup | null
 }
 
-/** All that deciding a request may need of what is stored. */
+/** The stored facts that the decision of a request may need. */
 export interface WantedFacts {
   readonly projectId: number
   readonly distinctIds: readonly string[]
   readonly groups: readonly (readonly [typeIndex: number, key: string])[]
-  /** With fixed lists. */
+  /** The ids of static cohorts. */
   readonly cohorts: readonly number[]
-  /** Names of properties of persons and groups. Older machines name none: they get all. */
+  /** The names of person and group properties. Older machines send none, and receive all properties. */
   readonly properties?: readonly string[]
 }
 
-/** Where events of projects are stored by other machines: what decisions need comes from there. */
+/** Fetches the facts of projects whose events are stored by other machines. */
 export interface DistantSources {
-  /** Whether those of a project are. */
+  /** Returns true if another machine stores the events of the project. */
   isElsewhere(projectId: number): boolean
-  /** Resolves with what answers from memory; rejects when it does not come in time. */
+  /** Resolves with sources that answer from memory. Rejects if the facts do not arrive in time. */
   fetch(wanted: WantedFacts): Promise<StoredSources>
 }
 
-/** It is stored elsewhere, and was not fetched. */
+/** The facts are stored by another machine and were not fetched. */
 class StoredElsewhereError extends Error {}
 
 const ELSEWHERE: StoredSources = {
@@ -67,59 +66,59 @@ function missing(): never {
   throw new StoredElsewhereError('it is stored by other machines')
 }
 
-/** A decision, and what it was made of; null: it cannot be repeated. */
+/** A decision and the state that it was based on. `basis` is null if the decision cannot be repeated. */
 export interface Repeatable {
   readonly decided: Decisions
   readonly basis: DecisionBasis | null
 }
 
-/** Keeps what was hashed for persons; see engine/front/override-log.ts. */
+/** Stores experience continuity overrides of persons; see engine/front/override-log.ts. */
 export interface OverrideSink {
-  /** Throws when nothing can be written. */
+  /** Throws if nothing can be written. */
   add(projectId: number, request: OverrideRequest): void
 }
 
-/** Identifiers to be kept for flags that have none on the persons of these distinct_ids. */
+/** The identifier to store for flags that have none on the persons of these distinct_ids. */
 export interface OverrideRequest {
   readonly distinctIds: readonly string[]
   readonly flagKeys: readonly string[]
   readonly identifier: string
 }
 
-/** What decisions work with. */
+/** The dependencies of decisions. */
 export interface DecisionServiceOptions {
   readonly snapshots: Pick<FlagSnapshots, 'of' | 'compiled'>
   readonly stored: StoredSources
-  /** In a cluster. `stored` is not asked for what is there. */
+  /** Set in a cluster. For projects stored elsewhere, it is used instead of `stored`. */
   readonly distant?: DistantSources | undefined
   readonly overrides: OverrideSink
-  /** Told of stored records that could not be read. */
+  /** Called with errors of stored records that could not be read. */
   readonly onDamage: (error: unknown) => void
   readonly clock: Clock
-  /** Told how long a decision took, and whether some flag could not be decided. */
+  /** Called with the duration of each decision, and whether a flag could not be decided. */
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
-  /** Told of each decision that was known from before. */
+  /** Called for each decision that was answered from the cache. */
   readonly onRepeat: () => void
   readonly usage: FlagUsage
 }
 
-/** What a decision was made of, besides the request. As long as all of it is the same, so is the decision. */
+/** The state that a decision was based on, apart from the request. The decision stays valid until any of it changes. */
 export interface DecisionBasis extends RepeatedDecision {
   readonly projectId: number
   readonly snapshotSerial: number
-  /** What was read of stored things. */
+  /** The amount of stored state that was read: nothing, only the person, or more. */
   readonly reads: 'nothing' | 'person' | 'more'
   readonly distinctId: string
   readonly personNumber: number
   readonly personVersion: number
-  /** The last position of processing at which this was found to be true. */
+  /** The last processing position at which the decision was verified. */
   position: number
 }
 
-/** Whom a request is about. */
+/** The identifiers that a request is about. */
 type Subject = Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>
 
-/** Decides. For the main thread. */
+/** Decides flags. For the main thread. */
 export class DecisionService {
   readonly #options: DecisionServiceOptions
 
@@ -127,14 +126,14 @@ export class DecisionService {
     this.#options = options
   }
 
-  /** The flags of a project as they are now; null for an unknown one. */
+  /** Returns the current flags of a project, or null if the project is unknown. */
   snapshot(projectId: number): FlagSnapshot | null {
     return this.#options.snapshots.of(projectId)
   }
 
   /**
-   * Decides and says what the decision was made of; `basis` is null when it cannot be repeated: something
-   * failed, the time takes part, or the request itself changes what is stored.
+   * Decides a request and returns the state that the decision was based on. `basis` is null if the decision cannot be
+   * repeated: a flag failed, the result depends on the time, or the request itself changes stored state.
    */
   decideRepeatably(projectId: number, request: DecisionRequest): Repeatable {
     const snapshot = this.#options.snapshots.of(projectId)
@@ -146,8 +145,9 @@ export class DecisionService {
   }
 
   /**
-   * As `decideRepeatably`. What is stored elsewhere is waited for, and when it does not come the flags that need it
-   * fail. A promise only then: whoever needs nothing that is elsewhere gets the decision at once.
+   * Like `decideRepeatably`, but waits for facts that are stored on other machines. If they do not arrive, the flags
+   * that need them fail. Returns a promise only in this case: a decision that needs no remote facts is returned at
+   * once.
    */
   decideFully(projectId: number, request: DecisionRequest): Repeatable | Promise<Repeatable> {
     const { distant, clock } = this.#options
@@ -182,8 +182,8 @@ export class DecisionService {
   }
 
   /**
-   * Whether a decision of earlier would be the same now. Counts as a decision when it is. Some lookups when
-   * something was processed since, else none.
+   * Returns true if an earlier decision would be the same now; it then counts as a decision. Costs a few lookups if
+   * something was processed since, otherwise none.
    */
   isStillTrue(basis: DecisionBasis): boolean {
     const { snapshots, onRepeat, usage } = this.#options
@@ -207,24 +207,27 @@ export class DecisionService {
       basis.position = position
       return true
     } catch {
-      // Deciding again meets the same trouble and says which flags it concerns.
+      // A new decision meets the same error and reports the flags that are affected.
       return false
     }
   }
 
-  /** How often a flag was decided to be what, from a moment on. Cost: a look at each flag. */
+  /** Returns how often a flag was decided to have each value since a time. Cost: one step for each flag. */
   usage(flagId: number, fromMs: number): FlagUsageReport {
     this.collectUsage()
     return this.#options.usage.of(flagId, fromMs)
   }
 
-  /** Assigns what was counted to the present hour. */
+  /** Adds the counts of the outcomes to the current hour. */
   collectUsage(): void {
     const { usage, snapshots } = this.#options
     usage.collect(snapshots.compiled())
   }
 
-  /** What is stored about the person and the groups of a request; waited for as by `decideFully`. */
+  /**
+   * Returns the stored facts about the person and the groups of a request. Waits for remote facts as `decideFully`
+   * does.
+   */
   async sources(snapshot: FlagSnapshot, request: DecisionRequest): Promise<DecisionSources> {
     const options = this.#optionsOf(snapshot.set.projectId)
     if (options.stored !== ELSEWHERE) return new RequestSources(options, snapshot, request)
@@ -236,7 +239,7 @@ export class DecisionService {
 
 const UNDECIDED: Repeatable = { decided: NO_DECISIONS, basis: null }
 
-/** Everything that may be asked for: it is one question, whichever flags take part. */
+/** Returns all facts that any flag may need, because they are fetched in one request. */
 function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): WantedFacts {
   const { distinctId, anonDistinctId, groups } = request
   const cohorts = [...compiled.cohorts.values()].filter(({ cohort }) => cohort.isStatic)
@@ -253,7 +256,7 @@ function wantedFor({ set, compiled }: FlagSnapshot, request: DecisionRequest): W
   }
 }
 
-/** Reads for one request, each when a flag asks for it first. */
+/** Reads stored facts for one request. Each fact is read when a flag first needs it. */
 class RequestSources implements DecisionSources {
   readonly #options: DecisionServiceOptions
   readonly #snapshot: FlagSnapshot
@@ -262,7 +265,7 @@ class RequestSources implements DecisionSources {
   #person: SeenPerson | null = null
   #hasReadMore = false
   #hasWritten = false
-  /** Something is stored elsewhere and was not fetched. */
+  /** True if a fact is stored on another machine and was not fetched. */
   isIncomplete = false
 
   constructor(options: DecisionServiceOptions, snapshot: FlagSnapshot, request: Subject) {
@@ -271,7 +274,7 @@ class RequestSources implements DecisionSources {
     this.#request = request
   }
 
-  /** What was read so far; null when something was written. */
+  /** Returns the state that was read so far, or null if something was written. */
   basis(decided: Decisions): DecisionBasis | null {
     if (this.#hasWritten) return null
     return {
@@ -333,7 +336,7 @@ class RequestSources implements DecisionSources {
     })
   }
 
-  /** The same look-ups; damage that one of them meets is told. */
+  /** Returns the same lookups, and reports damage that they find. */
   #reporting(properties: PropertyLookup | null): PropertyLookup | null {
     return properties && { get: (name) => this.#read(() => properties.get(name)) }
   }
@@ -363,28 +366,28 @@ function overridesOf(
 
 const NO_OVERRIDES: ReadonlyMap<string, string> = new Map()
 
-/** The same that was wanted, in the same order. */
+/** The fetched facts, in the order of the wanted ones. */
 export interface Facts {
   readonly position: number
   readonly persons: readonly {
     readonly number: number
     readonly version: number
     readonly properties: JsonObject | null
-    /** Names of properties that are there, and too large to be compared; older machines send them all. */
+    /** The names of properties that exist but are too large to compare. Older machines send all properties. */
     readonly unread?: readonly string[]
-    /** Of the cohorts that were named. */
+    /** The ids of the wanted static cohorts that contain the person. */
     readonly lists: readonly number[]
     readonly overrides: ReadonlyMap<string, string>
   }[]
   readonly groups: readonly (JsonObject | null)[]
-  /** Of each group, as for persons. */
+  /** For each group: the names of properties that exist but are too large to compare. */
   readonly unreadOfGroups?: readonly (readonly string[])[]
 }
 
-/** Looks all of it up: some lookups for each. Throws `DamagedRecordError`. */
+/** Looks up all wanted facts, with a few lookups for each. Throws `DamagedRecordError`. */
 export function factsOf(stored: DecisionSourceReader, wanted: WantedFacts): Facts {
   const { projectId, distinctIds, groups, cohorts, properties: names } = wanted
-  // Who has just written may ask: the latest, not that of two milliseconds before.
+  // The client may have just written: read the latest commit, not one of two milliseconds ago.
   stored.refresh()
   const wantedGroups = groups.map(([typeIndex, key]) =>
     wantedOf(stored.groupProperties(projectId, typeIndex, key), names),
@@ -421,7 +424,7 @@ function wantedOf(
   return { properties: Object.fromEntries(wanted), unread }
 }
 
-/** Looks up what `wantedOf` found. */
+/** Returns lookups in the result of `wantedOf`. */
 function fetchedProperties(
   properties: JsonObject | null,
   unread: readonly string[] = [],
@@ -431,7 +434,7 @@ function fetchedProperties(
   return { get: (name) => (unread.includes(name) ? UNREAD_VALUE : known.get(name)) }
 }
 
-/** Answers from facts what was wanted, and nothing else. */
+/** Returns sources that answer the wanted facts from memory, and nothing else. */
 export function sourcesOf(facts: Facts, wanted: WantedFacts): StoredSources {
   const personOf = (distinctId: string): Facts['persons'][number] => {
     const person = facts.persons[wanted.distinctIds.indexOf(distinctId)]

@@ -1,41 +1,42 @@
 /**
- * Accepts nothing that could not be processed later for lack of room. What is accepted is written to the log at once,
- * and to the store a moment later; the store grows by more or less than the log did. So a part of the disk stays free
- * for what was accepted and is not processed, as much as the store has grown lately for as many bytes; and a reserve
- * for what nobody foresees. Room is what is free on the disk, and what is free inside the data file of the store.
+ * Refuses events that could not be processed later because the disk is full. An accepted event is written to the log at
+ * once, and to the store a moment later; the store grows by more or less than the log did. A part of the disk therefore
+ * stays free for accepted events that are not yet processed, in proportion to the recent growth of the store. In
+ * addition, a reserve stays free for unforeseen needs. Room is the free space on the disk plus the free space inside
+ * the store's data file.
  */
 
 import { DiskRoom } from '../../base/disk-room.ts'
 import { diskSpace } from '../../base/disk-space.ts'
 
-/** By how much the store grows for a byte of the log, before any was processed. */
+/** The assumed growth of the store for each byte of the log, before anything was processed. */
 const FIRST_GROWTH = 2
-/** Events that come next may make it grow more than those before. */
+/** The next events may make the store grow more than the previous ones. */
 const GROWTH_MIN = 0.5
 const GROWTH_SAFETY = 1.5
-/** Pages that are free in the store lie here and there: large values may not fit. */
+/** Free pages in the store are scattered, so large values may not fit. */
 const REUSABLE_PART = 0.5
-/** The reserve if none is set, and the part of a small disk that it is at most. */
+/** The reserve if none is configured, and its largest fraction of a small disk. */
 export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
-/** Erasing stops below this part of the reserve. */
+/** Erasing stops below this fraction of the reserve. */
 const FLOOR_DIVISOR = 4
-/** With less than this not even one commit of erasing is sure to end well, unless the reserve is smaller. */
+/** Below this, not even one erasing commit is sure to succeed, unless the reserve is smaller. */
 const FLOOR_BYTES = 8 * 1024 ** 2
-/** The reserve that is set, or what suits a disk of that size, in bytes. */
+/** Returns the configured reserve, or one that suits a disk of this size, in bytes. */
 export function reserveBytesOf(configuredBytes: number | null, sizeBytes: number): number {
   return configuredBytes ?? Math.min(DISK_RESERVE_BYTES, sizeBytes / RESERVE_DIVISOR)
 }
 
-/** What was accepted and takes room that it does not have yet, in bytes. */
+/** The accepted bytes that still need room. */
 export interface AcceptedBytes {
-  /** Not written to the log. */
+  /** Bytes that are not in the log yet. */
   readonly inFlight: number
-  /** In the log, and not processed. */
+  /** Bytes in the log that are not processed yet. */
   readonly backlog: number
 }
 
-/** Knows how much space was free a moment ago. */
+/** Tracks the free space of the disk. */
 export class DiskGuard {
   readonly #path: string
   readonly #configuredBytes: number | null
@@ -43,7 +44,10 @@ export class DiskGuard {
   #freeBytes = 0
   #reserveBytes: number
 
-  /** Call `refresh` before the first question: until then everything is refused. Null: see `reserveBytesOf`. */
+  /**
+   * Call `refresh` before the first check: until then, everything is refused. A null `configuredBytes` means the
+   * default of `reserveBytesOf`.
+   */
   constructor(path: string, configuredBytes: number | null, room: DiskRoom = new DiskRoom()) {
     this.#path = path
     this.#configuredBytes = configuredBytes
@@ -51,25 +55,25 @@ export class DiskGuard {
     this.#reserveBytes = configuredBytes ?? DISK_RESERVE_BYTES
   }
 
-  /** With less room than this nothing more is accepted. */
+  /** The room below which nothing more is accepted, in bytes. */
   get reserveBytes(): number {
     return this.#reserveBytes
   }
 
-  /** Bytes of the disk that were free at the last `refresh`; 0 when that could not be found out. */
+  /** The free bytes of the disk at the last `refresh`; 0 if they could not be read. */
   get freeBytes(): number {
     return this.#freeBytes
   }
 
-  /** Bytes that accepted events and the store could still take. */
+  /** The bytes that accepted events and the store can still take. */
   get roomBytes(): number {
     const { insideBytes, reusableBytes } = this.#room
     return this.#freeBytes + insideBytes + reusableBytes * REUSABLE_PART
   }
 
   /**
-   * Asks the file system, and tells the other threads what is promised to a backlog of so many bytes. Never throws: a
-   * folder that cannot be asked about has no space.
+   * Reads the free space, and tells the other threads how many bytes are reserved for a backlog of this size. Never
+   * throws: a folder that cannot be read counts as full.
    */
   async refresh(backlogBytes = 0): Promise<void> {
     try {
@@ -82,15 +86,15 @@ export class DiskGuard {
     this.#room.promisedBytes = this.#promisedBytes({ inFlight: 0, backlog: backlogBytes })
   }
 
-  /** Whether processing said that it needs more room than there is: what was accepted waits in the log. */
+  /** True if processing has reported that it needs more room than there is. Accepted events then wait in the log. */
   get isExhausted(): boolean {
     const { neededBytes, insideBytes } = this.#room
     return this.#freeBytes + insideBytes < neededBytes
   }
 
   /**
-   * Whether too little space is left even to erase. Erasing writes little, and gives pages back for what
-   * comes next: it goes on when everything else has stopped, down to a part of the reserve.
+   * Returns true if there is too little space even to erase. Erasing writes little and frees pages for other writes, so
+   * it continues when everything else has stopped, down to a fraction of the reserve.
    */
   isBelowFloor(accepted: AcceptedBytes): boolean {
     const leastBytes = Math.min(FLOOR_BYTES, this.#reserveBytes / 2)
@@ -98,13 +102,13 @@ export class DiskGuard {
     return this.roomBytes < Math.max(floorBytes, this.#neededBytes(accepted))
   }
 
-  /** Whether too little space is left to accept more than what was accepted. */
+  /** Returns true if there is too little space to accept anything more. */
   isBelowReserve(accepted: AcceptedBytes): boolean {
     return this.roomBytes < this.#promisedBytes(accepted)
   }
 
   #promisedBytes(accepted: AcceptedBytes): number {
-    // Half of the reserve is enough for what nobody foresees.
+    // Half of the reserve is enough for unforeseen needs.
     const commitBytes = this.#room.commitLeastBytes + this.#reserveBytes / 2
     return Math.max(this.#reserveBytes, commitBytes) + this.#neededBytes(accepted)
   }
@@ -115,5 +119,5 @@ export class DiskGuard {
   }
 }
 
-/** Nothing waits. */
+/** The accepted bytes when nothing waits. */
 export const NOTHING_ACCEPTED: AcceptedBytes = { inFlight: 0, backlog: 0 }

@@ -1,6 +1,6 @@
 /**
- * Everything about flags that lives in the main thread, put together: the flags and definitions of all
- * projects, what is stored about persons, and the decisions made of both.
+ * Combines everything about flags that runs in the main thread: the flags and definitions of all projects, the stored
+ * facts about persons, and the decisions.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -15,7 +15,7 @@ import type { GroupCommit } from './group-commit.ts'
 import { OverrideLog } from './override-log.ts'
 import { UsageKeeper } from './usage-keeper.ts'
 
-/** What the flag service works with. */
+/** The dependencies of the flag service. */
 export interface FlagServiceOptions {
   readonly dataDir: string
   readonly clock: Clock
@@ -23,17 +23,20 @@ export interface FlagServiceOptions {
   readonly projects: ProjectSource
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly queries: OrganizationPort
-  /** On a machine of a cluster: where what others store comes from; `definitions` given those that are here. */
+  /**
+   * Set on a machine of a cluster: fetches facts that other machines store. `definitionsWith` adds the definitions of
+   * other machines to the local ones.
+   */
   readonly elsewhere?:
     | (DistantSources & { definitionsWith(stored: DefinitionSource): DefinitionSource })
     | undefined
-  /** Receives what could not be kept; a `Logger` will do. */
+  /** Receives errors of usage counts that could not be stored. A `Logger` fits. */
   readonly log: { error(fields: object, message: string): void }
-  /** Why nothing can be written now, or null. */
+  /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => ServiceError | null
-  /** Told how long a decision took, and whether some flag could not be decided. */
+  /** Called with the duration of each decision, and whether a flag could not be decided. */
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
-  /** Told of each decision that was known from before. */
+  /** Called for each decision that was answered from the cache. */
   readonly onRepeat: () => void
 }
 
@@ -43,14 +46,14 @@ export class FlagService {
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
   readonly usage: UsageKeeper
-  /** What is stored here. */
+  /** The facts that are stored on this machine. */
   readonly stored: DecisionSourceReader
 
   /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
   constructor(options: FlagServiceOptions) {
     const { dataDir, clock, groupCommit, refusal } = options
     const onDamage = (error: unknown): void => {
-      // A refusal to write is the daemon's own and known to it.
+      // A refusal to write comes from the daemon itself and is no damage.
       if (!(error instanceof ServiceError)) options.damage.report(error)
     }
     const usage = new FlagUsage(clock)
@@ -81,7 +84,9 @@ export class FlagService {
     })
   }
 
-  /** Processing has committed; `changedDefinitions` are the projects whose cohorts or group types changed. */
+  /**
+   * Called after a processing commit. `changedDefinitions` are the projects whose cohorts or group types changed.
+   */
   processed(changedDefinitions: readonly number[]): void {
     this.snapshots.definitionsChanged(changedDefinitions)
   }

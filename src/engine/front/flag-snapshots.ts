@@ -1,53 +1,53 @@
 /**
- * The flags of every project as decisions use them: flags, cohorts and group types together, compiled
- * once, and swapped as a whole when one of them has changed. Answers from memory.
+ * The flags of each project in the form that decisions use. Flags, cohorts and group types are compiled together, and
+ * replaced as a whole when one of them changes. Lookups are answered from memory.
  */
 import { type CompiledFlags, compileFlags } from '../../rules/flags/compile.ts'
 import type { Flag, FlagCohort, FlagSet } from '../../rules/flags/types.ts'
 import type { FlagUsage } from './flag-usage.ts'
 
-/** Where flags come from; a list stays the same object for as long as nothing in it changes. */
+/** Reads flags. A list stays the same object as long as nothing in it changes. */
 export interface FlagSource {
-  /** Takes over what any process has changed. What it throws leaves it as it was. */
+  /** Loads the changes of any process. If it throws, the state is unchanged. */
   refreshIfChanged(): boolean
-  /** All flags of a project that are not deleted, in the order of their ids. */
+  /** Returns all flags of a project that are not deleted, in the order of their ids. */
   flagsOf(projectId: number): readonly Flag[]
 }
 
-/** Where projects come from. */
+/** Reads projects. */
 export interface ProjectSource {
-  /** As that of flags. */
+  /** Like `FlagSource.refreshIfChanged`. */
   refreshIfChanged(): boolean
   projects(): readonly { readonly id: number; readonly timezone: string }[]
 }
 
-/** Where cohorts and group types come from. */
+/** Reads cohorts and group types. */
 export interface DefinitionSource {
-  /** Lets the next read see what is committed. */
+  /** Makes the latest commit visible to the next read. */
   refresh(): void
   cohorts(projectId: number): ReadonlyMap<number, FlagCohort>
   groupTypes(projectId: number): ReadonlyMap<number, string>
 }
 
-/** What snapshots are made from. */
+/** The sources of snapshots. */
 export interface FlagSnapshotOptions {
   readonly flags: FlagSource
   readonly projects: ProjectSource
   readonly definitions: DefinitionSource
-  /** Told when something cannot be read; decisions go on with what was known before. */
+  /** Called when something cannot be read. Decisions continue with the last known state. */
   readonly onDamage: (error: unknown) => void
   readonly usage: FlagUsage
 }
 
-/** The flags of one project at one moment. A new object after every change. */
+/** The flags of one project at one moment. Each change creates a new object. */
 export interface FlagSnapshot {
-  /** No other snapshot of this process has the same. */
+  /** A serial number that is unique in this process. */
   readonly serial: number
   readonly set: FlagSet
   readonly compiled: CompiledFlags
-  /** Keys of the active flags with experience continuity. */
+  /** The keys of active flags with experience continuity. */
   readonly continuityKeys: readonly string[]
-  /** At least one active flag: what browsers ask before they fetch flags. */
+  /** True if the project has an active flag. Browsers ask for this before they fetch flags. */
   readonly hasActiveFlags: boolean
 }
 
@@ -64,26 +64,26 @@ export class FlagSnapshots {
   readonly #snapshots = new Map<number, FlagSnapshot>()
   readonly #definitions = new Map<number, Definitions>()
 
-  /** Reads and compiles everything that there is. */
+  /** Reads and compiles all flags. */
   constructor(options: FlagSnapshotOptions) {
     this.#options = options
     this.#build()
   }
 
-  /** The flags of a project; null for an unknown one. */
+  /** Returns the flags of a project, or null if the project is unknown. */
   of(projectId: number): FlagSnapshot | null {
     return this.#snapshots.get(projectId) ?? null
   }
 
-  /** The flags of all projects. */
+  /** Yields the compiled flags of all projects. */
   *compiled(): Generator<CompiledFlags> {
     for (const { compiled } of this.#snapshots.values()) yield compiled
   }
 
   /**
-   * Takes over what any process has changed of flags and projects. Call it after a write and before its
-   * answer is sent: the next decision then sees it. Two reads when nothing changed; otherwise what has
-   * changed, and a look at each flag of its project.
+   * Loads changes of flags and projects that any process has made. Call it after a write and before its answer is sent,
+   * so that the next decision uses the change. Costs two reads if nothing changed. Otherwise it costs the changes, and
+   * one step for each flag of their project.
    */
   refresh(): void {
     const { flags, projects, onDamage } = this.#options
@@ -96,7 +96,7 @@ export class FlagSnapshots {
     this.#build()
   }
 
-  /** Cohorts or group types of these projects were changed by processing. */
+  /** Called when processing has changed cohorts or group types of these projects. */
   definitionsChanged(projectIds: readonly number[]): void {
     if (projectIds.length === 0) return
     this.#options.definitions.refresh()
@@ -104,7 +104,7 @@ export class FlagSnapshots {
     this.#build()
   }
 
-  /** Makes a new snapshot for each project of which something has changed. */
+  /** Creates a new snapshot for each project with a change. */
   #build(): void {
     const { flags, projects } = this.#options
     for (const { id, timezone } of projects.projects()) {
@@ -123,7 +123,7 @@ export class FlagSnapshots {
         before.set.timezone === timezone
       if (isSame) continue
       const set = { projectId: id, timezone, flags: list, ...definitions }
-      // What is replaced takes its counts along.
+      // The counts of a replaced snapshot are collected first.
       if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
     }

@@ -1,7 +1,7 @@
 /**
- * What flags were decided to be, counted by flag, value and hour, in memory; `usage-keeper.ts` keeps it. A decision adds one
- * to the count of each of its outcomes (rules/flags/flag-outcomes.ts), one that was known from before only to
- * itself; every few seconds, and before the outcomes are replaced, what they hold is collected here.
+ * Counts flag decisions by flag, value and hour, in memory; `usage-keeper.ts` stores the counts. A decision adds one to
+ * the count of each of its outcomes (rules/flags/flag-outcomes.ts). A decision from the cache only increments its own
+ * counter. Every few seconds, and before outcomes are replaced, the counts are collected here.
  */
 import type { Clock } from '../../base/clock.ts'
 import { USAGE_DAYS_MAX } from '../../base/limits.ts'
@@ -12,31 +12,31 @@ import type { Decisions, FlagValue, UsageHour } from '../../rules/flags/types.ts
 import { USAGE_REPEATED_MAX, USAGE_ROWS_MAX } from './limits.ts'
 
 const HOUR_MS = 3_600_000
-/** The hour that has begun, too. */
+/** The number of hours kept, including the current one. */
 const KEPT_HOURS = USAGE_DAYS_MAX * 24 + 1
 
-/** A decision that may be answered again. */
+/** A decision that may be answered from the cache again. */
 export interface RepeatedDecision {
   readonly decided: Decisions
-  /** How often it was, since that was collected. */
+  /** The number of repeats since they were last collected. */
   repeats: number
 }
 
-/** How often a flag was decided to have a value in an hour. */
+/** The number of times that a flag was decided to have a value in an hour. */
 export interface UsageRow {
-  /** The begin of the hour. */
+  /** The start of the hour. */
   readonly hourMs: number
   readonly value: FlagValue
   readonly count: number
 }
 
-/** What is known of a flag. */
+/** The usage of a flag. */
 export interface FlagUsageReport {
-  /** When counting began. */
+  /** The time at which counting began. */
   readonly sinceMs: number
-  /** Null: not since then. Some seconds exact. */
+  /** The time of the last decision, accurate to some seconds. Null: none since `sinceMs`. */
   readonly lastMs: number | null
-  /** Oldest hour first. */
+  /** The counts, oldest hour first. */
   readonly rows: readonly UsageRow[]
 }
 
@@ -46,10 +46,10 @@ type Counts = Map<FlagValue, number>
 export class FlagUsage {
   readonly #clock: Clock
   #sinceMs: number
-  /** Begin of the hour -> number of the flag -> what it was; the oldest hour first. */
+  /** For each hour (by its start), oldest first: the counts of each flag id. */
   readonly #hours = new Map<number, Map<number, Counts>>()
   readonly #lastMs = new Map<number, number>()
-  /** Hours of which something has changed since it was written. */
+  /** The hours that have changed since they were written. */
   readonly #changed = new Set<number>()
   #rows = 0
   #repeated: RepeatedDecision[] = []
@@ -59,19 +59,19 @@ export class FlagUsage {
     this.#sinceMs = clock.now()
   }
 
-  /** Counts a decision that was made. Cost: some nanoseconds a flag. */
+  /** Counts a new decision. Cost: a few nanoseconds for each flag. */
   decided({ decisions }: Decisions): void {
     for (const outcome of decisions) outcome.count++
   }
 
-  /** Counts a decision that was known. */
+  /** Counts a decision from the cache. */
   repeated(known: RepeatedDecision): void {
     if (known.repeats++ > 0) return
     this.#repeated.push(known)
     if (this.#repeated.length === USAGE_REPEATED_MAX) this.#countRepeated()
   }
 
-  /** Takes over what the outcomes of all flags hold. Cost: a look at each flag. */
+  /** Collects the counts of the outcomes of all flags. Cost: one step for each flag. */
   collect(all: Iterable<CompiledFlags>): void {
     this.#countRepeated()
     const nowMs = this.#clock.now()
@@ -94,7 +94,7 @@ export class FlagUsage {
     this.#forget()
   }
 
-  /** What was counted of a flag from a moment on. */
+  /** Returns the counts of a flag since a time. */
   of(flagId: number, fromMs: number): FlagUsageReport {
     const rows = [...this.#hours].flatMap(([hourMs, flags]) =>
       hourMs + HOUR_MS <= fromMs
@@ -104,7 +104,7 @@ export class FlagUsage {
     return { sinceMs: this.#sinceMs, lastMs: this.#lastMs.get(flagId) ?? null, rows }
   }
 
-  /** Goes on from what was kept. Before anything is counted. */
+  /** Restores stored counts. Call it before anything is counted. */
   restore(hours: readonly UsageHour[]): void {
     for (const { hourMs, sinceMs, flags } of hours) {
       this.#sinceMs = Math.min(this.#sinceMs, sinceMs)
@@ -116,7 +116,7 @@ export class FlagUsage {
     }
   }
 
-  /** The hours that have changed since the last call, and from when on hours are kept. */
+  /** Returns the hours that have changed since the last call, and the start of the oldest hour that is kept. */
   takeChanged(): { readonly hours: readonly UsageHour[]; readonly fromMs: number } {
     const [fromMs = 0] = this.#hours.keys()
     const hours = [...this.#changed].flatMap((hourMs) => {
@@ -129,7 +129,7 @@ export class FlagUsage {
     return { hours, fromMs }
   }
 
-  /** Those could not be written: they have changed still. */
+  /** Marks hours as changed again, because they could not be written. */
   putBack(hours: readonly UsageHour[]): void {
     for (const { hourMs } of hours) this.#changed.add(hourMs)
   }
@@ -142,7 +142,7 @@ export class FlagUsage {
     this.#repeated = []
   }
 
-  /** Whole hours go, the oldest first; the present one stays. */
+  /** Removes whole hours, oldest first. The current hour stays. */
   #forget(): void {
     for (const [hourMs, flags] of this.#hours) {
       const isRoom = this.#hours.size <= KEPT_HOURS && this.#rows <= USAGE_ROWS_MAX

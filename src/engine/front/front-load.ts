@@ -1,23 +1,23 @@
 /**
- * Whether the front is busy: its thread hardly rests, or requests come so close that many share a commit.
- * A thread that waits for a crowded disk rests, and decisions commit nothing.
+ * Tells whether the front is busy: its thread is rarely idle, or requests arrive so fast that many share a commit. A
+ * thread that waits for a crowded disk is idle, and flag decisions commit nothing.
  */
 
-/** A busy thread works, or waits for a core to work on, for at least this share of the time. */
+/** A busy thread works, or waits for a CPU core, for at least this share of the time. */
 const BUSY_SHARE = 0.5
-/** Requests that share a commit when there are many, and how many in a second are worth a pause. */
+/** The number of requests that share a commit under load, and the requests a second that are worth a pause. */
 const SHARED_REQUESTS_MIN = 8
 const REQUESTS_PER_SECOND_MIN = 1000
-/** A shorter time says nothing. */
+/** Shorter intervals are not measured. */
 const WINDOW_MS = 50
 
-/** How long an event loop has worked and rested since it began, in milliseconds. */
+/** The milliseconds that an event loop has been active and idle since it began. */
 export interface LoopTimes {
   readonly active: number
   readonly idle: number
 }
 
-/** Looks at the event loop of the thread that makes it, and at what it commits. */
+/** Observes the event loop of the calling thread and the size of its commits. */
 export class FrontLoad {
   readonly #read: () => LoopTimes
   #before: LoopTimes
@@ -25,19 +25,22 @@ export class FrontLoad {
   #commits = 0
   #isBusy = false
 
-  /** `read` returns the times of the event loop. Default: those of this thread. */
+  /** `read` returns the times of the event loop, by default those of this thread. */
   constructor(read: () => LoopTimes = () => performance.eventLoopUtilization()) {
     this.#read = read
     this.#before = read()
   }
 
-  /** Notes a commit that so many requests shared. */
+  /** Records a commit that this number of requests shared. */
   committed(requests: number): void {
     this.#requests += requests
     this.#commits++
   }
 
-  /** Since the look before, or that look's answer when it was just now. About a microsecond. */
+  /**
+   * True if the front was busy since the last reading. A reading shortly after another returns the same. Cost: about a
+   * microsecond.
+   */
   get isBusy(): boolean {
     const now = this.#read()
     const activeMs = now.active - this.#before.active

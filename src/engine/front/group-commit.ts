@@ -1,8 +1,8 @@
 /**
- * Group commit: all requests that arrive while one commit is on its way to the disk share the next one.
- * There is no timer: an idle server commits at once, a busy one commits larger batches.
+ * Group commit: all requests that arrive during a commit share the next one. There is no timer: an idle server commits
+ * at once, a busy one commits larger batches.
  *
- * A request is answered exactly once: with success when its bytes are durable, or with 503.
+ * Each request is answered exactly once: with success when its bytes are durable, or with 503.
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -24,57 +24,60 @@ import {
 } from './limits.ts'
 import type { ChargeLedger, FairShares, SenderAccount } from './shares/fair-shares.ts'
 
-/** Memory of a block to begin with; a block that outgrows it gets more. */
+/** The initial memory of a block. A block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
 /**
- * When this many requests took part in a commit or came while it was on its way, the next one begins no
- * earlier than some time after it has begun. Under load a commit costs the processor as much as many requests,
- * so larger ones leave more of it for requests; a few clients that wait for each answer are not held up.
+ * If at least this many requests took part in a commit or arrived during it, the next commit starts no earlier than a
+ * spacing after the start of the previous one. Under load, a commit costs as much CPU time as many requests, so fewer
+ * and larger commits leave more of it for requests. A few clients that wait for each answer are not delayed.
  */
 const SPACED_REQUESTS_MIN = 8
 const SPACING_MS = 1
-/** A write of this many bytes costs hardly less than one of five times as many, which come in a longer time. */
+/** A write of this many bytes costs almost as much as one of five times as many, which arrive in a longer spacing. */
 const LARGE_COMMIT_BYTES = 64 * 1024
 const LARGE_SPACING_MS = 2
 
-/** Someone who waits for an answer. */
+/** A caller that waits for an answer. */
 export interface AcknowledgeTarget {
-  /** Whose share of the queue it takes; null or absent: nobody's. */
+  /** The account whose share of the queue the request uses. Null or absent: no account. */
   readonly account?: SenderAccount | null
-  /** Called exactly once: null when the request is durable, else what to answer. */
+  /** Called exactly once: with null when the request is durable, otherwise with the error to answer. */
   acknowledge(error: ServiceError | null): void
 }
 
-/** A large request as a block. */
+/** A large request as a block of its own. */
 export interface RequestBlock {
   readonly block: HeldBlock
   readonly projectId: number
   readonly eventCount: number
 }
 
-/** What takes accepted requests: a group commit, or one for each partition of a cluster. */
+/** The receiver of accepted requests: one group commit, or one for each partition of a cluster. */
 export type Commits = Pick<GroupCommit, keyof GroupCommit>
 
-/** What a group commit works with. */
+/** The dependencies of a group commit. */
 export interface GroupCommitOptions extends CommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
-  /** How long a sender is charged for what is never said to be processed, milliseconds. Default: for ever. */
+  /**
+   * The time for which a sender is charged for events that are never reported as processed, in milliseconds. Default:
+   * without limit.
+   */
   readonly chargeMsMax?: number
 }
 
-/** The same for all that there are. */
+/** The dependencies that all group commits share. */
 export interface CommitOptions {
   readonly clock: Clock
   readonly log: Logger
-  /** What senders have waiting is counted there. */
+  /** The bytes and events that each sender has waiting are counted there. */
   readonly shares: FairShares
-  /** A commit failed: the log must not be written again by this process. */
+  /** Called when a commit has failed: this process must not write to the log again. */
   readonly onFailure: (cause: unknown) => void
-  /** A commit is durable; `bytes` and `events` are what it added for so many requests. */
+  /** Called when a commit is durable. It added `bytes` and `events` for this number of requests. */
   readonly onCommit: (result: AppendResult, bytes: number, events: number, requests: number) => void
 }
 
-/** Collects accepted requests and sees them to the disk. */
+/** Collects accepted requests and writes them to disk. */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
   readonly #ledger: ChargeLedger
@@ -108,36 +111,36 @@ export class GroupCommit {
     }
   }
 
-  /** Bytes that wait for the disk. */
+  /** The bytes that wait for the disk. */
   get pendingBytes(): number {
     return this.#waitingBytes + this.#committingBytes
   }
 
-  /** False once a commit has failed, or while one takes too long. */
+  /** False after a commit has failed, or while a commit takes too long. */
   get isHealthy(): boolean {
     return !this.#isFailed && this.commitAgeMs < COMMIT_MS_MAX
   }
 
-  /** How long the commit that is on its way has taken so far; 0 when there is none. */
+  /** The duration of the current commit so far; 0 if there is none. */
   get commitAgeMs(): number {
     return this.#isCommitting ? this.#options.clock.monotonic() - this.#commitStartedAtMs : 0
   }
 
-  /** Adds one accepted request; its events are copied before this returns. Answers the bytes that they take. */
+  /** Adds one accepted request. Its events are copied before this returns. Returns the bytes that they take. */
   add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): number {
     const bytes = this.#filling.add(header, events)
     this.#wait(target, bytes, events.eventCount)
     return bytes
   }
 
-  /** Adds a block made of one large request; its slab is given back when it is durable. */
+  /** Adds the block of one large request. Its slab is given back when the block is durable. */
   addBlock({ block, eventCount }: RequestBlock, target: AcknowledgeTarget): void {
     this.#finished.push(block)
     this.#finishedEvents += eventCount
     this.#wait(target, block.bytes, eventCount)
   }
 
-  /** Blocks up to this sequence are processed: the next commit removes them. */
+  /** Records that blocks up to this sequence number are processed. The next commit removes them. */
   trim(through: number): void {
     this.#trimThrough = through
     this.#ledger.processed(through)
@@ -154,7 +157,7 @@ export class GroupCommit {
     return !this.#isCommitting && !this.#isScheduled && this.#waiting.length === 0
   }
 
-  /** Also bytes whose requests were answered at the deadline of the commit before. */
+  /** True also for bytes whose requests were already answered at the deadline of the previous commit. */
   get #hasWork(): boolean {
     return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
   }
@@ -180,14 +183,14 @@ export class GroupCommit {
     this.#isScheduled = false
   }
 
-  /** All requests that the sockets have ready are read before the commit starts. */
+  /** The commit starts after all requests that are ready on the sockets were read. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
     setImmediate(this.#commit)
   }
 
-  /** `sharedBy`: requests of the commit that has just ended; `bytes`: what it has written for them. */
+  /** `sharedBy` is the number of requests in the commit that has just ended, `bytes` is their size. */
   #startNextCommit(sharedBy: number, bytes: number): void {
     const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
     const spacingMs = bytes < LARGE_COMMIT_BYTES ? SPACING_MS : LARGE_SPACING_MS
@@ -237,13 +240,13 @@ export class GroupCommit {
       this.#options.log.error({ requests }, 'the log does not answer')
       answer(targets, refusal('not_stored'))
       answer(this.#waiting, refusal('not_stored'))
-      // Some are on their way: their bodies were let in before.
+      // Further requests may follow: their bodies were admitted earlier.
       deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append({ blocks, trimThrough: this.#trimmed })
-      // New requests fill the next commit while these are being answered.
+      // New requests fill the next commit while the current ones are answered.
       this.#isCommitting = false
       this.#committingBytes = 0
       this.#ledger.logged(charges, result.last)
@@ -258,7 +261,7 @@ export class GroupCommit {
       this.#committingBytes = 0
       const isRefused = cause instanceof ServiceError
       if (isRefused || (cause instanceof ThreadEndedError && !cause.wasWriting)) {
-        // The log is as whole as before: its disk is full, or there is another thread for the next commit.
+        // The log is still intact: its disk is full, or another thread will take the next commit.
         answer(targets, isRefused ? cause : refusal('not_stored', { cause }))
         if (this.#hasWork) this.#schedule()
         this.#tellIdle()
@@ -272,7 +275,7 @@ export class GroupCommit {
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
-      // What a thread began before it ended may still be on its way to the disk.
+      // A write that a thread began before it ended may still be in progress.
       for (const block of held) {
         block.slab?.give(!isThreadGone)
         if (!isThreadGone) this.#keep(block)
@@ -290,7 +293,7 @@ export class GroupCommit {
     return new LogBlockWriter(this.#spares.pop() ?? sharedMemory(BLOCK_BUFFER_BYTES), sharedMemory)
   }
 
-  /** That of blocks which were filled here. */
+  /** Keeps the memory of blocks that were filled here for reuse. */
   #keep({ buffer, slab }: HeldBlock): void {
     if (slab !== null || !(buffer instanceof SharedArrayBuffer)) return
     if (buffer.byteLength > COMMIT_SPARE_BYTES_MAX) return
@@ -298,12 +301,14 @@ export class GroupCommit {
   }
 }
 
-/** Stays where it is while the writer thread works with it. */
+/** Allocates shared memory, so that the writer thread can use it without a transfer. */
 function sharedMemory(bytes: number): Buffer {
   return Buffer.from(new SharedArrayBuffer(bytes))
 }
 
-/** Each of them once, and whoever comes meanwhile not yet. */
+/**
+ * Answers each waiting request once. Requests that are added during the calls are not answered until the next round.
+ */
 function answer(targets: AcknowledgeTarget[], error: ServiceError | null): void {
   for (const target of targets.splice(0)) target.acknowledge(error)
 }

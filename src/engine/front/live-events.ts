@@ -1,7 +1,8 @@
 /**
- * Streams of events as they are stored, for those who watch. Each run of processing is told what is wanted and
- * answers some of what it has stored; a thread for reads looks up the persons and writes the rows, so that what
- * a stream costs lies beside capture and processing. A stream is a sample when there is more than anybody reads: it says how much it left out.
+ * Streams of stored events for people who watch them live. Before each processing run, the processing thread is told
+ * which events are wanted, and it returns some of those that it has stored. A reading thread looks up the persons and
+ * writes the rows, so that streams do not slow down capture and processing. If there are more events than anybody can
+ * read, a stream is a sample and reports the number of events that it left out.
  */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -17,29 +18,32 @@ import {
   LIVE_STREAMS_MAX,
 } from './limits.ts'
 
-/** How often streams are looked at: whether they are still allowed, what they left out, when they said something last. */
+/**
+ * The interval of checks: whether a stream is still allowed, how many events it left out, and when it last sent
+ * something.
+ */
 const LOOK_MS = 1000
-/** So that proxies keep a quiet connection, and a reader notices one that is dead. */
+/** Keeps a quiet connection open in proxies, and lets a reader notice a dead one. */
 const PING_MS = 15_000
 
-/** Milliseconds that never go back. */
+/** Monotonic milliseconds. */
 type MonotonicClock = Pick<Clock, 'monotonic'>
 
-/** Who opens a stream, and for what. */
+/** The owner of a new stream, and the events that it wants. */
 export interface LiveRequest {
-  /** Whose streams are counted together. */
+  /** The owner. All streams of an owner count together. */
   readonly owner: string
-  /** Streams of the owner: a further one ends the oldest. */
+  /** The number of streams that the owner may have. A further one ends the oldest. */
   readonly ownedMax: number
   readonly filter: LiveFilter
-  /** Asked every second: false ends the stream. */
+  /** Called every second. False ends the stream. */
   readonly isAllowed: () => boolean
 }
 
-/** What a run of processing has stored for a stream. */
+/** The events that a processing run has stored for a stream. */
 interface Shown {
   readonly stream: LiveStream
-  /** The very same objects where other streams show them, too. */
+  /** The events. Streams that show the same event share the object. */
   readonly events: readonly LiveEvent[]
 }
 
@@ -51,12 +55,12 @@ export class LiveEvents {
   readonly #streams = new Map<number, LiveStream>()
   #lastId = 0
   #isClosed = false
-  /** Those who wait for the end of the run that does not know their stream. */
+  /** Callers that wait for the end of a run that began before their stream existed. */
   #waiting: (() => void)[] = []
   #isRunning = false
   #timer: NodeJS.Timeout | undefined
 
-  /** `gauge` tells how many streams are open. */
+  /** `gauge` shows the number of open streams. */
   constructor(queries: LiveQueries, clock: MonotonicClock, gauge: Gauge) {
     this.#queries = queries
     this.#clock = clock
@@ -64,7 +68,7 @@ export class LiveEvents {
   }
 
   /**
-   * Opens a stream that has every event accepted from now on. Rejects with 503 when there are too many. It must
+   * Opens a stream of every event accepted from now on. Rejects with 503 if there are too many streams. The stream must
    * be read or cancelled.
    */
   async open(request: LiveRequest): Promise<TextPieces> {
@@ -82,17 +86,17 @@ export class LiveEvents {
     return stream
   }
 
-  /** A run of processing begins: what to look for. */
+  /** Called when a processing run begins. Returns the events to look for. */
   begin(): readonly LiveWatch[] {
     this.#isRunning = true
-    // The run before may have ended without a word; this one knows all streams.
+    // The previous run may have ended without a report. This run knows all streams.
     for (const resolve of this.#waiting.splice(0)) resolve()
     return [...this.#streams].map(([id, stream]) => {
       return { ...stream.request.filter, id, eventsMax: stream.room() }
     })
   }
 
-  /** The run has ended, and has stored that. */
+  /** Called when the run has ended, with the events that it has stored for streams. */
   stored(found: readonly LiveFound[]): void {
     this.#isRunning = false
     for (const resolve of this.#waiting.splice(0)) resolve()
@@ -108,7 +112,7 @@ export class LiveEvents {
     for (const shown of byProject.values()) void this.#show(shown)
   }
 
-  /** Ends all streams, and those that come. */
+  /** Ends all streams, and any that are opened later. */
   close(): void {
     this.#isClosed = true
     for (const stream of this.#streams.values()) stream.end('')
@@ -123,7 +127,7 @@ export class LiveEvents {
     }
   }
 
-  /** Shows events of a project; one that several streams show is written once. */
+  /** Shows events of a project. An event that several streams show is written once. */
   async #show(shown: readonly Shown[]): Promise<void> {
     const all = [...new Set(shown.flatMap(({ events }) => events))]
     try {
@@ -133,7 +137,7 @@ export class LiveEvents {
         for (const event of events) stream.show(textOf.get(event) ?? '')
       }
     } catch {
-      // Too many reads, or a damaged record: whoever reads it elsewhere is told why.
+      // There are too many reads, or a record is damaged. A normal read of the event reports the reason.
       for (const { stream, events } of shown) stream.miss(events.length)
     }
   }
@@ -154,7 +158,7 @@ export class LiveEvents {
   }
 }
 
-/** One stream: what was not yet read of it. */
+/** One stream, with its unread text. */
 class LiveStream implements TextPieces {
   readonly request: LiveRequest
   readonly #clock: MonotonicClock
@@ -165,7 +169,7 @@ class LiveStream implements TextPieces {
   #isEnded = false
   #wake: () => void = () => {}
   #saidAtMs: number
-  /** Events that may be shown now, as of `#roomAtMs`. */
+  /** The number of events that may be shown, as of `#roomAtMs`. */
   #room = LIVE_EVENTS_AT_ONCE_MAX
   #roomAtMs: number
 
@@ -178,8 +182,8 @@ class LiveStream implements TextPieces {
   }
 
   /**
-   * Events that it may be shown now. What comes faster is shown a second's worth at a time: a few in each run
-   * would be as many reads and writes again.
+   * Returns the number of events that may be shown now. If events arrive faster, they are shown a second's worth at a
+   * time: showing a few in each run would need as many reads and writes every time.
    */
   room(): number {
     const nowMs = this.#clock.monotonic()
@@ -189,12 +193,12 @@ class LiveStream implements TextPieces {
     return this.#room < LIVE_EVENTS_PER_SECOND_MAX ? 0 : Math.floor(this.#room)
   }
 
-  /** It is shown so many. */
+  /** Subtracts this number of shown events. */
   spend(count: number): void {
     this.#room -= count
   }
 
-  /** JSON of an event, which is missed when its reader is behind. */
+  /** Shows an event, given as JSON. The event is counted as missed if the reader is behind. */
   show(event: string): void {
     const text = `event: event\ndata: ${event}\n\n`
     const bytes = Buffer.byteLength(text)
@@ -202,18 +206,18 @@ class LiveStream implements TextPieces {
     else this.#say(text, bytes)
   }
 
-  /** So many were not shown; the reader is told how many with the next events, or with `ping`. */
+  /** Counts events that were not shown. The reader is told the number with the next events, or with `ping`. */
   miss(count: number): void {
     this.#missed += count
   }
 
-  /** Says how many it left out, and that it is there, unless it has said something lately. */
+  /** Reports the missed events, or sends a ping if nothing was sent lately. */
   ping(): void {
     if (this.#missed > 0) this.#wake()
     else if (this.#clock.monotonic() - this.#saidAtMs >= PING_MS) this.#say(': ping\n\n', 0)
   }
 
-  /** Nothing comes behind this text, which may be ''. */
+  /** Ends the stream after this text, which may be ''. */
   end(text: string): void {
     this.#say(text, 0)
     this.cancel()

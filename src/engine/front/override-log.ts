@@ -1,7 +1,6 @@
 /**
- * Identifiers that continuity keeps for persons, on their way to the log: like a person command, so that
- * they are carried out in order with the events and merges around them. Nobody waits for the outcome,
- * because the decision is the same without it.
+ * Writes experience continuity overrides to the log as commands, so that they are applied in order with the events and
+ * merges around them. No decision waits for the outcome, because it is the same without the override.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -12,15 +11,15 @@ import type { OverrideRequest, OverrideSink } from './decisions.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OVERRIDES_RECENT_MAX } from './limits.ts'
 
-/** How long processing may take to make a request visible, before it is written once more. */
+/** The time in which processing should make an override visible. After it, the override is written again. */
 const RECENT_MS = 10_000
 const SYSTEM = { userId: 0, firstName: 'System', email: '' }
 
-/** What the log of overrides works with. */
+/** The dependencies of the log of overrides. */
 export interface OverrideLogOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
-  /** Why nothing can be written now, or null. */
+  /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => ServiceError | null
 }
 
@@ -33,7 +32,7 @@ export class OverrideLog implements OverrideSink {
     this.#options = options
   }
 
-  /** Throws the refusal when nothing can be written. */
+  /** Writes an override. Throws the refusal if nothing can be written. */
   add(projectId: number, request: OverrideRequest): void {
     const { groupCommit, clock, refusal } = this.#options
     const name = JSON.stringify([projectId, request])

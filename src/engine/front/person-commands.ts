@@ -1,6 +1,6 @@
 /**
- * The front's side of commands: writes them to the log and waits until the processing thread tells what
- * became of them. A command that is in the log is carried out even if nobody waits any more.
+ * Writes commands to the log for the front, and waits until the processing thread reports their results. A command in
+ * the log is carried out even if nobody waits for it any more.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -21,7 +21,7 @@ import type { GroupCommit } from './group-commit.ts'
 import { COMMAND_WAIT_MS_MAX, COMMANDS_WAITING_MAX } from './limits.ts'
 import { DAEMON_ACTOR } from './retention-schedule.ts'
 
-/** Commands that give space back: they go on for a while when the disk is nearly full. */
+/** Commands that free space. They are still allowed for a while when the disk is nearly full. */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
   'drop_dead_letters',
@@ -29,22 +29,25 @@ const ERASING: ReadonlySet<string> = new Set([
   'finish_erasure',
   'run_retention',
 ])
-/** In records that belong to no project. */
+/** The project id of records that belong to no project. */
 const NO_PROJECT = 0
-/** How long after a refusal the log is told again what was erased. */
+/** The wait before the end of an erasure is written to the log again after a refusal. */
 const ERASED_AGAIN_MS = 1000
 
-/** What commands work with. */
+/** The dependencies of commands. */
 export interface PersonCommandOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
-  /** Why nothing can be written now, or null; `isErasing`: what gives space back. */
+  /** Returns the reason why nothing can be written now, or null. `isErasing` is true for commands that free space. */
   readonly refusal: (isErasing: boolean) => ServiceError | null
-  /** A command, by the uuid of its record, is durable in the log: somebody waits for what becomes of it. */
+  /**
+   * Called with the uuid of a command's record when it is durable in the log. `isAwaited` tells whether a caller
+   * still waits for the result.
+   */
   readonly onLogged: (uuid: string, isAwaited: () => boolean, projectId: number) => void
-  /** Resolves when what a job means is erased outside of the store, too. Absent: there is nothing. */
+  /** Resolves when the events of a job are erased from copies outside the store too. Absent if there are no copies. */
   readonly eraseCopies?: ((job: ErasedJob) => Promise<void>) | undefined
-  /** Whether another machine erases copies, and says then that a job is done. Default: no. */
+  /** Returns true if another machine erases the copies and then writes that a job is done. Default: false. */
   readonly isSaidElsewhere?: () => boolean
 }
 
@@ -58,7 +61,7 @@ interface Waiting {
 export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands {
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
-  /** Jobs that another machine says to be done, as long as there is one. */
+  /** Jobs whose end another machine will write, as long as there is such a machine. */
   readonly #left: ErasedJob[] = []
 
   constructor(options: PersonCommandOptions) {
@@ -110,7 +113,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     })
   }
 
-  /** Tells those who wait what became of their commands, and the log what was erased. */
+  /** Resolves the waiting commands with their results, and writes to the log which erasures have ended. */
   processed({ commands, erased }: Pick<ProcessResult, 'commands' | 'erased'>): void {
     for (const { uuid, result } of commands) {
       const waiting = this.#end(uuid)
@@ -123,8 +126,9 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
   }
 
   /**
-   * When a job has erased its events depends on when there was time. A receipt has to be the same for whoever
-   * processes the log, so it gets the time of this command. What is not said is found again at the next start.
+   * Writes the end of an erasure to the log. The time at which a job has erased its events depends on the idle time of
+   * the machine, but every machine that processes the log must write the same receipt. The receipt therefore has the
+   * time of this command. If the command is not written, the job is found again at the next start.
    */
   async #sayErased(job: ErasedJob): Promise<void> {
     try {
@@ -136,7 +140,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     }
   }
 
-  /** Nothing will be processed any more: everyone who waits is told so. */
+  /** Rejects all waiting commands, because nothing will be processed any more. */
   fail(): void {
     for (const uuid of [...this.#waiting.keys()]) {
       this.#end(uuid)?.reject(refusal('command_stopped'))

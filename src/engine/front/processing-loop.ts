@@ -1,8 +1,8 @@
 /**
- * Keeps the processing thread busy while the log holds something that is not processed, and knows how
- * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
- * several requests instead of one for each. While the front is busy, or many events keep coming, it waits
- * longer, and makes one large commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
+ * Runs the processing thread while the log holds unprocessed blocks, and tracks how far behind processing is. It pauses
+ * briefly between runs, so that a quiet server stores one segment for several requests instead of one for each. While
+ * the front is busy, or many events keep arriving, it pauses longer and then makes one large commit. If processing is
+ * too far behind, new events are refused (admission.ts).
  *
  * Failed processing is retried. The processing thread keeps a record of failed attempts and makes the next one smaller
  * (engine/processor/processing-attempts.ts). Until it succeeds, the log keeps all events, and `/_health` is degraded.
@@ -23,55 +23,68 @@ import {
   YIELD_MS_MAX,
 } from './limits.ts'
 
-/** How long one task may work before the front hears of its progress. */
+/** The duration of one task, after which it reports its progress to the front. */
 const TASK_BUDGET_MS = 500
-/** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
+/** The pause before a run if the backlog is small. It bounds how late an event becomes visible. */
 const GATHER_MS = 200
-/** How often processing that waits looks whether the front is still busy, or events still keep coming. */
+/** While processing yields, the interval of checks whether the front is still busy or events still arrive. */
 const YIELD_LOOK_MS = 50
 /**
- * So many events in a pause, and more of them since the last look: a larger commit is worth waiting for, until
- * it has so many events that more would hardly make it cheaper.
+ * If at least `STEADY_EVENTS_MIN` events arrived in a pause and more follow, it is worth waiting for a larger commit.
+ * From `STEADY_EVENTS_ENOUGH` events on, a larger commit is hardly cheaper.
  */
 const STEADY_EVENTS_MIN = 500
 const STEADY_EVENTS_ENOUGH = 8192
-/** Persons are folded when nothing was processed for that long. */
+/**
+ * Persons are folded, which means rewritten with all their changes applied, after nothing was processed for this long.
+ */
 const FOLD_QUIET_MS = 2000
 /** The pause before the first retry, in milliseconds. It doubles with each further failure. */
 const RETRY_MS_FIRST = 10
-/** Pause of processing while the disk is exhausted. */
+/** The pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
-/** What a commit beside a busy front may leave, to end where segments are half full: that is full enough. */
+/**
+ * The events that a commit beside a busy front may leave in the log, so that it ends when segments are half full, which
+ * is full enough.
+ */
 const LEFT_EVENTS = 4096
-/** Bytes of blocks from which on a stretch tells how fast processing is, and a backlog how long it takes. */
+/** The size of a run from which its speed is measured, and of a backlog from which the lag is estimated. */
 const RATE_BYTES_MIN = 1024 * 1024
-/** The first bytes tell nothing: the code that processes them is not compiled yet, and takes several times as long. */
+/**
+ * The first bytes are not measured: the code that processes them is not compiled yet and takes several times as long.
+ */
 const COLD_BYTES = 16 * RATE_BYTES_MIN
-/** A lag that is more than waiting for the front explains, milliseconds, or that part of a low limit. */
+/**
+ * From this lag on, in milliseconds, the processing thread gets the priority of the front, because yielding to the
+ * front does not explain such a lag. With a low limit, this fraction of the limit applies instead.
+ */
 const LATE_MS = 2000
 const LATE_PART = 0.75
-/** When the lag is back at this part of its limit, events are accepted again. */
+/** Events are accepted again when the lag has fallen to this fraction of its limit. */
 export const LAG_RESUMED_PART = 0.5
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
-/** What a processing loop works with. */
+/** The dependencies of a processing loop. */
 export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'run'>
   readonly clock: Clock
-  /** How much may be written: everything, nothing that is stored already, or nothing at all. */
+  /** Tells how much may be written: everything, only erasing, or nothing. */
   readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isExhausted'>
   readonly front: Pick<FrontLoad, 'isBusy'>
-  /** Beyond this lag `isBehind`, milliseconds. */
+  /** The lag above which `isBehind` is true, in milliseconds. */
   readonly lagMsMax: number
-  /** Called before each run: what streams want of it. */
+  /** Called before each run and returns the events that streams want. */
   readonly watches?: () => readonly LiveWatch[]
-  /** The same: what became of copies elsewhere. */
+  /** Called before each run and returns the news about copies elsewhere. */
   readonly copyNews?: () => Pick<ProcessTask, 'copied' | 'erasedCopies'>
   readonly onResult: (result: ProcessResult) => void
   /** Called when processing failed and will be retried. */
   readonly onTrouble?: (trouble: ProcessingTrouble) => void
-  /** A commit failed, so it is unknown which data is durable, or the processing thread cannot be replaced. */
+  /**
+   * Called when a commit failed, so that it is unknown which data is durable, or when the processing thread cannot
+   * be replaced.
+   */
   readonly onFailure: (cause: unknown) => void
 }
 
@@ -82,7 +95,7 @@ export const PROCESSING_TROUBLES = ['events', 'maintenance', 'shortage', 'thread
 export interface ProcessingTrouble {
   readonly kind: (typeof PROCESSING_TROUBLES)[number]
   readonly reason: string
-  /** Failures in a row since the last success. */
+  /** The failures in a row since the last success. */
   readonly failures: number
 }
 
@@ -106,7 +119,7 @@ const NOTHING: ProcessResult = {
   pausedSteps: [],
 }
 
-/** Who processes where other machines store all events. */
+/** Replaces the worker pool on a machine whose events are all stored by other machines. */
 export const NO_PROCESSING = { run: async (): Promise<never> => NOTHING as never }
 
 interface Waiting {
@@ -119,31 +132,34 @@ interface Waiting {
 /** Drives the processing thread. */
 export class ProcessingLoop {
   readonly #options: ProcessingLoopOptions
-  /** What was committed and is not processed, oldest first. */
+  /** The committed blocks that are not processed, oldest first. */
   #backlog: Waiting[] = []
   #backlogBytes = 0
   #backlogEvents = 0
-  /** Bytes that were processed since the start. */
+  /** The bytes that were processed since the start. */
   #processedBytes = 0
-  /** What a byte of the log takes to process; 0 until that is known. */
+  /** The milliseconds to process a byte of the log; 0 until it is known. */
   #msPerByte = 0
   #isBehind = false
   #isRunning = false
-  /** When the last commit became durable. */
+  /** The time at which the last commit became durable. */
   #committedAtMs = 0
-  /** Since when processing waits for the front, or for more of what keeps coming. */
+  /** The time since when processing yields to the front, or waits for more events. */
   #yieldingSinceMs: number | undefined
-  /** The disk is exhausted: the log keeps what is not processed. */
+  /** True while the disk is exhausted. The log keeps the unprocessed blocks. */
   #isPaused = false
   #isStopped = false
   #isHurried = false
   #timer: NodeJS.Timeout | undefined
   #foldTimer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
-  /** What the log held at the start is processed; undefined until the first result says what it held. */
+  /**
+   * True if the blocks that the log held at the start are processed; undefined until the first result tells what it
+   * held.
+   */
   #isCaughtUp: boolean | undefined
   #startedAtMs = 0
-  /** Failures in a row since the last success, and the sentence for the last of them. */
+  /** The failures in a row since the last success, and the sentence for the last of them. */
   #failures = 0
   #sentence = ''
   #pausedSteps: readonly string[] = []
@@ -154,34 +170,37 @@ export class ProcessingLoop {
     this.#options = options
   }
 
-  /** Bytes in the log that are not processed, of those committed since the start. */
+  /** The bytes in the log that are not processed, counting commits since the start. */
   get backlogBytes(): number {
     return this.#backlogBytes
   }
 
-  /** Events in the log that are not processed, of those committed since the start. */
+  /** The events in the log that are not processed, counting commits since the start. */
   get backlogEvents(): number {
     return this.#backlogEvents
   }
 
-  /** Age of the oldest event that is not processed; 0 when there is none. */
+  /** The age of the oldest event that is not processed; 0 if there is none. */
   get oldestAgeMs(): number {
     const oldest = this.#backlog[0]
     return oldest === undefined ? 0 : this.#options.clock.monotonic() - oldest.arrivedAtMs
   }
 
-  /** How old an event that is accepted now will be before it can be read, milliseconds: an estimate. */
+  /** The estimated time until an event that is accepted now can be read, in milliseconds. */
   get lagMs(): number {
     const isEstimated = this.#backlogBytes >= RATE_BYTES_MIN
     return Math.max(this.oldestAgeMs, isEstimated ? this.#backlogBytes * this.#msPerByte : 0)
   }
 
-  /** Whether the lag has passed its limit, and is not back at half of it; not before all is caught up. */
+  /**
+   * True after the lag has passed its limit, until it has fallen to half of it. Never true before the catch-up after a
+   * start.
+   */
   get isBehind(): boolean {
     return this.#isBehind
   }
 
-  /** Sentences for `/_health`. The list is empty while processing works. */
+  /** The sentences for `/_health`. The list is empty while processing works. */
   get troubles(): readonly string[] {
     const steps = this.#pausedSteps
     const paused =
@@ -191,22 +210,22 @@ export class ProcessingLoop {
     return this.#failures === 0 ? paused : [this.#sentence, ...paused]
   }
 
-  /** Begins with what an earlier run has left in the log. */
+  /** Starts with the blocks that an earlier process has left in the log. */
   start(): void {
     this.#startedAtMs = this.#options.clock.monotonic()
     this.#schedule(0)
   }
 
   /**
-   * Whether reads show all that was accepted before the start; true in any case after half a minute, and
-   * while the disk is exhausted, as waiting would not help.
+   * True if reads show everything that was accepted before the start. Also true after half a minute, and while the disk
+   * is exhausted, because waiting would not help.
    */
   get isCaughtUp(): boolean {
     if (this.#isCaughtUp === true || this.#isPaused) return true
     return this.#options.clock.monotonic() - this.#startedAtMs > CATCH_UP_MS_MAX
   }
 
-  /** Resolves when what the log held at the start is processed, or after `timeoutMs`. */
+  /** Resolves when the blocks that the log held at the start are processed, or after `timeoutMs`. */
   async caughtUp(timeoutMs: number): Promise<void> {
     if (this.#isCaughtUp === true) return
     await new Promise<void>((resolve) => {
@@ -218,7 +237,7 @@ export class ProcessingLoop {
     })
   }
 
-  /** A commit is durable: `last` is the sequence of its last block. */
+  /** Records a durable commit. `last` is the sequence number of its last block. */
   committed(last: number, bytes: number, events: number): void {
     const now = this.#options.clock.monotonic()
     this.#committedAtMs = now
@@ -237,18 +256,18 @@ export class ProcessingLoop {
     this.#schedule(this.#backlogEvents > eventsMax ? 0 : GATHER_MS)
   }
 
-  /** Somebody waits for what is in the log: the next stretch begins at once. */
+  /** Starts the next run at once, because somebody waits for blocks in the log. */
   hurry(): void {
     this.#isHurried = true
     this.#schedule(0)
   }
 
-  /** There may be something to do that is not in the log. */
+  /** Schedules a run for work that is not in the log. */
   look(): void {
     this.#schedule(GATHER_MS)
   }
 
-  /** Resolves when everything is processed, or after `timeoutMs`; what is left stays in the log. */
+  /** Resolves when everything is processed, or after `timeoutMs`. The rest stays in the log. */
   async finish(timeoutMs: number): Promise<void> {
     if (this.#backlog.length > 0 || this.#isRunning || this.#isCaughtUp !== true) {
       this.hurry()
@@ -279,7 +298,7 @@ export class ProcessingLoop {
     }, delayMs)
   }
 
-  /** Whether to leave the cores to the front for another moment, or to gather more for one commit. */
+  /** Returns true while processing should leave the CPU cores to the front, or gather more events for one commit. */
   #isYielding(): boolean {
     const now = this.#options.clock.monotonic()
     const events = this.#backlogEvents
@@ -290,24 +309,26 @@ export class ProcessingLoop {
     if (this.#isUrgent || !(isSteady || this.#options.front.isBusy)) return false
     this.#yieldingSinceMs ??= now
     const waitedMs = Math.max(this.oldestAgeMs, now - this.#yieldingSinceMs)
-    // Waiting alone must not bring the lag near its limit.
+    // Yielding alone must not bring the lag near its limit.
     const waitMsMax = Math.min(YIELD_MS_MAX, this.#options.lagMsMax / 2)
     return waitedMs < waitMsMax && events <= YIELD_EVENTS_MAX
   }
 
-  /** Somebody waits: for a change, for the end of the daemon, or for what an earlier run left. */
+  /** True if somebody waits: for a change, for the end of the daemon, or for blocks of an earlier process. */
   get #isUrgent(): boolean {
     return this.#isHurried || this.#idleCallbacks.length > 0 || this.#isCaughtUp !== true
   }
 
-  /** Beside a busy front: one commit, without the last events when they would fill no segment. */
+  /**
+   * Beside a busy front, a run makes one commit. It leaves the last events in the log if they would fill no segment.
+   */
   #stretch(): Pick<ProcessTask, 'stretchEvents'> {
     if (this.#isUrgent || !this.#options.front.isBusy) return {}
     const events = this.#backlogEvents
     return { stretchEvents: events > 2 * LEFT_EVENTS ? events - LEFT_EVENTS : events }
   }
 
-  /** Lets those go on who wait for progress: there will be none for a while. */
+  /** Resolves everybody who waits for progress, because there will be none for a while. */
   #pause(): void {
     for (const callback of this.#catchUpCallbacks.splice(0)) callback()
     for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -394,7 +415,7 @@ export class ProcessingLoop {
     this.#options.onFailure(cause)
   }
 
-  /** Persons are folded where nothing else is to be done for a while; what comes meanwhile puts it off. */
+  /** Folds persons after a quiet time. A run in the meantime postpones it. */
   #foldLater(delayMs: number): void {
     if (this.#isStopped) return
     this.#foldTimer = setTimeout(() => {
@@ -427,7 +448,7 @@ export class ProcessingLoop {
     this.#processedBytes += bytes
     if (bytes === 0 || isCold) return
     const msPerByte = elapsedMs / bytes
-    // Little is slow for other reasons, and says something only when it is quick.
+    // A small run may be slow for other reasons, so it is only counted if it was fast.
     if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
     this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }

@@ -1,4 +1,4 @@
-/** Counts and times analytic questions and queries on their way to the threads that answer them. */
+/** Counts analytic queries and measures how long they take, including the wait for a thread. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
@@ -6,7 +6,7 @@ import { kindName } from '../../rules/queries/kinds.ts'
 import type { QueryAnswers } from '../threads/call-table.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
-/** Answers as `queries`. */
+/** Returns the same methods as `queries`, with measurements. */
 export function measuredQueries(
   queries: AnalyticQueries & QueryAnswers,
   metrics: Pick<ServiceMetrics, 'queries' | 'querySeconds'>,

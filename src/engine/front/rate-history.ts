@@ -1,24 +1,26 @@
-/** What a daemon did in each minute of the last day: points made of totals that are counted anyway. */
+/**
+ * The activity of a daemon in each minute of the last day. The points are computed from totals that are counted anyway.
+ */
 import type { Histogram } from '../../base/metrics.ts'
 import { FORECAST_MS_MAX, RATE_MINUTES_MAX } from './limits.ts'
 
-/** What is counted since the start. */
+/** Totals since the start. */
 export interface RateTotals {
   readonly accepted: number
   readonly processed: number
   readonly decisions: number
 }
 
-/** One minute; the last point is the minute that is not over. */
+/** One minute. The last point is the current minute. */
 export interface RatePoint extends RateTotals {
-  /** Its begin: ISO 8601, UTC. */
+  /** The start of the minute: ISO 8601, UTC. */
   readonly at: string
-  /** From the headers of an ingestion request to its answer, of a sample; null without any. */
+  /** The time from the headers of an ingestion request to its answer, from a sample; null if there was none. */
   readonly p50_ms: number | null
   readonly p99_ms: number | null
 }
 
-/** What was free on the disk at the begin of a minute. */
+/** The free bytes of the disk at the start of a minute. */
 export interface DiskSample {
   readonly atMs: number
   readonly freeBytes: number
@@ -26,27 +28,27 @@ export interface DiskSample {
 
 interface Sample extends RateTotals {
   readonly atMs: number
-  /** Of all routes of ingestion, requests by upper bound. */
+  /** The number of requests by upper bound, over all ingestion routes. */
   readonly answered: readonly number[]
 }
 
-/** A day of minutes. `note` once a minute. */
+/** A day of minutes. Call `note` once a minute. */
 export class RateHistory {
   readonly #latencies: readonly Histogram[]
   readonly #totals: () => RateTotals
-  /** Of the minutes that are over: made once, because anybody may ask often. */
+  /** The points of completed minutes. They are computed once, because clients may ask often. */
   readonly #points: RatePoint[] = []
   readonly #disk: DiskSample[] = []
-  /** The begin of the minute that is not over. */
+  /** The totals at the start of the current minute. */
   #begin: Sample | null = null
 
-  /** `latencies`: in seconds, with the same bounds. */
+  /** `latencies` are in seconds and have the same bounds. */
   constructor(latencies: readonly Histogram[], totals: () => RateTotals) {
     this.#latencies = latencies
     this.#totals = totals
   }
 
-  /** Begins the next minute. */
+  /** Starts the next minute. */
   note(nowMs: number, freeBytes: number): void {
     const sample = this.#sample(nowMs)
     if (this.#begin !== null) this.#points.push(this.#pointOf(this.#begin, sample))
@@ -56,13 +58,13 @@ export class RateHistory {
     if (this.#disk.length > RATE_MINUTES_MAX) this.#disk.shift()
   }
 
-  /** One point for each minute, oldest first. */
+  /** Returns one point for each minute, oldest first. */
   points(nowMs: number): readonly RatePoint[] {
     if (this.#begin === null) return []
     return [...this.#points, this.#pointOf(this.#begin, this.#sample(nowMs))]
   }
 
-  /** Free bytes of the disk, by the minute. */
+  /** The free bytes of the disk, one sample for each minute. */
   get disk(): readonly DiskSample[] {
     return this.#disk
   }
@@ -90,8 +92,8 @@ export class RateHistory {
 }
 
 /**
- * The value below which that part of the values is, within a bucket as if they lay evenly; the highest bound for
- * what is beyond. Null when there are none.
+ * Returns a quantile: the value below which this part of the values lies. Values within a bucket are assumed to be
+ * evenly spread. Values above the highest bound count as that bound. Returns null if there are no values.
  */
 export function quantileMs(
   bounds: readonly number[],
@@ -111,8 +113,8 @@ export function quantileMs(
 }
 
 /**
- * When free space reaches the reserve, if it goes on as on the line that fits the samples best; null when it
- * does not shrink, or the samples cover less than `spanMsMin`, or that is years away.
+ * Returns the time at which free space reaches the reserve, by a linear fit through the samples. Returns null if free
+ * space does not shrink, if the samples cover less than `spanMsMin`, or if the time is years away.
  */
 export function fullAtMs(
   samples: readonly DiskSample[],

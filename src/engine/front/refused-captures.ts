@@ -1,7 +1,6 @@
 /**
- * What was refused of the events that clients sent: by reason how often, when last, and some samples, for people
- * who wonder where their events are. In memory and for a day; what was accepted is told by the store. Nothing
- * here is called for a request that is accepted.
+ * Keeps refused events for people who look for them: for each reason the count, the last time and some samples. They
+ * are kept in memory for a day; the store knows the accepted events. Accepted requests cause no call here.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
@@ -15,20 +14,20 @@ import {
 import { FATE_BODY_UNITS_MAX, FATE_SAMPLES_MAX } from '../../rules/events/limits.ts'
 import { FATE_AGE_MS_MAX, FATE_LOOKED_AT_BYTES_MAX, FATE_PROJECTS_MAX } from './limits.ts'
 
-/** Between two samples of a reason, once there are as many as are kept. */
+/** The minimum time between two samples of a reason, once all samples are taken. */
 const SAMPLE_EVERY_MS = 100
-/** A project's key as the body or the query of a request names it. */
+/** A project key as the body or the query of a request contains it. */
 const PROJECT_KEY = /(?:api_key|token)["']?\s*[:=]\s*["']?(phc_\w{1,60})/
-/** Keys that are nobody's business. */
+/** Secret keys, which must not be shown. */
 const SECRETS = /ph[xs]_\w+/g
-/** For requests that name no project, or one that there is not. */
+/** The project id for requests that name no project or an unknown one. */
 const NO_PROJECT = 0
 
-/** What is known of a refused request; null: its body was too large to be read. */
+/** The known parts of a refused request. Null: its body was too large to be read. */
 export type RefusedRequest = {
   readonly query: string
   readonly body: Uint8Array
-  /** The headers of capture v1, whose bodies name no key. */
+  /** The headers of capture v1, whose bodies contain no key. */
   readonly v1?: { readonly key: string } | null
 } | null
 
@@ -43,7 +42,7 @@ interface Refused {
 export class RefusedCaptures {
   readonly #clock: Pick<Clock, 'now'>
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
-  /** By project, that which was refused something last at the end. */
+  /** The refusals by project. The project with the latest refusal is last. */
   readonly #projects = new Map<number, Map<string, Refused>>()
 
   /** `directory` must answer from memory. */
@@ -53,8 +52,8 @@ export class RefusedCaptures {
   }
 
   /**
-   * Counts a refusal that sending it again does not mend. Microseconds: the beginning of the body is looked at
-   * for a key.
+   * Counts a refusal that a retry does not solve. Cost: microseconds, because the start of the body is searched for a
+   * key.
    */
   note(error: ServiceError, request: RefusedRequest): void {
     if (error.status >= 500) return
@@ -71,7 +70,7 @@ export class RefusedCaptures {
     refused.samples = [sampleOf(error, text, nowMs), ...refused.samples].slice(0, FATE_SAMPLES_MAX)
   }
 
-  /** Counts events that were answered 200 and dropped, because a daily limit of their project is reached. */
+  /** Counts events that were answered 200 but dropped because of a daily limit of their project. */
   noteLimited(projectId: number, eventCount: number): void {
     const refused = this.#refusedFor(projectId, 'daily_limit')
     refused.count += eventCount
@@ -86,7 +85,7 @@ export class RefusedCaptures {
     })
   }
 
-  /** What a project was refused in the last day; `isAll`: also what named no project that there is. */
+  /** Returns the refusals of a project in the last day. With `isAll`, includes requests that named no known project. */
   of(projectId: number, isAll: boolean): readonly IngestionFate[] {
     const oldestMs = this.#clock.now() - FATE_AGE_MS_MAX
     const fates: IngestionFate[] = []
@@ -106,7 +105,7 @@ export class RefusedCaptures {
   }
 }
 
-/** The beginning of a body that is text, as it came. */
+/** Returns the start of a body if it is text, unchanged. */
 function textOf(request: RefusedRequest): string | null {
   const body = request?.body ?? new Uint8Array(0)
   if (body.length === 0) return null

@@ -1,7 +1,6 @@
 /**
- * Carries out retention from time to time. What has to go is found by a reading thread; then a command
- * that says every moment that it means goes into the log, so that a replay erases the same events. A
- * project of which nothing has to go gets no command.
+ * Carries out retention periodically. A reading thread finds the events to erase. Then a command with all exact times
+ * is written to the log, so that a replay erases the same events. A project with nothing to erase gets no command.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
@@ -10,30 +9,33 @@ import type { ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.t
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import type { ErasureQueries } from '../threads/call-table.ts'
 
-/** How often events that are kept too long are looked for. */
+/** The interval of searches for events that are kept too long. */
 const PERIOD_MS = 3_600_000
-/** How long after the start at first: a daemon that is restarted often shall get to it, too. */
+/** The time of the first search after the start, so that a daemon that is restarted often runs one too. */
 const FIRST_MS = 60_000
 
-/** Who erases when nobody in person does. */
+/** The actor of erasures that no person has started. */
 export const DAEMON_ACTOR: Actor = { userId: 0, firstName: '', email: '' }
 
-/** What retention works with. */
+/** The dependencies of retention. */
 export interface RetentionOptions {
   readonly queries: Pick<ErasureQueries, 'planRetention' | 'retainedProjects'>
   readonly commands: PersonCommands
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** What was found, and the receipt of what was begun; null: nothing has to go, or it is on its way. */
+/**
+ * The result of a search, and the receipt of the erasure that was started. A null receipt means that there is nothing
+ * to erase, or that an erasure is already running.
+ */
 export interface RetentionRun {
   readonly plan: RetentionPlan
   readonly receipt: ErasureReceipt | null
 }
 
 /**
- * Finds out what has to go of one project by its rules, and begins with it. Rejects as its ports do,
- * with 503 when the log takes nothing.
+ * Finds the events of one project that its rules erase, and starts the erasure. Rejects with the errors of its ports,
+ * and with 503 if the log accepts nothing.
  */
 export async function runRetention(
   { queries, commands, clock }: RetentionOptions,
@@ -48,7 +50,7 @@ export async function runRetention(
   return { plan, receipt: result.kind === 'done' ? (result.erasure ?? null) : null }
 }
 
-/** Does so for all projects, again and again. */
+/** Runs retention for all projects, again and again. */
 export class RetentionSchedule {
   readonly #options: RetentionOptions
   readonly #log: Pick<Logger, 'info' | 'warn'>
@@ -72,7 +74,7 @@ export class RetentionSchedule {
     this.#schedule(Math.min(FIRST_MS, this.#periodMs))
   }
 
-  /** Begins with no further project. */
+  /** Stops before the next project. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#timer)
@@ -85,13 +87,13 @@ export class RetentionSchedule {
     }, delayMs)
   }
 
-  /** A search that ends after the stop must not write any more. */
+  /** Rejects commands after the stop, because a search that ends later must not write any more. */
   #command(command: Parameters<PersonCommands['run']>): ReturnType<PersonCommands['run']> {
     if (this.#isStopped) return Promise.reject(new Error('retention was stopped'))
     return this.#commands.run(...command)
   }
 
-  /** Looks at every project that has rules. */
+  /** Runs retention for each project that has rules. */
   async #run(): Promise<void> {
     try {
       for (const projectId of await this.#options.queries.retainedProjects()) {

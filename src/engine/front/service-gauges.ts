@@ -1,4 +1,4 @@
-/** Fills, before `/metrics` is read, what is cheaper to look up than to keep. */
+/** Sets the gauges that are cheaper to read than to maintain, before `/metrics` is rendered. */
 import { getOrAdd } from '../../base/maps.ts'
 import {
   type CachesOfThread,
@@ -13,33 +13,33 @@ import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 import type { FairShares } from './shares/fair-shares.ts'
 
-/** Where the figures come from. */
+/** The sources of the gauges. */
 export interface GaugeSources {
   readonly dataDir: string
   readonly backlogBytesMax: number
   readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs' | 'lagMs'>
   readonly disk: Pick<DiskGuard, 'freeBytes' | 'reserveBytes'>
-  /** By the name of the threads. */
+  /** The busy time by the name of the threads. */
   readonly busy: Readonly<Record<string, BusyTime>>
-  /** Uploads that wait to be checked, by lane. */
+  /** The uploads that wait to be checked, by lane. */
   readonly checksWaiting: Readonly<Record<string, number>>
-  /** Tasks that wait, by the same name. */
+  /** The waiting tasks, by the same names. */
   readonly queues: Readonly<Record<string, number>>
   readonly flags: { readonly version: number }
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
   readonly shares: Pick<FairShares, 'count' | 'refused'>
-  /** Uploads that gave way to those of other senders. */
+  /** The uploads that gave way to those of other senders. */
   readonly displacedChecks: number
-  /** Bytes of working memory. */
+  /** The budget of working memory in bytes. */
   readonly memoryBytesMax: number
-  /** Of each thread, by the same name. */
+  /** The memory of each thread, by the same names. */
   readonly memory: Readonly<Record<string, readonly ThreadMemory[]>>
-  /** Caches of the main thread, and those that threads share. */
+  /** The caches of the main thread, and the caches that threads share. */
   readonly caches: CachesOfThread
 }
 
-/** Sets the gauges to what the sources say now. */
+/** Sets the gauges to the current values of the sources. */
 export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): void {
   metrics.senders.value = sources.shares.count
   metrics.sharesRefused({ ...sources.shares.refused, checks: sources.displacedChecks })
@@ -69,7 +69,7 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   }
 }
 
-/** Sets the gauges of memory to what the threads told last. */
+/** Sets the memory gauges to the last figures of the threads. */
 function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
   const { anonymousBytes, fileBytes } = processMemory()
   metrics.memoryBudgetBytes.value = sources.memoryBytesMax
@@ -93,7 +93,7 @@ function collectMemory(metrics: ServiceMetrics, sources: GaugeSources): void {
       addCaches(thread.caches)
     }
   }
-  // Threads end, and others tell of caches only once they have one.
+  // Labels of ended threads must disappear, and a cache appears only when a thread has opened it.
   for (const family of [
     metrics.memoryHeapUsedBytes,
     metrics.memoryHeapBytes,

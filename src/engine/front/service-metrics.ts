@@ -1,4 +1,4 @@
-/** Every metric of the daemon. What they are made of: base/metrics.ts. */
+/** All metrics of the daemon. Their building blocks are in base/metrics.ts. */
 import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import { memoryUsage } from '../../base/memory/process-memory.ts'
@@ -12,18 +12,18 @@ const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 const DECISION_SECONDS = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.005, 0.05]
 const QUERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 20_971_520]
-/** Kinds of threads, as labels. */
+/** The kinds of threads, as labels. */
 const THREADS = ['writer', 'processor', 'checkers', 'readers', 'long_readers', 'analytics']
 
-/** Every metric of the service, under its public name. docs/OPERATIONS.md, "Metrics". */
+/** Every metric of the service under its public name. See docs/OPERATIONS.md, "Metrics". */
 export class ServiceMetrics {
   readonly page = new MetricPage()
-  /** Labels `route` (a path pattern), `code` (an HTTP status). */
+  /** Labels: `route` (a path pattern), `code` (an HTTP status). */
   readonly httpRequests = this.page.counters('http_requests_total', 'Requests answered.', [
     'route',
     'code',
   ])
-  /** Label `route`. */
+  /** Label: `route`. */
   readonly httpRequestSeconds = this.page.histograms(
     'http_request_duration_seconds',
     'From the headers to the answer. Public routes: one request in 16 is timed.',
@@ -36,7 +36,7 @@ export class ServiceMetrics {
   readonly httpRequestsInProgress = this.page
     .gauges('http_requests_in_progress', 'Requests not yet answered.', [])
     .with()
-  /** Label `server` (`uws`, `node`). */
+  /** Label: `server` (`uws`, `node`). */
   readonly httpServer = this.page.gauges(
     'http_server_info',
     'Always 1; the label says which library speaks HTTP: uWebSockets.js or node:http.',
@@ -54,19 +54,19 @@ export class ServiceMetrics {
   readonly httpAnswerBytesWaiting = this.page
     .gauges('http_answer_bytes_waiting', 'Bytes of large answers that wait for their readers.', [])
     .with()
-  /** Label `reason` (`stalled`, `slow`, `room`). */
+  /** Label: `reason` (`stalled`, `slow`, `room`). */
   readonly httpReadersCut = this.page.counters(
     'http_readers_cut_total',
     'Connections closed because the client did not read a large answer, by reason.',
     ['reason'],
   )
-  /** Label `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`, `logins`). */
+  /** Label: `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`, `logins`). */
   readonly httpRateLimited = this.page.counters(
     'http_rate_limited_total',
     'Requests refused with 429 and connections closed, by the limit that was reached.',
     ['limit'],
   )
-  /** Label `kind` (`queue`, `bodies`, `checks`). */
+  /** Label: `kind` (`queue`, `bodies`, `checks`). */
   readonly #shareRefused = this.page.counters(
     'ingest_share_refused_total',
     'Requests refused because their sender had more than its share, by what was full.',
@@ -75,7 +75,7 @@ export class ServiceMetrics {
   readonly senders = this.page
     .gauges('ingest_senders', 'Senders whose waiting events are counted.', [])
     .with()
-  /** Labels `project`, `limit` (`events`, `bytes`). */
+  /** Labels: `project`, `limit` (`events`, `bytes`). */
   readonly #dailyLimits = this.page.counters(
     'ingest_daily_limits_reached_total',
     'Times that a project has reached a daily limit.',
@@ -85,7 +85,7 @@ export class ServiceMetrics {
   readonly auditFailures = this.page
     .counters('audit_failures_total', 'Entries of the audit log that could not be stored.', [])
     .with()
-  /** Labels `project` (its number), `fate` (`accepted`, `stored`, or a drop reason). */
+  /** Labels: `project` (its number), `fate` (`accepted`, `stored`, or a drop reason). */
   readonly ingestEvents = this.page.counters(
     'ingest_events_total',
     'Events by what became of them.',
@@ -131,7 +131,7 @@ export class ServiceMetrics {
   readonly ingestBatchBytes = this.page
     .histograms('ingest_batch_bytes', 'Bytes of one block written to the log.', [], BATCH_BYTES)
     .with()
-  /** Label `lane` (`express`, `bulk`, `slow`). */
+  /** Label: `lane` (`express`, `bulk`, `slow`). */
   readonly ingestChecksWaiting = this.page.gauges(
     'ingest_checks_waiting',
     'Uploads that wait for a thread to check them.',
@@ -150,16 +150,16 @@ export class ServiceMetrics {
   readonly ingestLagSeconds = this.page
     .gauges('ingest_lag_seconds', 'Estimated time until an event accepted now is readable.', [])
     .with()
-  /** Label `store` (`log`, `events`, `flags`). */
+  /** Label: `store` (`log`, `events`, `flags`). */
   readonly storeCommitSeconds = this.page.histograms(
     'store_commit_duration_seconds',
     'One write transaction with its flush to disk.',
     ['store'],
     COMMIT_SECONDS,
   )
-  /** Of the log. */
+  /** The histogram with the label `log`. */
   readonly logCommitSeconds = this.storeCommitSeconds.with('log')
-  /** Label `store`. */
+  /** Label: `store`. */
   readonly storeMapUsedBytes = this.page.gauges(
     'store_map_used_bytes',
     'Bytes of the disk that the files of the store take.',
@@ -188,15 +188,15 @@ export class ServiceMetrics {
   readonly serviceReady = this.page
     .gauges('service_ready', '1 while events are accepted, else 0; as /_readyz.', [])
     .with()
-  /** Label `outcome`: `ok`, `repeated` when known from before, `partial` when some flag could not be decided. */
+  /** Label: `outcome` (`ok`, `repeated` for a cached decision, `partial` if some flag could not be decided). */
   readonly flagDecisions = this.page.counters(
     'flag_decisions_total',
     'Requests for flags that were decided.',
     ['outcome'],
   )
-  /** Events that were stored or dropped. */
+  /** The events that were stored or dropped. */
   #processed = 0
-  /** Of accepted events, by project. */
+  /** The accepted events by project. */
   readonly #accepted = new Map<number, Counter>()
   readonly #decisionsRepeated = this.flagDecisions.with('repeated')
   readonly #decisionsMade = this.flagDecisions.with('ok')
@@ -211,85 +211,85 @@ export class ServiceMetrics {
   readonly flagSnapshotVersion = this.page
     .gauges('flag_snapshot_version', 'Number of the last change of flags that decisions use.', [])
     .with()
-  /** Labels `kind` (`trends`, `funnel`, ...), `outcome` (`ok`, `refused`, `failed`). */
+  /** Labels: `kind` (`trends`, `funnel`, ...), `outcome` (`ok`, `refused`, `failed`). */
   readonly queries = this.page.counters('queries_total', 'Analytic queries answered.', [
     'kind',
     'outcome',
   ])
-  /** Label `kind`. */
+  /** Label: `kind`. */
   readonly querySeconds = this.page.histograms(
     'query_duration_seconds',
     'Analytic queries, with the time in which they waited for a thread.',
     ['kind'],
     QUERY_SECONDS,
   )
-  /** Label `threads` (`writer`, `processor`, `checkers`, `readers`, `long_readers`, `analytics`). */
+  /** Label: `threads` (`writer`, `processor`, `checkers`, `readers`, `long_readers`, `analytics`). */
   readonly workerBusySeconds = this.page.counters(
     'worker_busy_seconds_total',
     'Time in which threads of a kind worked, all together.',
     ['threads'],
   )
-  /** Label `threads`. */
+  /** Label: `threads`. */
   readonly workerQueueDepth = this.page.gauges(
     'worker_queue_depth',
     'Tasks that wait for a thread of a kind.',
     ['threads'],
   )
-  /** Label `threads`. */
+  /** Label: `threads`. */
   readonly workerThreads = this.page.gauges('worker_threads', 'Threads of a kind.', ['threads'])
-  /** Label `threads`. */
+  /** Label: `threads`. */
   readonly workerThreadDeaths = this.page.counters(
     'worker_thread_deaths_total',
     'Threads of a kind that ended unexpectedly; another took their place, or the process ended.',
     ['threads'],
   )
-  /** Label `kind`. */
+  /** Label: `kind`. */
   readonly processingFailures = this.page.counters(
     'processing_failures_total',
     'Runs of processing that failed and were tried again, by what failed.',
     ['kind'],
   )
-  /** Working memory: what the budget is, and what the threads and their caches take of it. */
+  /** The working memory: the budget, and the use of it by threads and caches. */
   readonly memoryBudgetBytes = this.page
     .gauges('memory_budget_bytes', 'Working memory that everything together keeps to.', [])
     .with()
-  /** Label `kind` (`anonymous`, `files`). */
+  /** Label: `kind` (`anonymous`, `files`). */
   readonly memoryResidentBytes = this.page.gauges(
     'memory_resident_bytes',
     'Resident memory: heaps and buffers, or pages of mapped files, which the system takes back when it needs them.',
     ['kind'],
   )
-  /** Label `thread` (`main`, `processor_1`, ...). */
+  /** Label: `thread` (`main`, `processor_1`, ...). */
   readonly memoryHeapUsedBytes = this.page.gauges(
     'memory_heap_used_bytes',
     'JavaScript heap of a thread that is used.',
     ['thread'],
   )
-  /** Label `thread`. */
+  /** Label: `thread`. */
   readonly memoryHeapBytes = this.page.gauges(
     'memory_heap_bytes',
     'JavaScript heap of a thread with what is free in it.',
     ['thread'],
   )
-  /** Label `thread`. */
+  /** Label: `thread`. */
   readonly memoryHeapBytesMax = this.page.gauges(
     'memory_heap_limit_bytes',
     'JavaScript heap that a thread may have; one that needs more ends and is replaced.',
     ['thread'],
   )
-  /** Label `thread`. */
+  /** Label: `thread`. */
   readonly memoryBufferBytes = this.page.gauges(
     'memory_buffer_bytes',
     'Buffers of a thread outside of its heap.',
     ['thread'],
   )
-  /** Label `cache`. */
+  /** Label: `cache`. */
   readonly memoryCacheBytes = this.page.gauges(
     'memory_cache_bytes',
     'What caches hold, all threads together, about.',
     ['cache'],
   )
-  /** Label `cache`. */
+  /** Label: `cache`. */
   readonly memoryCacheBytesMax = this.page.gauges(
     'memory_cache_limit_bytes',
     'What caches may hold, all threads together.',
@@ -303,13 +303,13 @@ export class ServiceMetrics {
     this.page
       .gauges('build_info', 'Always 1; the labels say what runs.', ['version', 'node_version'])
       .with(options.version, process.versions.node).value = 1
-    // A counter that appears with its first death would hide it from `increase`.
+    // The counters start at 0: `increase` would not see the first death if its counter appeared with it.
     for (const threads of THREADS) this.workerThreadDeaths.with(threads)
     for (const kind of PROCESSING_TROUBLES) this.processingFailures.with(kind)
     this.#addProcess(options.clock)
   }
 
-  /** Counts a decision that was known from before. */
+  /** Counts a decision that was answered from the cache. */
   decidedBefore(): void {
     this.#decisionsRepeated.value++
   }
@@ -320,7 +320,7 @@ export class ServiceMetrics {
     getOrAdd(this.#accepted, projectId, newCounter).value += eventCount
   }
 
-  /** A project has reached a daily limit. */
+  /** Counts that a project has reached a daily limit. */
   dailyLimitReached(projectId: number, limit: 'events' | 'bytes'): void {
     this.#dailyLimits.with(String(projectId), limit).value++
   }
@@ -330,14 +330,14 @@ export class ServiceMetrics {
     this.ingestEvents.with(String(projectId), 'daily_limit').value += eventCount
   }
 
-  /** Sets what was refused of senders since the start. */
+  /** Sets the numbers of refusals of senders since the start. */
   sharesRefused(kinds: Readonly<Record<string, number>>): void {
     for (const [kind, count] of Object.entries(kinds)) {
       this.#shareRefused.with(kind).value = count
     }
   }
 
-  /** What all projects have had since the start. */
+  /** Returns the totals of all projects since the start. */
   totals(): RateTotals {
     const sum = (counters: Iterable<Counter>): number => {
       let total = 0
@@ -348,7 +348,7 @@ export class ServiceMetrics {
     return { accepted, processed: this.#processed, decisions: sum(this.flagDecisions.all) }
   }
 
-  /** Takes over what the processing thread has counted. */
+  /** Adds the counts of the processing thread. */
   processed(result: ProcessResult): void {
     for (const { projectId, stored, drops } of result.fates) {
       const project = String(projectId)
@@ -374,9 +374,9 @@ export class ServiceMetrics {
     this.#geoIpFailures.with().value += geoIp.failures
   }
 
-  /** Counts a decision; `hasErrors` when some flag could not be decided. */
+  /** Counts a decision. `hasErrors` is true if some flag could not be decided. */
   decided(elapsedMs: number, hasErrors: boolean): void {
-    // A name of labels would be made for each decision otherwise.
+    // The common counter is kept, because `with` builds a string for each call.
     const counter = hasErrors ? this.flagDecisions.with('partial') : this.#decisionsMade
     counter.value++
     this.flagDecisionSeconds.observe(elapsedMs / 1000)

@@ -1,4 +1,4 @@
-/** How a daemon is, for people: what metrics say, with a day of history and a forecast for the disk. */
+/** The status of a daemon for people: the main metrics, a day of history, and a forecast for the disk. */
 import type { Clock } from '../../base/clock.ts'
 import { VERSION } from '../../base/version.ts'
 import { PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
@@ -6,17 +6,17 @@ import { fullAtMs, RateHistory, type RatePoint } from './rate-history.ts'
 import type { GaugeSources } from './service-gauges.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
-/** Free space goes up and down with the files of the log: less than that tells nothing. */
+/** Free space varies with the files of the log, so a shorter history gives no forecast. */
 const FORECAST_SPAN_MS_MIN = 15 * 60_000
 
-/** As it is now. Times are ISO 8601, UTC. */
+/** The current status. Times are ISO 8601, UTC. */
 export interface ServiceStatus {
   readonly version: string
   readonly started_at: string
   readonly uptime_seconds: number
   readonly disk: {
     readonly free_bytes: number
-    /** Of the store. */
+    /** The size of the store. */
     readonly used_bytes: number
     readonly reserve_bytes: number
     readonly full_at: string | null
@@ -35,16 +35,16 @@ export interface ServiceStatus {
   }[]
 }
 
-/** Where the figures come from. */
+/** The sources of the status. */
 export interface StatusOptions {
   readonly metrics: ServiceMetrics
   readonly clock: Pick<Clock, 'now'>
-  /** Paths of the routes that take events. */
+  /** The paths of the routes that accept events. */
   readonly capturePaths: readonly string[]
   readonly sources: () => GaugeSources
 }
 
-/** Keeps the history. */
+/** Keeps the history and returns the current status. */
 export class StatusReport {
   readonly #options: StatusOptions
   readonly #history: RateHistory
@@ -60,13 +60,13 @@ export class StatusReport {
     )
   }
 
-  /** Begins a minute of the history. */
+  /** Starts a minute of the history. */
   note(): void {
     const { clock, sources } = this.#options
     this.#history.note(clock.now(), sources().disk.freeBytes)
   }
 
-  /** How it is now. Asks the file system for the sizes of the store. */
+  /** Returns the current status. Asks the file system for the sizes of the store. */
   now(): ServiceStatus {
     const { metrics, clock, sources } = this.#options
     const nowMs = clock.now()

@@ -1,6 +1,6 @@
 /**
- * Keeps what flags were decided to be over restarts: what has changed of the last hours is written each minute
- * and at the end. A process that is killed loses the last minute.
+ * Stores flag usage so that it survives a restart. The changed hours are written each minute and at the end. If the
+ * process is killed, the last minute is lost.
  */
 import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { FlagUsage } from './flag-usage.ts'
@@ -8,19 +8,19 @@ import type { FlagUsage } from './flag-usage.ts'
 const COLLECT_MS = 10_000
 const KEEP_MS = 60_000
 
-/** What it works with. */
+/** The dependencies of the usage keeper. */
 export interface UsageKeeperOptions {
   readonly usage: FlagUsage
-  /** Assigns what was counted to the present hour. */
+  /** Adds the counts of the outcomes to the current hour. */
   readonly collect: () => void
   readonly queries: OrganizationPort
-  /** Why nothing can be written now, or null. */
+  /** Returns the reason why nothing can be written now, or null. */
   readonly refusal: () => object | null
-  /** Receives what could not be read or written; a `Logger` will do. */
+  /** Receives errors of reads and writes. A `Logger` fits. */
   readonly log: { error(fields: object, message: string): void }
 }
 
-/** Collects, and reads and writes what was collected. */
+/** Collects the usage, and reads and writes it. */
 export class UsageKeeper {
   readonly #options: UsageKeeperOptions
   #timers: readonly NodeJS.Timeout[] = []
@@ -29,7 +29,7 @@ export class UsageKeeper {
     this.#options = options
   }
 
-  /** Takes over what is kept; without it counting begins anew. Then collects until `stop`. */
+  /** Restores the stored usage. If that fails, counting starts from zero. Then collects until `stop`. */
   async start(): Promise<void> {
     const { usage, queries, collect, log } = this.#options
     try {

@@ -1,4 +1,4 @@
-/** The outbox of one process: batches wait in memory for each subscriber, up to a number of events. */
+/** The outbox of one process. Batches wait in memory for each subscriber, up to a number of events. */
 import type {
   EventTest,
   Outbox,
@@ -10,7 +10,7 @@ import type {
 } from '../../ports/outbox.ts'
 import { BATCHES_MAX } from './limits.ts'
 
-/** Both ends of the outbox. */
+/** Both ends of the outbox: subscribers register here, and processing writes to it. */
 export class BoundedOutbox implements Outbox, OutboxWriter {
   readonly #listeners = new Set<Listener>()
   #rows: OutboxRow[] = []
@@ -21,7 +21,7 @@ export class BoundedOutbox implements Outbox, OutboxWriter {
 
   readonly wants: EventTest = (projectId, event) => {
     let isWanted = false
-    // Each is asked: who takes a sample counts what it leaves out.
+    // Every subscriber is asked, because a subscriber that takes a sample counts the events that it leaves out.
     for (const { wants } of this.#listeners) if (wants(projectId, event)) isWanted = true
     return isWanted
   }
@@ -56,7 +56,10 @@ class Listener implements Subscription {
   readonly #onClose: () => void
   #batches: OutboxBatch[] = []
   #waitingRows = 0
-  /** What was given up since the last delivery: by project S before and of the last event. */
+  /**
+   * The events that were dropped since the last delivery, by project: the sequence number before the first one, and
+   * that of the last one.
+   */
   readonly #missed = new Map<number, { readonly after: number; through: number }>()
   #missedPosition: number | null = null
   #isClosed = false
@@ -72,7 +75,7 @@ class Listener implements Subscription {
     this.#batches.push(batch)
     this.#waitingRows += batch.rows.length
     const isFull = this.#waitingRows > this.#rowsMax || this.#batches.length > BATCHES_MAX
-    // Who fell behind misses everything up to now: deliveries stay in order.
+    // A subscriber that fell behind misses everything up to now, so that deliveries stay in order.
     if (isFull || this.#missedPosition !== null) this.#giveUp()
     this.#wake()
   }

@@ -1,7 +1,7 @@
 /**
- * Carries out what people ask for through the API and the command line. Commands stand in the log among
- * the events and change the same persons in the same order. What they do depends on the record and the
- * stored state only, so that a replay does it again in the same way.
+ * Carries out the commands of the API and the command line. Commands are in the log among the events, and change the
+ * same persons in the same order. Their effects depend only on the record and the stored state, so that a replay
+ * repeats them exactly.
  */
 import { createHash } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
@@ -37,13 +37,13 @@ import type { EventStoreWriter } from '../../store/warehouse/write/event-store.t
 import { runActionCommand } from './action-commands.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
-/** What one command works with. */
+/** The input of one command. */
 interface Step {
   readonly persons: ReturnType<EventStoreWriter['persons']>
   readonly projectId: number
   readonly actor: Actor
   readonly atMs: number
-  /** The uuid of the record: of the event that a command stores, and the seed of further ones. */
+  /** The uuid of the record. It is the uuid of the event that a command stores, and the seed of further uuids. */
   readonly uuid: Uint8Array
 }
 
@@ -62,7 +62,7 @@ export class CommandRunner {
     this.#propertiesBytesMax = propertiesBytesMax
   }
 
-  /** Carries out one command; its effects are stored with the next commit. `uuid`: 16 bytes. */
+  /** Carries out one command. Its changes are stored with the next commit. `uuid` has 16 bytes. */
   run(projectId: number, logged: LoggedCommand, uuid: Uint8Array): CommandResult {
     const { actor, at: atMs, command } = logged
     const persons = this.#store.persons(projectId)
@@ -219,7 +219,7 @@ export class CommandRunner {
     return { kind: 'done' }
   }
 
-  /** Applies an event to a person and stores it; false, and then not stored, when it is refused. */
+  /** Applies an event to a person and stores it. Returns false, and stores nothing, if it is refused. */
   #apply(
     step: Step,
     person: PersonState,
@@ -272,7 +272,7 @@ function find({ persons }: Step, person: PersonReference): PersonState | null {
   return typeof person === 'number' ? persons.personById(person) : persons.personByUuid(person)
 }
 
-/** An id of a person that may be merged; the first one when there is none. */
+/** Returns a distinct_id of the person that may be merged, or the first one if there is none. */
 function mergeableId({ persons }: Step, person: PersonState): string {
   let first: string | null = null
   for (const id of persons.idsInOrder(person)) {
@@ -287,7 +287,7 @@ function done(step: Step, person: PersonState): CommandResult {
   return { kind: 'done', person: viewOf(step, person) }
 }
 
-/** The first ids of a person, as texts. */
+/** Returns the first distinct_ids of a person, as texts. */
 function firstTexts({ persons }: Step, person: PersonState, idsMax: number): readonly string[] {
   const texts: string[] = []
   for (const id of persons.idsInOrder(person)) {
@@ -330,7 +330,7 @@ function note(
   })
 }
 
-/** A uuid of version 7 that follows from the record's: its time, and bytes that nobody can guess. */
+/** Returns a version 7 uuid that is derived from the record's uuid: its time, and bytes that nobody can guess. */
 function splitUuid(uuid: Uint8Array, index: number): string {
   const bytes = createHash('sha256').update(uuid).update(String(index)).digest()
   bytes.set(uuid.subarray(0, 6))
@@ -343,7 +343,7 @@ function bytesOf(properties: JsonObject): number {
   return Buffer.byteLength(JSON.stringify(properties))
 }
 
-/** Nothing is kept for ids that belong to nobody. */
+/** Stores the overrides. Ids without a person are ignored. */
 function setFlagOverrides({ persons }: Step, command: Of<'set_flag_overrides'>): CommandResult {
   const numbers = new Set(command.distinctIds.map((text) => persons.ownerNumber(text)))
   numbers.delete(0)
@@ -393,7 +393,7 @@ function updateCohort(
   return changedCohort(step, id, changes, members)
 }
 
-/** Numbers of the persons that a change names; persons that do not exist are left out. */
+/** Returns the numbers of the persons that a change names. Persons that do not exist are left out. */
 function namedPersons(
   { persons }: Step,
   { personUuids = [], distinctIds = [] }: Partial<CohortDraft>,
@@ -404,7 +404,7 @@ function namedPersons(
   return numbers
 }
 
-/** Adds members to a fixed list. */
+/** Adds members to a static cohort. */
 function changedCohort(
   step: Step,
   id: number,

@@ -1,30 +1,31 @@
 /**
- * How much of the log one commit may take while the disk is short of room. A commit needs room in the data file for
- * every page that it can write (data-file-room.ts), most of which the next commits use again. So with little room
- * there are smaller commits, down to a single event. If there is not even room for that, processing waits. How much room
- * a commit needs is learnt from earlier commits, and is remembered when one fails and the store is opened again.
+ * Limits how much of the log one commit takes while the disk is short of space. A commit needs space in the data file
+ * for every page that it may write (data-file-room.ts); the next commits reuse most of that space. With little space,
+ * commits are therefore smaller, down to a single event. If there is not enough space for one event, processing waits.
+ * The space that a commit needs is learnt from earlier commits. If a commit fails, its need is remembered while the
+ * store is reopened.
  */
 import { DISK_PLENTY_BYTES, DiskRoom } from '../../base/disk-room.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { SHORT_COMMIT_BYTES_MAX } from './limits.ts'
 
-/** What a commit adds for each byte of the log, and what it touches, before any was seen. */
+/** The assumed bytes that a commit adds and touches for each byte of the log, before any commit was measured. */
 const FIRST_RATIO = 4
 const RATIO_MIN = 0.5
-/** More than was seen: another commit may change other pages. */
+/** The next commit may change other pages, so more than the measured space is assumed. */
 const RATIO_SAFETY = 1.5
-/** The part of the difference by which a ratio sinks with each commit that took less. */
+/** The fraction of the difference by which a ratio falls with each commit that needed less. */
 const SINKING_PART = 0.2
-/** What is not known of a small commit. */
+/** The extra space for the unknown cost of a small commit. */
 const LEAST_BYTES = 256 * 1024
-/** Smaller commits say nothing about what a byte takes. */
+/** Commits smaller than this do not show the cost of a byte. */
 const TELLING_BYTES = 64 * 1024
-/** Bytes of the log whose commit must always be possible: more are accepted only then. */
+/** A commit of this many bytes of the log must always be possible; otherwise no more events are accepted. */
 const USUAL_BYTES = 1024 * 1024
-/** The part of the room that one commit may need, so that the next one finds some. */
+/** The fraction of the space that one commit may need, so that enough is left for the next one. */
 const ROOM_PART = 0.5
 
-/** Decides how much is committed at a time. One per processor. */
+/** Decides how much is committed at a time. There is one for each processor. */
 export class CommitRoom {
   readonly #store: Pick<EventStoreWriter, 'room'>
   readonly #shared: DiskRoom
@@ -33,14 +34,14 @@ export class CommitRoom {
   constructor(store: Pick<EventStoreWriter, 'room'>, shared: DiskRoom = new DiskRoom()) {
     this.#store = store
     this.#shared = shared
-    // The last commit has failed, so what it needed was more than expected.
+    // The last commit has failed, so it needed more than expected.
     if (shared.commitLogBytes > 0) this.#learnRatios(true)
   }
 
   /**
-   * Returns how many bytes of the log the next commit may gather, or 0 if it has to wait. The rest of the next block has
-   * `nextBytes` bytes and `nextEvents` events. If the result is less than `nextBytes`, the commit must take only that
-   * part of the block, but at least one event.
+   * Returns the number of log bytes that the next commit may gather, or 0 if it has to wait. The rest of the next block
+   * has `nextBytes` bytes and `nextEvents` events. If the result is less than `nextBytes`, the commit must take only
+   * that part of the block, but at least one event.
    */
   bytesMax(nextBytes: number, nextEvents: number): number {
     const shared = this.#shared
@@ -62,25 +63,25 @@ export class CommitRoom {
     return Math.max(eventBytes, bytes)
   }
 
-  /** Bytes of pages that a commit of so many bytes of the log can write. */
+  /** Returns the bytes of pages that a commit of this many log bytes may write. */
   #commitBytes(logBytes: number): number {
     const { commitFixedBytes, leafBytes, touchedRatio, addedRatio } = this.#shared
     const touchedBytes = Math.min(leafBytes, logBytes * (touchedRatio || FIRST_RATIO))
     return LEAST_BYTES + commitFixedBytes + touchedBytes + logBytes * (addedRatio || FIRST_RATIO)
   }
 
-  /** Whether segments may be merged: only with room that nothing accepted needs. */
+  /** True if segments may be merged: only if the space is not needed for accepted events. */
   get mayMerge(): boolean {
     const { diskBytes, insideBytes } = this.#store.room()
     return diskBytes >= DISK_PLENTY_BYTES || diskBytes + insideBytes >= this.#shared.promisedBytes
   }
 
-  /** A commit of so many bytes of the log begins. */
+  /** Records that a commit of this many log bytes begins. */
   begin(logBytes: number): void {
     this.#shared.commitLogBytes = logBytes
   }
 
-  /** It has succeeded. */
+  /** Records that the commit has succeeded. */
   end(): void {
     const shared = this.#shared
     const logBytes = shared.commitLogBytes
@@ -93,7 +94,7 @@ export class CommitRoom {
     shared.growth = follow(shared.growth, Math.max(0, grownBytes) / logBytes)
   }
 
-  /** Pages that merging and erasing have freed do not count as growth. */
+  /** Records the free pages in the store. Pages that merging and erasing have freed do not count as negative growth. */
   noteReusable(reusableBytes: number): void {
     this.#shared.reusableBytes = reusableBytes
     this.#usedBytes = null
@@ -111,7 +112,7 @@ export class CommitRoom {
   }
 }
 
-/** Rises at once, sinks slowly. */
+/** Follows a rising value at once, and a falling value slowly. */
 function follow(known: number, seen: number): number {
   return known === 0 || seen > known ? seen : known + (seen - known) * SINKING_PART
 }

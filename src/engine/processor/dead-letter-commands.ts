@@ -1,6 +1,6 @@
 /**
- * Carries out commands about dead letters, on the processing thread: letters go and what they become
- * arrives in one transaction, so that a crash neither loses nor doubles anything.
+ * Carries out commands about dead letters on the processing thread. Letters are removed and their events stored in one
+ * transaction, so that a crash neither loses nor duplicates anything.
  */
 import { createHash } from 'node:crypto'
 import { parseUuid } from '../../base/ids.ts'
@@ -20,7 +20,7 @@ import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/de
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { COMMAND_LETTER_BYTES_MAX, COMMAND_LETTERS_MAX } from './limits.ts'
 
-/** Carries out one command. `process` takes a record as if it were read from the log. */
+/** Carries out one command. `process` takes a record as if it had been read from the log. */
 export function runDeadLetterCommand(
   letters: EventStoreWriter['deadLetters'],
   command: DeadLetterCommand,
@@ -51,7 +51,7 @@ export function runDeadLetterCommand(
   return { done, failed, skipped, last, newest, hasMore: false }
 }
 
-/** What a letter needs to be processed as if its event had just been read. */
+/** Returns the facts that a letter needs so that its event can be processed as if it had just been read. */
 export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
   const { flags, arrivedAtMs, sentAtMs, address } = record
   const uuidOffset = eventUuidOffset(record, index)
@@ -65,7 +65,7 @@ export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
   }
 }
 
-/** What a letter held, as the log had it; null when that cannot be read. */
+/** Returns the records of a letter as they were in the log, or null if they cannot be read. */
 function recordsOf(letter: StoredDeadLetter): readonly LogRecord[] | null {
   try {
     return letter.step === 'read' ? readBlock(Buffer.from(letter.raw)) : recordsOfEvent(letter)
@@ -74,7 +74,7 @@ function recordsOf(letter: StoredDeadLetter): readonly LogRecord[] | null {
   }
 }
 
-/** The one event of a letter. */
+/** Returns the records of a letter that holds a single event. */
 function recordsOfEvent(letter: StoredDeadLetter): readonly LogRecord[] {
   const { projectId, storedAtMs, raw, origin } = letter
   const text = Buffer.from(raw).toString()
@@ -96,7 +96,7 @@ function recordsOfEvent(letter: StoredDeadLetter): readonly LogRecord[] {
   return records
 }
 
-/** A uuid of version 7 that follows from the letter, so that whoever replays it gives the same one. */
+/** Returns a version 7 uuid that is derived from the letter, so that every replay gives the same uuid. */
 function uuidFor({ number, raw }: StoredDeadLetter, timeMs: number): Uint8Array {
   const bytes = createHash('sha256').update(`${number} `).update(raw).digest().subarray(0, 16)
   bytes.writeUIntBE(timeMs, 0, 6)
@@ -105,7 +105,7 @@ function uuidFor({ number, raw }: StoredDeadLetter, timeMs: number): Uint8Array 
   return bytes
 }
 
-/** The uuid that an event names itself; letters of old versions tell nothing else. */
+/** Returns the uuid that the event itself contains. Letters of old versions have no other source for it. */
 function uuidIn(text: string): Uint8Array | null {
   const event: unknown = JSON.parse(text)
   const uuid = isObject(event) ? event['uuid'] : null

@@ -1,6 +1,6 @@
 /**
- * Carries out the commands about erasing events and about retention: they become jobs, which the
- * processing thread works on when nothing waits. For the processing thread; see command-runner.ts.
+ * Carries out commands about erasing events and about retention. They become jobs, which the processing thread works on
+ * when it is idle. For the processing thread; see command-runner.ts.
  */
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
@@ -14,12 +14,12 @@ import {
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 
-/** What such a command works with. */
+/** The input of such a command. */
 export interface ErasureStep {
   readonly persons: ReturnType<EventStoreWriter['persons']>
   readonly actor: Actor
   readonly atMs: number
-  /** S of the newest event: what comes later is not erased. */
+  /** The sequence number of the newest event. Later events are not erased. */
   readonly lastSequence: number
 }
 
@@ -31,7 +31,7 @@ const NO_CRITERIA: ErasureCriteria = {
   personId: null,
 }
 
-/** Carries out one command; its effects are stored with the next commit. */
+/** Carries out one command. Its changes are stored with the next commit. */
 export function runErasureCommand(step: ErasureStep, command: ErasureCommand): CommandResult {
   switch (command.kind) {
     case 'set_retention':
@@ -52,7 +52,7 @@ export function runErasureCommand(step: ErasureStep, command: ErasureCommand): C
   }
 }
 
-/** The job that erases the events of a person who is deleted. */
+/** Returns the job that erases the events of a deleted person. */
 export function orderForPerson(
   step: ErasureStep,
   personId: string,
@@ -93,7 +93,7 @@ function added({ persons }: ErasureStep, order: JobOrder): CommandResult {
   return { kind: 'done', erasure: receiptOf(persons.addJob(job), job) }
 }
 
-/** Whose events are meant; null: everybody's, undefined: there is no such person. */
+/** Returns the senders whose events are erased. Null: all senders. Undefined: the person does not exist. */
 function spansOf(
   { persons, lastSequence }: ErasureStep,
   { distinctId, personId }: ErasureCriteria,

@@ -1,8 +1,7 @@
 /**
- * What is added to events while they are processed, each part as the settings say: a mark on bots,
- * browser and system of a user agent, the place of an address. It depends on the log, the settings and
- * the GeoIP database at that time. Source:
- * docs/compatibility/enrichment.md, "Bots", "User agents" and "GeoIP".
+ * Adds properties to events while they are processed, if the settings ask for it: a mark on bots, the browser and
+ * system from the user agent, and the location of the address. The result depends on the log, the settings and the
+ * current GeoIP database. Source: docs/compatibility/enrichment.md, "Bots", "User agents" and "GeoIP".
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { createLogger, type Logger } from '../../base/log.ts'
@@ -15,11 +14,11 @@ import type { EnrichmentSettings, GeoIpCounts, ThreadSettings } from '../threads
 import { GeoIpDatabase } from './geoip-database.ts'
 import { ENRICHMENT_CACHE_BYTES_MAX } from './limits.ts'
 
-/** What a user agent tells. */
+/** The facts derived from a user agent. */
 interface AgentFacts {
   readonly isBot: boolean
   readonly properties: JsonObject
-  /** JSON bytes of the properties. */
+  /** The size of the properties as JSON, in bytes. */
   readonly bytes: number
 }
 
@@ -27,7 +26,7 @@ const BOT_MARK = '$is_bot'
 const BOT_MARK_BYTES = Buffer.byteLength(`"${BOT_MARK}":true,`)
 const FACTS_BYTES = 256
 
-/** The enrichment of a thread, which logs as the thread does; null when nothing is to be added. */
+/** Creates the enrichment of a thread, with the log settings of the thread. Returns null if nothing is to be added. */
 export function openEnrichment({
   enrichment,
   logLevel: level,
@@ -44,31 +43,37 @@ export class EventEnrichment {
   readonly #geoIp: GeoIpDatabase | null
   readonly #agents = new RecentValues<AgentFacts>(ENRICHMENT_CACHE_BYTES_MAX, () => FACTS_BYTES)
 
-  /** Opens nothing before `refresh`. */
+  /** Opens no file before `refresh`. */
   constructor(settings: EnrichmentSettings, log: Pick<Logger, 'info' | 'warn'>) {
     this.#settings = settings
     const { geoIpDatabase: path } = settings
     this.#geoIp = path === null ? null : new GeoIpDatabase(path, log)
   }
 
-  /** Takes over a GeoIP database that has changed. Call it now and then, between events. */
+  /** Loads a GeoIP database that has changed. Call it from time to time, between events. */
   refresh(): void {
     this.#geoIp?.refresh()
   }
 
-  /** What the metrics tell of the GeoIP database; undefined when there is to be none. */
+  /** Returns the GeoIP figures for metrics, or undefined if no database is configured. */
   takeGeoIpCounts(): GeoIpCounts | undefined {
     return this.#geoIp?.takeCounts()
   }
 
-  /** The address that an event as it was sent comes from: asked before a project's rule takes it away. */
+  /**
+   * Returns the address that an event comes from. Call it before normalisation, because a project may remove the
+   * address.
+   */
   addressOf(given: JsonObject, senderAddress: string): unknown {
     const properties = given['properties']
     const own = isObject(properties) ? properties['$ip'] : undefined
     return own === undefined || isEmptyValue(own) ? senderAddress : own
   }
 
-  /** Adds to a normalised event; returns at most how many bytes longer its JSON is. About a microsecond. */
+  /**
+   * Adds properties to a normalised event. Returns an upper bound for the growth of its JSON in bytes. Cost: about a
+   * microsecond.
+   */
   enrich(event: NormalisedEvent, address: unknown): number {
     const bytes = this.#addAgent(event.properties)
     if (typeof address !== 'string' || event.properties['$geoip_disable']) return bytes
@@ -106,7 +111,7 @@ export class EventEnrichment {
   }
 }
 
-/** An event without person changes none: it gets what belongs to itself only. */
+/** Adds the location to an event. Person properties are only added to events with a person. */
 function addPlace({ name, properties, isPersonless }: NormalisedEvent, place: Place): number {
   Object.assign(properties, place.event)
   if (!isPersonless && name !== '$groupidentify') {

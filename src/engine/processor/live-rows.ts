@@ -1,6 +1,6 @@
 /**
- * Takes the events that streams want while they are processed: a sample of each, and the number of the others.
- * While there are no streams it does not listen.
+ * Collects the events that streams want during processing: a sample for each stream, and the number of events left out.
+ * Without streams there is no subscription.
  */
 import type { Outbox, OutboxRow, Subscription } from '../../ports/outbox.ts'
 import type { LiveEvent, LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
@@ -10,15 +10,15 @@ interface Watch {
   readonly watch: LiveWatch
   readonly names: ReadonlySet<string>
   readonly events: LiveEvent[]
-  /** Events that may still be shown. */
+  /** The number of events that may still be shown. */
   room: number
   missed: number
 }
 
-/** What any event is looked at for. */
+/** The fields by which events are selected. */
 type Named = Pick<OutboxRow['event'], 'name' | 'distinctId'>
 
-/** The subscriber of the thread that processes. */
+/** Subscribes to the outbox for all streams, in the thread that processes. */
 export class LiveRows {
   readonly #outbox: Outbox
   #watches: readonly Watch[] = []
@@ -28,7 +28,7 @@ export class LiveRows {
     this.#outbox = outbox
   }
 
-  /** What to look for from the next commit on, in place of what was looked for. */
+  /** Replaces the events to look for, from the next commit on. */
   watch(watches: readonly LiveWatch[]): void {
     this.#subscription?.close()
     this.#watches = watches.map((watch) => {
@@ -41,10 +41,10 @@ export class LiveRows {
         : this.#outbox.subscribe(eventsMax, (projectId, event) => this.#wants(projectId, event))
   }
 
-  /** What the commits since `watch` have stored, by stream. */
+  /** Returns the events that the commits since `watch` have stored, by stream. */
   take(): readonly LiveFound[] {
     let units = 0
-    // There is room for all rows that are wanted: a gap, after very many commits, has hardly any.
+    // The outbox has room for all wanted rows, so a gap occurs only after very many commits and contains hardly any.
     for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
       if (next.kind === 'gap') continue
       for (const row of next.rows) {

@@ -1,9 +1,9 @@
 /**
- * Understanding what was accepted: reads the log in order, once, and turns it into stored events. One
- * transaction of the environment `events` holds everything that a stretch of the log led to, and the
- * position behind it; a crash at any moment replays from the last position to the same state.
+ * Processes the log: reads it in order, once, and stores its events. One transaction of the environment `events`
+ * contains all effects of a range of the log and the new position. After a crash at any moment, processing continues at
+ * the last position and reaches the same state.
  *
- * An event that cannot be processed becomes a dead letter and never stops the stream. If a batch of events cannot be
+ * An event that cannot be processed becomes a dead letter and never stops processing. If a batch of events cannot be
  * stored, smaller batches are tried until the failing event is alone (processing-attempts.ts). `attempt` reports an
  * error in its result. The caller then closes the processor and opens a new one.
  */
@@ -66,45 +66,45 @@ import { type LogPlace, type ProcessingAttempts, WHOLE } from './processing-atte
 import { type Fates, parseEvent, type RecordStep, reasonOf, recordStep } from './record-step.ts'
 
 /**
- * Events gathered for one transaction while there is a backlog. A person is written once for each
- * transaction that changes it, so larger ones write less; this many take about a second.
+ * The number of events gathered for one transaction while there is a backlog. A person is written once for each
+ * transaction that changes it, so larger transactions write less. This many events take about a second.
  */
 const COMMIT_EVENTS = 49_152
-/** How many times as many events one transaction gathers at most, unless a single block holds more. */
+/** One transaction gathers at most this many times as many events, unless a single block holds more. */
 const COMMIT_EXCESS = 4 / 3
-/** How long merging may take after a commit beside a busy front: one step. */
+/** The duration of merging after a commit beside a busy front: one step. */
 const MAINTAIN_MS_BUSY = 50
-/** Bytes of blocks after which a stretch is committed, however few events they hold. */
+/** The bytes of blocks after which a transaction is committed, however few events they contain. */
 const COMMIT_BYTES = 64 * 1024 * 1024
 /** The gathered memory is compared with its limit once for this many events, and before each large event. */
 const LOOK_EVERY_EVENTS = 16
 const LARGE_EVENT_BYTES = 65_536
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
-/** What processing works with; all of it is closed with the processor. */
+/** The dependencies of processing. All of them are closed with the processor. */
 export interface LogProcessorOptions {
   readonly settings: Pick<
     ThreadSettings,
     'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred' | 'logReach' | 'diskRoom'
   >
   readonly log: LogReader
-  /** With the warehouse in which events rest. */
+  /** The store, including the warehouse that contains the events. */
   readonly store: EventStoreWriter
-  /** Told of stored records that had to be left alone. */
+  /** Called with stored records that were damaged and therefore skipped. */
   readonly onDamage: DamageListener
-  /** Events gathered for one transaction, and somewhat more to fill a segment. Default 49,152. */
+  /** The number of events gathered for one transaction; slightly more if they fill a segment. Default 49,152. */
   readonly commitEvents?: number | undefined
-  /** Bytes of blocks gathered for one transaction. Default 64 MiB. */
+  /** The bytes of blocks gathered for one transaction. Default 64 MiB. */
   readonly commitBytes?: number | undefined
-  /** How long secrets of days are kept for events that are processed again, milliseconds. Default 0. */
+  /** The time for which daily salts are kept for events that are processed again, in milliseconds. Default 0. */
   readonly secretsKeptMs?: number | undefined
-  /** What is added to events; null, the default: nothing. */
+  /** The enrichment of events. Default null: nothing is added. */
   readonly enrichment?: EventEnrichment | null | undefined
-  /** False: every event is parsed, for tests that compare. */
+  /** False to parse every event. Tests use it to compare the results. */
   readonly isKernelUsed?: boolean
   /** The record of failed attempts. Default: no record is kept, and every batch is tried whole. */
   readonly attempts?: ProcessingAttempts | undefined
-  /** Bytes of memory that one transaction may gather. At the limit it commits, even in the middle of a block. */
+  /** The bytes of memory that one transaction may gather. At the limit it commits, even in the middle of a block. */
   readonly gatheredBytesMax?: number | undefined
 }
 
@@ -113,10 +113,10 @@ interface OpenBlock {
   readonly sequence: number
   readonly bytes: number
   readonly records: readonly LogRecord[]
-  /** The next event: index of its record, and its index in that record. */
+  /** The next event: the index of its record, and its index in that record. */
   record: number
   index: number
-  /** Events of the block that were added. */
+  /** The number of events of the block that were added. */
   done: number
   step: RecordStep | null
 }
@@ -124,9 +124,9 @@ interface OpenBlock {
 /** The results of one transaction, or of one run. */
 interface Outcomes {
   events: number
-  /** Bytes of the blocks that were read to their end. */
+  /** The bytes of the blocks that were read to their end. */
   bytes: number
-  /** Bytes of the events that were added. */
+  /** The bytes of the events that were added. */
   eventBytes: number
   recognised: number
   commitMs: number
@@ -139,7 +139,7 @@ type Work = 'events' | 'maintenance'
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
 
-/** The processing thread's work. One per data directory. */
+/** The work of the processing thread. There is one for each data directory. */
 export class LogProcessor {
   readonly #log: LogReader
   readonly #store: EventStoreWriter
@@ -148,21 +148,24 @@ export class LogProcessor {
   readonly #commitEvents: number
   readonly #commitBytes: number
   readonly #room: CommitRoom
-  /** Bytes of blocks that the next commit may gather. */
+  /** The bytes of blocks that the next commit may gather. */
   #stretchBytesMax = COMMIT_BYTES
-  /** Bytes of events for which the disk has room in one commit. */
+  /** The bytes of events for which the disk has room in one commit. */
   #roomBytesMax = Number.POSITIVE_INFINITY
-  /** There is no room for the next commit. */
+  /** True if there is no room for the next commit. */
   #isWaiting = false
   readonly #commands: CommandRunner
   readonly #flags: FlagsVersion
   readonly #isFlushDeferred: boolean
-  /** What the log held when it was opened. */
+  /** The range of the log when it was opened. */
   readonly #extentAtStart: LogExtent | null
-  /** A commit of this run was seen: with it everything before is on the disk, whoever wrote it. */
+  /**
+   * True after this run has seen a new commit of the log. Everything before that commit is then on disk, even if
+   * another process wrote it.
+   */
   #isLogFlushed = false
   #isDiskShort = false
-  /** The newest block that the log has. */
+  /** The number of the newest block in the log. */
   #last = 0
   readonly #onDamage: DamageListener
   readonly #salts: DailySalts
@@ -171,12 +174,12 @@ export class LogProcessor {
   readonly #canRecognise: boolean
   readonly #attempts: ProcessingAttempts | undefined
   readonly #gatheredBytesMax: number
-  /** The last block whose events are all stored. */
+  /** The number of the last block whose events are all stored. */
   #position: number
-  /** The last block whose events are all added. */
+  /** The number of the last block whose events are all added. */
   #gathered: number
   #open: OpenBlock | null = null
-  /** The block that is processed, and the place of the next event of it that is dropped. */
+  /** The number of the block that is being processed, and the index of its next dropped event. */
   #block = 0
   #place = 0
   /** The origin of the blocks that were added since the last commit. */
@@ -216,10 +219,9 @@ export class LogProcessor {
   }
 
   /**
-   * Processes what the log holds, for about `budgetMs`; erases events and merges segments when there is
-   * time left and the disk is not short. With `stretchEvents` it makes one commit of at least so many events,
-   * which ends where segments are full enough, and merges hardly at all. `onBlock` is called behind each block.
-   * Throws when `failure` of `attempt` is there.
+   * Processes blocks of the log for about `budgetMs`. If time is left and the disk is not short of space, erases events
+   * and merges segments. With `stretchEvents`, makes one commit of at least this many events, which ends where segments
+   * are full enough, and hardly merges. `onBlock` is called after each block. Throws if `attempt` returns a `failure`.
    */
   run(...task: Parameters<LogProcessor['attempt']>): ProcessResult {
     const result = this.attempt(...task)
@@ -261,7 +263,7 @@ export class LogProcessor {
     }
   }
 
-  /** The result for everything that this run has committed so far. */
+  /** Returns the result for everything that this run has committed so far. */
   #answer(elapsedMs: number): ProcessResult {
     const { events, recognised, commitMs, fates, commands } = this.#total
     return {
@@ -281,7 +283,7 @@ export class LogProcessor {
     }
   }
 
-  /** The result of a call that failed before it processed any event. */
+  /** Returns the result of a call that failed before it processed any event. */
   emptyResult(): ProcessResult {
     this.#total = newOutcomes()
     return this.#answer(0)
@@ -294,7 +296,7 @@ export class LogProcessor {
     const eventsMin = Math.max(1, Math.min(stretchEvents ?? commitEvents, commitEvents))
     this.#enrichment?.refresh()
     this.#last = this.#lastBlock()
-    // What it takes to look at the log does not count: each call makes a commit when there is one to make.
+    // The time to read the log does not count, so that each call makes a commit if there is anything to commit.
     const deadline = performance.now() + budgetMs
     this.#isWaiting = false
     while (this.#position < this.#last && performance.now() < deadline) {
@@ -355,12 +357,12 @@ export class LogProcessor {
     this.#stretch = newOutcomes()
   }
 
-  /** Does maintenance while there is time. Returns true when no maintenance is left. */
+  /** Does maintenance while there is time. Returns true if no maintenance is left. */
   #maintain(deadline: number, isOneCommit: boolean): boolean {
     const isCaughtUp = this.#position >= this.#last
-    // Only now: what still waited to be processed may have needed them.
+    // Salts are removed only now, because blocks that were still waiting may have needed them.
     if (isCaughtUp) this.#salts.forget(SYSTEM_CLOCK.now())
-    // Somebody waits for what was done; merging can wait for the next call.
+    // A client waits for the result; merging can wait for the next call.
     const isAwaited = this.#total.commands.length > 0 || this.#store.changedDefinitions.size > 0
     const isTime = isOneCommit || this.#isWaiting || isCaughtUp
     if (isAwaited || this.#isDiskShort || !isTime) return false
@@ -372,7 +374,7 @@ export class LogProcessor {
 
   /**
    * Gives free pages of the data file back to the file system: when no maintenance is left that would use them, and at
-   * once when the disk is short. Returns true when there is more to give back.
+   * once if the disk is short of space. Returns true if more pages can be given back.
    */
   #releaseFreePages(isMaintained: boolean, deadline: number, isBusy: boolean): boolean {
     const isShort = this.#isDiskShort || this.#isWaiting
@@ -384,7 +386,7 @@ export class LogProcessor {
     this.#hasFailed = true
     const reason = reasonOf(cause)
     const attempts = this.#attempts
-    // When LMDB itself meets a full disk, the memory around it cannot be trusted any more.
+    // After LMDB itself has met a full disk, its memory cannot be trusted any more.
     if (isBeyondRepair(cause)) return { kind: 'broken', reason }
     const shortage = isShortage(cause)
     if (shortage !== null) {
@@ -395,22 +397,25 @@ export class LogProcessor {
     return { kind: this.#work, reason }
   }
 
-  /** Whether persons wait to be folded. */
+  /** True if persons wait to be folded. */
   get mayFold(): boolean {
     return this.#store.mayFold
   }
 
-  /** What its caches hold. */
+  /** The sizes of its caches. */
   get caches(): CachesOfThread {
     return this.#store.caches
   }
 
-  /** Forgets what can be read again. */
+  /** Frees memory that can be filled again. */
   release(): void {
     this.#store.release()
   }
 
-  /** Folds some persons, for when there is nothing else to do; how many. */
+  /**
+   * Folds some persons while nothing else is to be done: rewrites them with all their changes applied. Returns their
+   * number.
+   */
   fold(): number {
     return this.#store.fold()
   }
@@ -441,7 +446,7 @@ export class LogProcessor {
     }
   }
 
-  /** Notes what changed last in environment `flags`, unless something has failed, and closes. */
+  /** Stores the last seen version of the environment `flags`, unless something has failed, and closes everything. */
   async close(): Promise<void> {
     if (!this.#isDiskShort && !this.#hasFailed) this.#store.note(this.#seen(this.#position))
     await this.#store.close()
@@ -449,7 +454,7 @@ export class LogProcessor {
     await this.#flags.close()
   }
 
-  /** The newest block of the log. */
+  /** Returns the number of the newest block in the log. */
   #lastBlock(): number {
     this.#log.refresh()
     const extent = this.#log.extent()
@@ -459,7 +464,7 @@ export class LogProcessor {
     return extent?.last ?? this.#position
   }
 
-  /** What the other environments have while everything up to `sequence` is stored. */
+  /** Returns the state of the other environments at the time when everything up to `sequence` is stored. */
   #seen(sequence: number): Parameters<EventStoreWriter['note']>[0] {
     return {
       logThrough: this.#isLogFlushed ? sequence : 0,
@@ -467,17 +472,20 @@ export class LogProcessor {
     }
   }
 
-  /** The position behind the last event that was added. */
+  /** The position after the last event that was added. */
   get #placeInLog(): LogPlace {
     return { position: this.#gathered, done: this.#open?.done ?? this.#storedPart }
   }
 
-  /** How many events of the next block are already stored. Only valid while no block is open. */
+  /** The number of events of the next block that are already stored. Only valid while no block is open. */
   get #storedPart(): number {
     return this.#gathered === this.#store.readPosition() ? this.#store.part.done : 0
   }
 
-  /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
+  /**
+   * Returns true if the transaction should be committed now. If it ends in a segment that is full enough, no merge is
+   * needed later.
+   */
   #isEnough(eventsMin: number): boolean {
     const { bytes, events } = this.#stretch
     if (bytes >= this.#stretchBytesMax) return true
@@ -486,7 +494,7 @@ export class LogProcessor {
   }
 
   /**
-   * Opens a block behind its last stored event. A missing block is skipped. An unreadable block becomes a dead letter
+   * Opens a block after its last stored event. A missing block is skipped. An unreadable block becomes a dead letter
    * and has no events.
    */
   #openBlock(sequence: number): void {
@@ -495,7 +503,7 @@ export class LogProcessor {
       sequence === this.#store.readPosition() + 1 ? this.#store.part : NO_PART
     this.#place = dropped
     const bytes = this.#log.block(sequence)
-    // A sequence without a block was trimmed after it had been processed, or never written.
+    // A number without a block was trimmed after processing, or never written.
     if (bytes === undefined) {
       this.#gathered = sequence
       return
@@ -617,7 +625,7 @@ export class LogProcessor {
     }
     const given = parseEvent(record.bytes, start, sentBytes)
     const enrichment = this.#enrichment
-    // Both normalising and identifying take away what enrichment looks at.
+    // The address is read first, because normalising and identifying remove it.
     const address = enrichment?.addressOf(given, eventContext.ip)
     const normalised = normaliseEvent(given, eventContext, sentBytes)
     const isEnriched = enrichment !== null && normalised.kind === 'event'
@@ -645,7 +653,7 @@ export class LogProcessor {
     identity.cells = cells
     identity.uuidOffset = eventUuidOffset(record, index)
     identity.hasClientUuid = hasClientUuid(record, index)
-    // A duplicate must not touch persons, so it is found out first.
+    // A duplicate must not change persons, so it is detected first.
     const admission = this.#store.admit(identity)
     if (admission === null) {
       this.#countDrop(step, 'duplicate')
@@ -662,13 +670,13 @@ export class LogProcessor {
     step.fates.stored++
   }
 
-  /** Keeps the beginning of an event that is not stored, as it was accepted. */
+  /** Stores the start of a dropped event as it was accepted. */
   #drop(record: LogRecord, index: number, given: JsonObject, reason: LossReason): void {
     const start = eventStart(record, index)
     const uuidOffset = eventUuidOffset(record, index)
     const properties = isObject(given['properties']) ? given['properties'] : {}
     const distinctId = eventDistinctId(given, properties)
-    // As it was sent it may tell an address, which neither of them leaves in what is stored.
+    // The raw event may contain an IP address. Anonymised and cookieless events must not be stored with one.
     const isPrivate =
       (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
       distinctId === COOKIELESS_ID ||
@@ -707,7 +715,9 @@ export class LogProcessor {
     }
   }
 
-  /** Commands come from people who wait: what cannot be carried out is told to them and left out. */
+  /**
+   * Runs a command. A client waits for it: if it cannot be carried out, the client is told, and the command is skipped.
+   */
   #runCommand(record: LogRecord): void {
     const start = eventStart(record, 0)
     const bytes = record.bytes.subarray(start, start + eventBytes(record, 0))
@@ -761,14 +771,14 @@ function addOutcomes(total: Outcomes, stored: Outcomes): void {
   for (const [projectId, { stored: count, drops }] of stored.fates) {
     const fates = getOrAdd(total.fates, projectId, (): Fates => ({ stored: 0, drops: {} }))
     fates.stored += count
-    // The names of a record of reasons are reasons.
+    // The keys of `drops` are drop reasons.
     for (const reason of Object.keys(drops) as DropReason[]) {
       fates.drops[reason] = (fates.drops[reason] ?? 0) + (drops[reason] ?? 0)
     }
   }
 }
 
-/** What is left of a block. */
+/** Returns the size of the unprocessed rest of a block. */
 function leftOf(open: OpenBlock | null): { readonly bytes: number; readonly events: number } {
   if (open === null) return { bytes: 0, events: 0 }
   const count = eventsOf(open.records)

@@ -1,4 +1,4 @@
-/** Processing as one box has it: the log in files, and events beside the persons. */
+/** Opens processing on a single machine: the log in files, and events in the same store as the persons. */
 import { DiskRoom } from '../../base/disk-room.ts'
 import type * as ports from '../../ports/log.ts'
 import type { OutboxWriter } from '../../ports/outbox.ts'
@@ -8,19 +8,19 @@ import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import type { ThreadSettings } from '../threads/tasks.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
-/** What may be chosen besides. */
+/** Optional parts of a processor. */
 export interface ProcessorChoices
   extends Pick<
     LogProcessorOptions,
     'attempts' | 'commitEvents' | 'enrichment' | 'gatheredBytesMax' | 'secretsKeptMs'
   > {
-  /** Told of what is stored. */
+  /** Receives the stored events. */
   readonly outbox?: OutboxWriter
-  /** Default: that of the data directory. */
+  /** The log. Default: the log of the data directory. */
   readonly log?: ports.LogReader
 }
 
-/** Opens log and store of a data directory. Throws `DamagedRecordError`. */
+/** Opens the log and the store of a data directory. Throws `DamagedRecordError`. */
 export function openProcessor(
   settings: LogProcessorOptions['settings'] &
     Pick<ThreadSettings, 'lockDescriptor' | 'warehouse' | 'plan'>,

@@ -1,5 +1,5 @@
 /**
- * The record of what processing tried and has not finished. It is written to disk before each attempt, so that an
+ * The record of processing attempts that have not succeeded yet. It is written to disk before each attempt, so that an
  * attempt also counts if its thread or the whole process ends. After such a failure, the next attempt is smaller:
  *
  * - A batch of events that failed is retried in smaller batches. An event that fails alone becomes a dead letter.
@@ -46,7 +46,7 @@ const FAILED_BYTES = 32
 const AT_REASON = FAILED_START + FAILED_STEPS_MAX * FAILED_BYTES
 const REASON_ROOM = FILE_BYTES - AT_REASON - 4
 
-/** State of the events: no attempt is open. */
+/** The state of the events: no attempt is open. */
 const AT_REST = 0
 /** An attempt is running. If the file says so when it is opened, the thread or the process ended during the attempt. */
 const BEGUN = 1
@@ -63,13 +63,13 @@ const COUNT_UNKNOWN = 8192
 /** Once batches are larger than this, their size is not limited any more. */
 const EVENTS_ENOUGH = 65_536
 
-/** A position in the log: behind block `position` and behind `done` events of the block after it. */
+/** A position in the log: after block `position`, and after `done` events of the next block. */
 export interface LogPlace {
   readonly position: number
   readonly done: number
 }
 
-/** How to process the next events. */
+/** The plan for processing the next events. */
 export interface AttemptPlan {
   /** The largest number of events in the next transaction. */
   readonly eventsMax: number
@@ -124,7 +124,7 @@ export class ProcessingAttempts implements StepGuard {
     this.#write()
   }
 
-  /** Returns the plan for the events behind a position. A failure at another position is over and is forgotten. */
+  /** Returns the plan for the events after a position. A failure at another position is over and is dropped. */
   plan({ position, done }: LogPlace): AttemptPlan {
     if (this.#state === AT_REST) return { eventsMax: this.#eventsMax, setAside: null }
     const isSame =

@@ -1,4 +1,4 @@
-/** A record of the log on its way through processing: what it says about each of its events. */
+/** The state of a log record during processing: the facts that all of its events share. */
 import type { JsonObject } from '../../base/json.ts'
 import type { EventIdentity } from '../../ports/warehouse.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
@@ -13,19 +13,21 @@ import type { EventCells, EventContext, NormalisedEvent } from '../../rules/capt
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 
-/** What became of the events of a project. */
+/** The number of stored and dropped events of a project. */
 export interface Fates {
   stored: number
   readonly drops: Partial<Record<DropReason, number>>
 }
 
-/** What all events of a record have in common. */
+/** The facts that all events of a record share. */
 export interface RecordStep {
   readonly record: LogRecord
   readonly eventContext: EventContext
   readonly personContext: PersonContext
   readonly fates: Fates
-  /** Of the event at hand: one object for all, because one for each costs. */
+  /**
+   * The identity of the current event. One object is reused for all events, because allocating one for each costs time.
+   */
   readonly identity: EventAtHand
 }
 
@@ -36,13 +38,13 @@ interface EventAtHand extends EventIdentity {
   hasClientUuid: boolean
 }
 
-/** Stands for the event until there is one. */
+/** A placeholder until there is an event. */
 const NO_EVENT: NormalisedEvent = {
   ...{ name: '', distinctId: '', timestampMs: 0, properties: {}, elementsChain: '' },
   isPersonless: true,
 }
 
-/** The step of a record; `propertiesBytesMax` as of `EventContext`, `fates` are counted up. */
+/** Returns the step of a record. `propertiesBytesMax` is passed to `EventContext`; `fates` are incremented. */
 export function recordStep(
   record: LogRecord,
   propertiesBytesMax: number,
@@ -56,7 +58,7 @@ export function recordStep(
       arrivedAtMs,
       sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
       isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
-      // The machine that sends old events is not where they happened.
+      // The machine that imports old events is not where they happened.
       ip: isHistorical ? '' : record.address,
       isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
       isHistorical,
@@ -70,7 +72,8 @@ export function recordStep(
       areGroupTypesClosed: (record.flags & RECORD_GROUP_TYPES_CLOSED) !== 0,
     },
     fates,
-    // Written out: V8 copies spread literals property by property, which was a third of processing single events.
+    // Written out: V8 copies spread literals property by property, which was a third of the processing time of single
+    // events.
     identity: {
       projectId,
       event: NO_EVENT,
@@ -82,12 +85,15 @@ export function recordStep(
   }
 }
 
-/** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
+/**
+ * Returns the JSON object at `start`. The log contains nothing else, because events are validated when they are
+ * accepted.
+ */
 export function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
   return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
 }
 
-/** What a dead letter says about why. */
+/** Returns the reason that a dead letter states. */
 export function reasonOf(cause: unknown): string {
   return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)
 }

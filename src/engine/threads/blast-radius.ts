@@ -1,8 +1,9 @@
 /**
- * Whom a condition would reach, and whose value a change of a flag would flip: every person, or group of one
- * type, is put to the rules of flags, a bounded piece at a time, so that other long reads go between. Whoever is
- * changed meanwhile counts as it is when its turn comes. For the reach the condition's percentage is ignored.
- * Source: docs/compatibility/flags.md, "Feature flag routes".
+ * Counts the persons or groups that a condition would match, and those for which a flag change would flip the value.
+ * Every person, or every group of one type, is evaluated by the flag rules. The count proceeds in bounded parts, so
+ * that other long reads can run in between. A person who changes meanwhile counts in the state at the time of
+ * evaluation. The match count ignores the percentage of the condition. Source: docs/compatibility/flags.md, "Feature
+ * flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'
@@ -31,38 +32,40 @@ export interface BlastRadius {
   readonly total_users: number
 }
 
-/** No flag has such a key or number. */
+/** The key and number of a trial flag, which no real flag has. */
 const TRIAL_KEY = '*'
 const TRIAL_ID = Number.MAX_SAFE_INTEGER
-/** Persons between two looks at the clock: patterns make one take up to some 20 ms. */
+/** The number of persons between two checks of the clock. Patterns make one person take up to about 20 ms. */
 const CLOCK_EVERY = 16
 const NOTHING: JsonObject = Object.freeze({})
 
-/** Where a count is, and what it has found: plain data, so that any thread goes on with it. */
+/** The progress and results of a count. It is plain data, so that any thread can continue the count. */
 export interface CountState<Tally> {
   readonly tally: Tally
-  /** All records of persons or groups. */
+  /** The number of all persons or groups. */
   readonly total: number
-  /** Of so many of them one is looked at. */
+  /** One of this many records is evaluated. */
   readonly every: number
-  /** Number of the person, or key of the group, that was looked at last; null: none yet. */
+  /** The number of the person, or the key of the group, that was evaluated last; null before the first. */
   readonly after: number | string | null
-  /** Time that it took so far. */
+  /** The time that the count took so far. */
   readonly elapsedMs: number
 }
 
-/** What a piece leads to: the answer, or where to go on. */
+/** The result of one part of a count: the answer, or the state to continue from. */
 export type CountPiece<Tally, Answer> =
   | { readonly answer: Answer }
   | { readonly rest: CountState<Tally> }
 
-/** How many there are, and how many of them are reached. */
+/** The number of all records, and the number of those that match. */
 export interface ReachTally {
   total: number
   reached: number
 }
 
-/** Counts on. Throws 400 `invalid_input` for a body that names no usable condition, and 503 when it takes too long. */
+/**
+ * Continues a count. Throws 400 `invalid_input` if the body contains no usable condition, and 503 if it takes too long.
+ */
 export function countReached(
   body: JsonObject,
   set: FlagSet,
@@ -93,15 +96,15 @@ export function countReached(
 /** The answer of a rehearsal, as it is sent. */
 export interface RehearsalAnswer extends RehearsalReport {
   readonly is_new: boolean
-  /** Null: persons were decided about. */
+  /** Null: persons were evaluated. */
   readonly group_type_index: number | null
-  /** All persons or groups; an estimate when not all of them were decided about. */
+  /** The number of all persons or groups. It is an estimate if not all of them were evaluated. */
   readonly total: number
 }
 
 /**
- * Decides about up to `sampleMax` persons, or groups where the flag is by group, spread over all of them, by
- * the flags as they are and as a plan makes them. Throws 503 when it takes too long.
+ * Evaluates up to `sampleMax` persons, or groups if the flag is by group, spread over all of them. Each is evaluated
+ * with the current flags and with the planned ones. Throws 503 if it takes too long.
  */
 export function rehearse(
   { before, after }: FlagPlan,
@@ -127,7 +130,7 @@ export function rehearse(
   return { answer: { is_new: before === null, group_type_index: typeIndex, total, ...report } }
 }
 
-/** How many a body wants to be decided about. Throws 400. */
+/** Returns the sample size that a body asks for. Throws 400. */
 export function sampleOf(sample: unknown): number {
   if (sample === undefined || sample === null) return REHEARSAL_SAMPLE_USUAL
   const isNumber = typeof sample === 'number' && Number.isInteger(sample)
@@ -136,13 +139,16 @@ export function sampleOf(sample: unknown): number {
   throw new ServiceError('invalid_input', detail, { attr: 'sample' })
 }
 
-/** A count at its begin; `sampleMax`: about how many to look at, else all. */
+/** Returns the state at the start of a count. About `sampleMax` records are evaluated, by default all. */
 function beginning<Tally>(tally: Tally, total: number, sampleMax = total): CountState<Tally> {
   const every = Math.max(1, Math.ceil(total / Math.max(1, sampleMax)))
   return { tally, total, every, after: null, elapsedMs: 0 }
 }
 
-/** Puts subjects until a piece's time is over; where to go on, or null when all were put. Throws 503. */
+/**
+ * Evaluates subjects until the time of one part is over. Returns the state to continue from, or null at the end. Throws
+ * 503.
+ */
 function countOn<Tally>(
   state: CountState<Tally>,
   subjects: Iterable<PlacedSubject>,
@@ -169,12 +175,12 @@ function recordCount(typeIndex: number | null, set: FlagSet, stored: DecisionSou
     : stored.groupCount(set.projectId, typeIndex)
 }
 
-/** Somebody with the place where a count goes on behind them. */
+/** A person or group, and the position from which a count continues after it. */
 interface PlacedSubject extends Subject {
   readonly place: number | string
 }
 
-/** All persons, or all groups of a type, from a place on; of every so many one. */
+/** Yields persons, or groups of a type, after a position: one of `every` records. */
 function* subjectsOf(
   typeIndex: number | null,
   set: FlagSet,
@@ -215,7 +221,7 @@ const NO_SOURCES: DecisionSources = {
   continuityOverrides: () => new Map(),
 }
 
-/** A flag with nothing but the condition. */
+/** Returns a flag that consists of the condition only. */
 function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   const condition = conditionOf(body)
   const groups = [{ properties: condition['properties'] ?? [], rollout_percentage: 100 }]
@@ -248,7 +254,7 @@ function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
   }
 }
 
-/** The body has no field `filters`: refusals name none. */
+/** Checks filters. The body has no field `filters`, so refusals do not name it. */
 function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
   const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
   try {

@@ -1,7 +1,7 @@
-/** How long threads were busy, seen from the thread that hands out the tasks. */
+/** Measures how long threads are busy, from the thread that distributes the tasks. */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 
-/** Busy time of a pool in which each thread runs one task at a time. */
+/** The busy time of a pool in which each thread runs one task at a time. */
 export class BusyTime {
   readonly threads: number
   readonly #clock: Clock
@@ -14,13 +14,13 @@ export class BusyTime {
     this.#clock = clock
   }
 
-  /** Seconds that the threads have worked, all together; never falls. */
+  /** The total seconds of work of all threads. It never falls. */
   get seconds(): number {
     this.#settle()
     return this.#busyMs / 1000
   }
 
-  /** Counts a task, running or waiting for a thread, until `work` settles; answers as `work` does. */
+  /** Counts a task, running or waiting for a thread, until `work` settles. Settles like `work`. */
   async during<T>(work: Promise<T>): Promise<T> {
     this.#settle()
     this.#tasks++

@@ -1,7 +1,7 @@
 /**
- * What a call of a thread is: plain data in, a result out, and which threads carry it out. call-table.ts lists
- * all of them; both ends derive from that table, the caller's object (pool.ts) and the dispatcher of a
- * thread (run-task.ts).
+ * The kinds of thread calls. A call takes plain data and returns a result, and states which threads carry it out. All
+ * calls are listed in call-table.ts. Both ends derive from that table: the caller's object (pool.ts) and the dispatcher
+ * of a thread (run-task.ts).
  */
 import type { ErrorBody } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -10,58 +10,58 @@ import type { Proposal } from '../../ports/change-log.ts'
 import type { ThreadKind } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** What a thread answers to a call. */
+/** The answer of a thread to a call. */
 export interface Answered {
   readonly result: unknown
-  /** In a cluster: what the call would change of the catalogue. */
+  /** In a cluster: the change of the catalogue that the call proposes. */
   readonly proposal?: Proposal
 }
 
-/** What a thread answers to a call that is refused. */
+/** The answer of a thread to a call that is refused. */
 export interface Refused {
   readonly refusal: ErrorBody
   readonly retryAfterSeconds: number | null
 }
 
-/** What makes a page. */
+/** The tools for a page. */
 export interface PageTools {
   readonly stores: ThreadStores
   readonly format: RowFormat
   readonly writer: RowsWriter
-  /** Asked between rows, and before what takes long: throws when the page is to be given up. */
+  /** Called between rows and before expensive steps. Throws if the page is to be cancelled. */
   readonly check: (groupBytes?: number) => void
 }
 
-/** Stands for the rows of a long call that has none: it waits for those that ask for less. */
+/** The weight of a long call without a number of rows: it waits for calls that ask for fewer. */
 export const LONG_WEIGHT = 1000
 
-/** A call on its way to a thread: plain data. */
+/** A call on its way to a thread, as plain data. */
 export interface Task {
-  /** Its name in the table, or `close`: close what is open and do nothing afterwards. */
+  /** The name in the table, or `close`: close all stores and do nothing afterwards. */
   readonly call: string
   readonly values: readonly unknown[]
-  /** Of a page. */
+  /** The format of a page. */
   readonly format?: RowFormat
-  /** Of a long call: shared memory; another number than 0 means that nobody waits any more. */
+  /** For a long call: shared memory. A number other than 0 means that nobody waits any more. */
   readonly cancelled?: Int32Array
 }
 
-/** Answers soon: a row, a fact, a change. */
+/** A call with a quick answer: a row, a fact, a change. */
 export interface ShortCall<Values extends readonly unknown[], Result, Stores = ThreadStores> {
   readonly kind: 'short'
   readonly threads: ThreadKind
   readonly run: (stores: Stores, ...values: Values) => Result | Promise<Result>
-  /** Memory in the result that changes hands. */
+  /** Returns the buffers in the result whose ownership is transferred. */
   readonly memory: (result: Result) => readonly ArrayBuffer[]
 }
 
-/** What a long call works with. */
+/** The tools of a long call. */
 export interface LongTools {
   readonly stores: ThreadStores
   readonly cancelled: Int32Array
 }
 
-/** May take seconds, and is given up when nobody waits any more. */
+/** A call that may take seconds. It is cancelled when nobody waits any more. */
 export interface LongCall<Values extends readonly unknown[], Result> {
   readonly kind: 'long'
   readonly threads: ThreadKind
@@ -69,16 +69,16 @@ export interface LongCall<Values extends readonly unknown[], Result> {
   readonly memory: (result: Result) => readonly ArrayBuffer[]
 }
 
-/** A list of rows: a short read if it asks for few rows and turns out to be one, else a long one. */
+/** A list of rows. It is a short read if it asks for few rows and turns out to be cheap, otherwise a long one. */
 export interface PageCall<Values extends readonly unknown[], Result> {
   readonly kind: 'page'
   readonly threads: 'readers'
   readonly run: (tools: PageTools, ...values: Values) => Result
-  /** Rows that it asks for. */
+  /** Returns the number of rows that it asks for. */
   readonly weight: (values: Values) => number
 }
 
-/** A short call of the readers, or of `threads`. */
+/** Defines a short call of the readers, or of `threads`. */
 export function short<Values extends readonly unknown[], Result, Stores = ThreadStores>(
   run: ShortCall<Values, Result, Stores>['run'],
   threads: ThreadKind = 'readers',
@@ -87,7 +87,7 @@ export function short<Values extends readonly unknown[], Result, Stores = Thread
   return { kind: 'short', threads, run, memory }
 }
 
-/** A long call of the threads for long reads, or of `threads`. */
+/** Defines a long call of the threads for long reads, or of `threads`. */
 export function long<Values extends readonly unknown[], Result>(
   run: LongCall<Values, Result>['run'],
   threads: ThreadKind = 'long_readers',
@@ -96,7 +96,7 @@ export function long<Values extends readonly unknown[], Result>(
   return { kind: 'long', threads, run, memory }
 }
 
-/** A page. */
+/** Defines a page. */
 export function page<Values extends readonly unknown[], Result>(
   run: PageCall<Values, Result>['run'],
   weight: (values: NoInfer<Values>) => number,
@@ -104,15 +104,15 @@ export function page<Values extends readonly unknown[], Result>(
   return { kind: 'page', threads: 'readers', run, weight }
 }
 
-/** The memory of text: of a row, or of the rows of a page. */
+/** Returns the memory of a text: of a row, or of the rows of a page. */
 export function memoryOf(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null) return []
   const text = 'rows' in result ? result.rows : result
-  // Text is written into memory of its own (base/rows-writer.ts).
+  // Such text has its own buffer (base/rows-writer.ts).
   return text instanceof Uint8Array ? [text.buffer as ArrayBuffer] : []
 }
 
-/** Any call, seen by those who carry it out. */
+/** Any call, as the dispatcher uses it. */
 export type Call =
   | ShortCall<readonly unknown[], unknown>
   | LongCall<readonly unknown[], unknown>

@@ -1,7 +1,7 @@
 /**
- * All calls of threads in one table, name -> what runs, on which threads, and what it weighs, with the
- * types that follow from it. What a thread is asked is plain data, so that a table of another process could
- * answer it as well (ports/task-runner.ts).
+ * All calls of threads in one table: for each name the function, its threads and its weight, and the types derived from
+ * them. Values and results are plain data, so that a table in another process can answer them too
+ * (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
 import type { PlacedChanges, WholeCopy } from '../../ports/change-log.ts'
@@ -38,11 +38,13 @@ import { memoryOfSaved } from './saved-tasks.ts'
 import type { BlastRadiusTask, CheckTask, FlagCommandTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
-/** Flags: changes and their log. */
+/** Calls that change flags, and their activity log. */
 export const FLAG_CALLS = {
-  /** Changes a flag durably and answers its number. */
+  /** Changes a flag durably and returns its number. */
   changeFlag: short(({ flags }, task: FlagCommandTask) => flags.change(task)),
-  /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
+  /**
+   * Returns the activity log of a flag, or of all flags if `flagId` is null. Returns null if the flag does not exist.
+   */
   flagActivity: page(
     ({ stores, writer }, projectId: number, flagId: number | null, offset: number, limit: number) =>
       logRows(writer, stores.flags.activity(projectId, flagId, offset, limit)),
@@ -50,28 +52,28 @@ export const FLAG_CALLS = {
   ),
 }
 
-/** The copy of the catalogue that a machine of a cluster has. */
+/** Calls about the local copy of the catalogue on a machine of a cluster. */
 const CATALOGUE_CALLS = {
   applyChanges: short(({ catalogue }, set: PlacedChanges) => catalogue.apply(set)),
   replaceCatalogue: short(({ catalogue }, whole: WholeCopy) => catalogue.replace(whole)),
   wholeCatalogue: short(({ catalogue }) => catalogue.whole()),
 }
 
-/** Counts of persons or groups; the pool asks for one piece after the other. */
+/** Counts of persons or groups. The pool requests one part after the other. */
 const COUNT_CALLS = {
-  /** Whom the condition in a body would reach. */
+  /** Counts the persons or groups that the condition in a body would match. */
   blastRadiusPiece: long((tools, task: BlastRadiusTask, state?: CountState<ReachTally>) => {
     requireWanted(tools.cancelled)
     return tools.stores.flags.blastRadius(task, state)
   }),
-  /** Whose value the change in a body would flip. */
+  /** Counts the persons or groups for which the change in a body would flip the value. */
   rehearsePiece: long((tools, task: BlastRadiusTask, state?: CountState<RehearsalTally>) => {
     requireWanted(tools.cancelled)
     return tools.stores.flags.rehearse(task, state)
   }),
 }
 
-/** Calls that take and answer what who asks has and wants; the others are asked by the pool. */
+/** The calls that callers make directly. The pool makes the others on their behalf. */
 export const QUERIES = {
   ...EVENT_CALLS,
   ...DROPPED_CALLS,
@@ -109,46 +111,46 @@ export const CALLS = {
   ),
   ...APPEND_CALLS,
   ...PROCESS_CALLS,
-  /** Checks a body that is too much for the front. */
+  /** Checks a body that is too large for the front. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }
 
 /**
- * Calls that need what events have led to: a machine without it asks one that has it. The others need the catalogue
- * or this process.
+ * The calls that need the results of events. A machine without them asks one that has them. All other calls need only
+ * the catalogue or this process.
  */
 export const STORE_CALLS: ReadonlySet<string> = new Set([
   ...Object.keys({ ...EVENT_CALLS, ...DROPPED_CALLS, ...FATE_CALLS, ...ERASURE_CALLS }),
   ...Object.keys({ ...DEFINITION_CALLS, ...PERSON_CALLS, ...ACTION_CALLS, ...TABLE_CALLS }),
   ...Object.keys({ ...COUNT_CALLS, ...VALUE_CALLS }),
-  // Conditions may name cohorts.
+  // The conditions of flags may refer to cohorts.
   ...['changeFlag', 'analytics', 'query', 'sessionValues'],
 ])
 
-/** Of them, those that are about all projects of a store. */
+/** The calls in `STORE_CALLS` that concern all projects of a store. */
 const CALLS_OF_STORES: ReadonlySet<string> = new Set(['listLetters', 'retainedProjects'])
 
-/** The project that a call of `STORE_CALLS` is about; null: those of a store together. */
+/** Returns the project of a call in `STORE_CALLS`, or null for all projects of a store together. */
 export function projectOf(name: string, [first]: readonly unknown[]): number | null {
   if (CALLS_OF_STORES.has(name)) return null
-  // All others begin with the project, or with what names it.
+  // The first value of all other calls is the project, or an object that contains it.
   return typeof first === 'number' ? first : (first as { readonly projectId: number }).projectId
 }
 
 type CallTable = typeof CALLS
-/** Name of a call. */
+/** The name of a call. */
 export type CallName = keyof CallTable
 
 type RunOf<Entry> = Entry extends { readonly run: (tools: never, ...values: infer V) => infer R }
   ? { readonly values: V; readonly result: Awaited<R> }
   : never
 
-/** What each call takes and answers. */
+/** The values and the result of each call. */
 export type Calls = { readonly [Name in CallName]: RunOf<CallTable[Name]> }
 
 /**
- * The caller's side of a table of calls: a method for each, which rejects with the `ServiceError` that the
- * call is refused with, 503 when too many wait. That of a page also takes how the page is wanted.
+ * The caller's side of a table: one method for each call. It rejects with the `ServiceError` with which the call is
+ * refused: 503 if too many calls wait. The method of a page also takes a `PageWish`.
  */
 export type CallerOf<Table> = {
   readonly [Name in keyof Table]: (
@@ -166,13 +168,16 @@ export type ExportQueries = Pick<TableQueries, 'eventExport'>
 export type DroppedQueries = CallerOf<typeof DROPPED_CALLS>
 /** Calls about the disk. */
 export type StatusQueries = CallerOf<typeof STATUS_CALLS>
-/** Calls about what became of events. */
+/** Calls about the fate of events. */
 export type FateQueries = CallerOf<typeof FATE_CALLS>
-/** Calls about events that were stored just now. */
+/** Calls about events that have just been stored. */
 export type LiveQueries = CallerOf<typeof LIVE_CALLS>
 /** Calls about erasures and retention. */
 export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
-/** Calls about the names of events and properties, and about values, which are given up when the client leaves. */
+/**
+ * Calls about the names of events and properties, and about values. Those for values are cancelled when the client
+ * leaves.
+ */
 export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
   eventValues(query: EventValueQuery, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
   sessionValues(task: SessionValueTask, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
@@ -184,19 +189,19 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts
 
-/** Counts for flags, which are given up when the client leaves. */
+/** Counts for flags. They are cancelled when the client leaves. */
 export interface FlagCounts {
-  /** Counts whom the condition in a body would reach. */
+  /** Counts the persons or groups that the condition in a body would match. */
   blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>
-  /** Tells whose value the change in a body would flip. */
+  /** Finds the persons or groups for which the change in a body would flip the value. */
   rehearseFlag(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<RehearsalAnswer>
 }
 
 /** Queries of the query route. */
 export interface QueryAnswers {
   /**
-   * The finished text of an answer. `onCancel` is told what to call when nobody waits any more. Rejects with
-   * `ServiceError`: as `runQuery`, and 503 when too many wait.
+   * Resolves with the finished text of an answer. `onCancel` receives the function to call when nobody waits any more.
+   * Rejects with `ServiceError`: the errors of `runQuery`, and 503 if too many queries wait.
    */
   answer(task: QueryTask, onCancel: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>>
 }

@@ -1,12 +1,11 @@
 /**
- * The order in which uploads are checked. What a body will cost is not known before it is opened: a few
- * kilobytes may stand for millions of events, and who sends it need not have a key. So a check begins in
- * the first lane that its size allows and is given up there as soon as it turns out to be more work than
- * the lane is for; it then waits for the next one. Each lane has threads that the later ones cannot take,
- * so that what costs little never waits for what costs much.
+ * The order in which uploads are checked. The cost of a body is not known before it is decoded: a few kilobytes may
+ * expand to millions of events, and the sender may not even have a key. A check therefore begins in the first lane that
+ * its size allows. If it turns out to be more work than the lane is for, it is stopped and waits in the next lane. Each
+ * lane has threads that later lanes cannot use, so that cheap checks never wait for expensive ones.
  *
- *   express  up to 1 MiB when decoded, of which 128 KiB may have to be parsed: milliseconds
- *   bulk     any size, proved by the scanner; of what has to be parsed the outline and the key
+ *   express  up to 1 MiB when decoded, of which 128 KiB may need parsing: milliseconds
+ *   bulk     any size, validated by the scanner; of the parts that need parsing, only the outline and the key
  *   slow     known keys only, with few exceptions: large bodies that are parsed event by event
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
@@ -18,7 +17,7 @@ import { isGzip } from '../../rules/capture/decode.ts'
 import { CHECK_WAIT_MS_MAX } from './limits.ts'
 import { CHECK_LANES, type CheckLane, type CheckResult, type CheckTask } from './tasks.ts'
 
-/** How much of one body a lane looks at, in bytes; see `AcceptTools`. More: the next lane. */
+/** The bytes of one body that a lane reads; see `AcceptTools`. A body that needs more moves to the next lane. */
 export interface LaneLimits {
   readonly decodedBytesMax: number
   readonly slowBytesMax: number
@@ -40,38 +39,41 @@ export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
   slow: { decodedBytesMax: NO_LIMIT, slowBytesMax: NO_LIMIT, outlinedBytesMax: NO_LIMIT },
 }
 
-/** Bodies that wait in a lane. A further one: 503, for it or for the newest of the sender that has most there. */
+/**
+ * The bodies that may wait in a lane. A further one causes a 503, for itself or for the newest body of the sender with
+ * most bodies there.
+ */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
-/** A header and an end without anything between them. */
+/** The size of a gzip header and trailer without content. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50
 
-/** Who waits for a check. */
+/** The caller that waits for a check. */
 export interface CheckWaiter {
-  /** False: the client has left, and nobody needs the check. */
+  /** Returns false if the client has left and nobody needs the check. */
   isWanted(): boolean
-  /** Whose body it is: senders have threads in turn. Absent: together with all others that name none. */
+  /** The sender of the body. Senders get threads in turn. All callers without a sender count as one. */
   readonly sender?: object
-  /** False: so much waits for the disk that large bodies have to wait. */
+  /** Returns false if so much data waits for the disk that large bodies have to wait. */
   hasRoom(): boolean
-  /** What the body lies in, which the queue has from now on; null: memory of its own. */
+  /** The slab that contains the body; the queue owns it from now on. Null: the body has its own memory. */
   readonly slab: Slab | null
-  /** One for the block of a body of up to so many bytes when it is decoded; null: none is free. */
+  /** Returns a slab for the block of a body of this decoded size, or null if none is free. */
   takeSlab(decodedBytes: number): Slab | null
-  /** Throws the refusal of a body that was accepted, if there is one. */
+  /** Throws if a body that was accepted must be refused. */
   admit?(projectId: number): void
 }
 
-/** What a queue works with. */
+/** The dependencies of a queue. */
 export interface CheckQueueOptions {
-  /** Threads that the bulk and the slow lane may have at a time, each; one more is for the express lane. */
+  /** The threads that the bulk lane and the slow lane may use at a time, each. One more is for the express lane. */
   readonly laneThreads: number
-  /** Runs a check on a thread. `transferList` is the memory of the body, which changes hands. */
+  /** Runs a check on a thread. `transferList` is the memory of the body, which is transferred. */
   readonly run: (task: CheckTask, transferList: readonly ArrayBuffer[]) => Promise<CheckResult>
   readonly clock?: Clock
 }
 
-/** A verdict; a check that is deferred has none yet. Whoever gets it has the slab of the block. */
+/** A final result. A deferred check has none yet. The receiver owns the slab of the block. */
 export type CheckVerdict =
   | Extract<CheckResult, { kind: 'refused' }>
   | (Extract<CheckResult, { kind: 'accepted' }> & { readonly block: Pick<CheckWaiter, 'slab'> })
@@ -84,16 +86,16 @@ interface Waiting {
   readonly reject: (reason: unknown) => void
 }
 
-/** Decides which check runs next. Lives on the main thread; the checks run elsewhere. */
+/** Decides which check runs next. It lives on the main thread; the checks run in other threads. */
 export class CheckQueue {
   readonly #options: CheckQueueOptions
   readonly #clock: Clock
   readonly #waiting = { express: [] as Waiting[], bulk: [] as Waiting[], slow: [] as Waiting[] }
   readonly #running = { express: 0, bulk: 0, slow: 0 }
-  /** When a sender last had a thread, as a number that grows. */
+  /** The turn in which a sender last got a thread. Turns are numbered. */
   readonly #turns = new WeakMap<object, number>()
   #turn = 0
-  /** Bodies that gave way to those of other senders. */
+  /** The number of bodies that gave way to those of other senders. */
   #displaced = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -102,19 +104,19 @@ export class CheckQueue {
     this.#clock = options.clock ?? SYSTEM_CLOCK
   }
 
-  /** Checks that wait in a lane. */
+  /** Returns the number of checks that wait in a lane. */
   waitingIn(lane: CheckLane): number {
     return this.#waiting[lane].length
   }
 
-  /** Bodies that were refused because their sender had most in a full lane. */
+  /** The number of bodies that were refused because their sender had most bodies in a full lane. */
   get displacedCount(): number {
     return this.#displaced
   }
 
   /**
-   * Checks a request, whose body must be the only view of its memory, or lie in the slab. Rejects with
-   * `ServiceError` `server_error` when too many wait, or for too long, and with what `run` or `admit` throw.
+   * Checks a request. Its body must be the only view of its memory, or be in the slab. Rejects with the `ServiceError`
+   * `server_error` if too many checks wait, or if this one waits too long, and with the errors of `run` and `admit`.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return new Promise((resolve, reject) => {
@@ -133,7 +135,7 @@ export class CheckQueue {
     this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS)
   }
 
-  /** Gives up the newest body of the sender that has most in a lane, unless that is the sender of the new one. */
+  /** Refuses the newest body of the sender with most bodies in a lane, unless it is the sender of the new one. */
   #makeRoom(lane: CheckLane, { waiter }: Waiting): boolean {
     const counts = new Map<object | undefined, number>()
     for (const { waiter } of this.#waiting[lane]) {
@@ -149,7 +151,7 @@ export class CheckQueue {
     return true
   }
 
-  /** Gives up what nobody waits for any more, or what waited too long, and starts what has room now. */
+  /** Refuses checks that nobody waits for or that have waited too long, and starts checks that have room now. */
   #look(): void {
     const nowMs = this.#clock.monotonic()
     for (const lane of CHECK_LANES) {
@@ -175,7 +177,7 @@ export class CheckQueue {
     }
   }
 
-  /** The oldest body of the sender that has waited longest for a thread. */
+  /** Returns the index of the oldest body of the sender that has waited longest for a thread. */
   #nextIndex(lane: CheckLane): number {
     let [nextIndex, nextTurn] = [0, Number.POSITIVE_INFINITY]
     for (const [index, { waiter }] of this.#waiting[lane].entries()) {
@@ -214,7 +216,7 @@ export class CheckQueue {
         waiting.resolve(result)
       } else {
         waiter.admit?.(result.projectId)
-        // A block without events goes no further.
+        // A block without events is not passed on.
         const isInSlab = result.block.buffer instanceof SharedArrayBuffer
         inUse = result.eventCount > 0 && isInSlab ? slab : null
         waiting.resolve({ ...result, block: { ...result.block, slab: inUse } })
@@ -222,10 +224,10 @@ export class CheckQueue {
     } catch (error) {
       waiting.reject(error)
     } finally {
-      // A check is one call: when its thread has ended, it does not work with the memory any more.
+      // A check is one call: after its thread has ended, the thread no longer uses the memory.
       for (const one of new Set([body, slab])) if (one !== inUse) one?.give()
       this.#running[lane]--
-      // Not before whoever waited has handed the events on: `hasRoom` must count them.
+      // The caller must first pass its events on, so that `hasRoom` counts them.
       setImmediate(() => this.#startNext())
     }
   }
@@ -237,19 +239,19 @@ function giveUp({ waiter, reject }: Waiting, reason: RefusalReason): void {
   reject(refusal(reason))
 }
 
-/** Threads of a queue in which two lanes have `laneThreads` each. */
+/** Returns the number of threads of a queue in which two lanes have `laneThreads` each. */
 export function threadsOf(laneThreads: number): number {
   return 2 * laneThreads + 1
 }
 
-/** A look at the size, which for gzip stands at the end. Who lies there is found out in the express lane. */
+/** Chooses the first lane by the size. For gzip, the size is at the end; the express lane detects a wrong one. */
 function firstLaneOf(body: Uint8Array): CheckLane {
   const { decodedBytesMax } = LANE_LIMITS.express
   const declaredBytes = isGzip(body) ? gzipSize(body) : 0
   return Math.max(body.length, declaredBytes) > decodedBytesMax ? 'bulk' : 'express'
 }
 
-/** The size of the content modulo 2^32, as the end of a gzip stream says. */
+/** Returns the size of the content modulo 2^32, as the end of a gzip stream states it. */
 function gzipSize(body: Uint8Array): number {
   if (body.length < GZIP_BYTES_MIN) return 0
   return new DataView(body.buffer, body.byteOffset + body.length - 4, 4).getUint32(0, true)

@@ -1,7 +1,6 @@
 /**
- * Calls about the names of events and properties, and about values. Names that are kept in the store are a short
- * read; of what has to be gathered from many segments a thread for long reads takes care. Each thread keeps what it
- * has.
+ * Calls about the names of events and properties, and about values. Reading stored names is a short read. If names have
+ * to be collected from many segments, a thread for long reads does it. Each thread caches its own result.
  */
 import type { CountedRows } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
@@ -20,15 +19,15 @@ import { type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { queryLimits } from './queries/query-limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** However many are asked for, they are few rows: a thread for short reads tries. */
+/** The weight of a list of names: it has few rows in any case, so a thread for short reads tries first. */
 const NAMES_WEIGHT = 1
 
-/** Which part of a list. */
+/** The part of a list. */
 type Place = readonly [offset: number, limit: number]
 
-/** Names of events and of properties. */
+/** Calls about the names of events and of properties. */
 export const DEFINITION_CALLS = {
-  /** Rows of `eventBody`. */
+  /** Returns rows of `eventBody`. */
   eventDefinitions: page(
     (tools, query: EventDefinitionQuery, ...place: Place) => {
       const { projectId } = query
@@ -38,9 +37,12 @@ export const DEFINITION_CALLS = {
     },
     () => NAMES_WEIGHT,
   ),
-  /** Rows of `propertyBody`. */
+  /** Returns rows of `propertyBody`. */
   propertyDefinitions: page(propertyDefinitions, () => NAMES_WEIGHT),
-  /** The definition with an id and S of the newest event of the project; null when there is none. */
+  /**
+   * Returns the definition with an id, and the sequence number of the newest event of the project, or null if there is
+   * no such definition.
+   */
   eventDefinition: page(
     ({ stores, check }, projectId: number, id: string) => {
       const names = stores.reader.names(projectId, check)
@@ -53,7 +55,7 @@ export const DEFINITION_CALLS = {
     },
     () => NAMES_WEIGHT,
   ),
-  /** Names of events of one's own that contain a text. */
+  /** Returns the names of custom events that contain a text. */
   offeredEvents: page(
     ({ stores, check }, projectId: number, contains: string) =>
       offeredEvents(stores.reader.names(projectId, check).events, contains),
@@ -61,9 +63,9 @@ export const DEFINITION_CALLS = {
   ),
 }
 
-/** Values of a property of events; the pool says when nobody waits any more. */
+/** Calls about values of event properties. The pool cancels them when nobody waits any more. */
 export const VALUE_CALLS = {
-  /** Rows of `{ name }`. */
+  /** Returns rows of `{ name }`. */
   eventValues: long((tools: LongTools, query: EventValueQuery) => {
     return tools.stores.reader.eventValues(query, queryLimits(tools)).offered()
   }, 'analytics'),

@@ -1,4 +1,4 @@
-/** Calls about events: lists, those that were dropped, warnings, erasures and retention. */
+/** Calls about events: lists, dropped events, warnings, erasures and retention. */
 import type { JsonObject } from '../../base/json.ts'
 import { rowText } from '../../base/rows-writer.ts'
 import { letterSample, letterView } from '../../rules/events/dead-letter.ts'
@@ -15,9 +15,9 @@ import { type FateQuery, fateOf } from './event-fate.ts'
 import { FATE_EVENTS_READ_MAX, FATE_LETTERS_READ_MAX } from './limits.ts'
 import { allRows } from './pages.ts'
 
-/** Lists of events, and what is known about those that were not stored as they came. */
+/** Calls about stored events and about ingestion warnings. */
 export const EVENT_CALLS = {
-  /** Rows of `EventView`. */
+  /** Returns rows of `EventView`. */
   listEvents: page(
     ({ stores, writer, check }, query: EventListQuery) =>
       stores.warehouse.eventRows(query, writer, check),
@@ -27,7 +27,7 @@ export const EVENT_CALLS = {
     const event = warehouse.getEvent(projectId, uuid)
     return event && rowText('json', event)
   }),
-  /** Rows of `WarningView`, at most 1000, of some kilobytes at most. */
+  /** Returns rows of `WarningView`: at most 1000, each at most some kilobytes. */
   listWarnings: page(
     ({ stores, writer }, projectId: number, limit: number) =>
       allRows(writer, stores.reader.listWarnings(projectId, limit)),
@@ -35,9 +35,9 @@ export const EVENT_CALLS = {
   ),
 }
 
-/** Events that were stored just now. */
+/** Calls about events that have just been stored. */
 export const LIVE_CALLS = {
-  /** JSON of each as `listEvents` has it. */
+  /** Returns the JSON of each event in the form of `listEvents`. */
   liveEvents: short(({ reader }, events: readonly LiveEvent[]) => {
     const persons = reader.persons()
     return events.map(({ distinctIdNumber, ...event }) => {
@@ -48,18 +48,18 @@ export const LIVE_CALLS = {
   }),
 }
 
-/** Events that were not stored: a thousand at most, of a kilobyte each. */
+/** Calls about dropped events: at most a thousand, of about a kilobyte each. */
 export const DROPPED_CALLS = {
   listDropped: short(({ reader }, query: DroppedEventsQuery) => reader.listDropped(query)),
-  /** Hours that end behind `afterMs`, newest first, each reason with its own line. */
+  /** Returns the counts of the hours that end after `afterMs`, newest first, with one line for each reason. */
   countDropped: short(({ reader }, projectId: number, afterMs: number) =>
     reader.countDropped(projectId, afterMs),
   ),
 }
 
-/** What the status of a daemon needs of the disk. */
+/** Facts on disk that the status of a daemon needs. */
 export const STATUS_CALLS = {
-  /** When the newest backup beside the data directory was made, ISO 8601; null: there is none that can be read. */
+  /** Returns the time of the newest backup beside the data directory, in ISO 8601, or null if no backup can be read. */
   lastBackup: short(({ settings }) => {
     try {
       return newestBackup(`${settings.dataDir}-backups`)?.createdAt ?? null
@@ -69,10 +69,10 @@ export const STATUS_CALLS = {
   }),
 }
 
-/** What became of events. */
+/** Calls about the fate of events. */
 export const FATE_CALLS = {
   eventFate: long(({ stores }, query: FateQuery) => fateOf(stores.reader, stores.log, query)),
-  /** Reasons for which events of a project are not stored, arrived after `afterMs`. */
+  /** Returns the reasons why events of a project that arrived after `afterMs` were not stored. */
   ingestionFates: short(({ reader }, projectId: number, afterMs: number) => {
     const limit = FATE_EVENTS_READ_MAX
     const { results } = reader.listDropped({ projectId, afterMs, limit })
@@ -81,7 +81,7 @@ export const FATE_CALLS = {
     const samples = own.slice(0, FATE_SAMPLES_MAX).map(letterSample)
     return droppedFates(reader.countDropped(projectId, afterMs), results, samples)
   }),
-  /** Rows of `DeadLetterView`, newest first. */
+  /** Returns rows of `DeadLetterView`, newest first. */
   listLetters: page(
     ({ stores, writer }, limit: number, offset: number) => {
       const { count, results } = stores.reader.newestLetters({ limit, offset })
@@ -92,9 +92,9 @@ export const FATE_CALLS = {
   ),
 }
 
-/** Erasures and retention. Estimates look into every segment that may matter. */
+/** Calls about erasures and retention. Estimates read every segment that may contain matching events. */
 export const ERASURE_CALLS = {
-  /** Rows of `ErasureReceipt`. */
+  /** Returns rows of `ErasureReceipt`. */
   listErasures: page(
     ({ stores, writer }, projectId: number, limit: number, offset: number) => {
       const { count, results } = stores.reader.erasures().list(projectId, limit, offset)
@@ -102,23 +102,23 @@ export const ERASURE_CALLS = {
     },
     ([, limit]) => limit,
   ),
-  /** Erasures that are not done. */
+  /** Returns the number of erasures that are not done. */
   runningErasures: short(
     ({ reader }, projectId: number) => reader.erasures().list(projectId, 0, 0).runningCount,
   ),
   getErasure: short(({ reader }, projectId: number, id: number) =>
     reader.erasures().receipt(projectId, id),
   ),
-  /** Null when there is no such person. */
+  /** Returns null if the person does not exist. */
   estimateErasure: long(({ stores }, projectId: number, criteria: ErasureCriteria) =>
     stores.reader.erasures().estimate(projectId, criteria),
   ),
   getRetention: short(({ reader }, projectId: number) => reader.erasures().retention(projectId)),
-  /** `rules` null: those of the project. */
+  /** Uses the rules of the project if `rules` is null. */
   planRetention: long(
     ({ stores }, projectId: number, rules: RetentionRules | null, nowMs: number) =>
       stores.reader.erasures().plan(projectId, rules, nowMs),
   ),
-  /** Projects that have rules. */
+  /** Returns the projects that have rules. */
   retainedProjects: short(({ reader }) => reader.erasures().retainedProjects()),
 }

@@ -1,6 +1,6 @@
 /**
- * What became of an accepted event, from all that the store still knows of it: the events, the log, the dead
- * letters, the dropped events and the warnings. For the route and the command alike.
+ * Finds the fate of an accepted event in everything that the store still contains: events, the log, dead letters,
+ * dropped events and warnings. Both the route and the command use it.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { formatUuid } from '../../base/ids.ts'
@@ -12,34 +12,34 @@ import type { WarningView } from '../../rules/events/event-queries.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import { FATE_WARNINGS_READ_MAX } from './limits.ts'
 
-/** Warnings about events that were not stored, and the reason that they stand for. */
+/** Warnings about events that were not stored, with the matching drop reasons. */
 const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
   ['message_size_too_large', 'properties_too_large'],
   ['invalid_event_when_process_person_profile_is_false', 'personless_person_event'],
   ['client_ingestion_warning', 'client_ingestion_warning'],
 ])
 
-/** Which event. */
+/** The event to look for. */
 export interface FateQuery {
   readonly projectId: number
-  /** 16 bytes. */
+  /** The uuid of the event, 16 bytes. */
   readonly uuid: Uint8Array
-  /** Dropped events that arrived before are not told, milliseconds. */
+  /** Dropped events that arrived earlier are ignored, in milliseconds. */
   readonly keptAfterMs: number
 }
 
-/** Where an event is in the log: the newest block that holds it. */
+/** The position of an event in the log: the newest block that contains it. */
 interface LogPlace {
   readonly block: number
   readonly arrivedAtMs: number
 }
 
 /**
- * What became of an event. Cost: a read of the log, of the dead letters and of what the project has dropped.
- * Throws `OperatorError` for a log that cannot be read, `DamagedRecordError`.
+ * Returns the fate of an event. Cost: one pass over the log, the dead letters and the project's dropped events. Throws
+ * `OperatorError` if the log cannot be read, and `DamagedRecordError`.
  */
 export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): EventFate {
-  // The log first: what is processed meanwhile is then found among the events.
+  // The log is read first: an event that is processed meanwhile is then found among the stored events.
   const place = findInLog(log, query)
   const { projectId, uuid } = query
   const text = formatUuid(uuid, 0)
@@ -79,7 +79,10 @@ function findInLog(log: LogReader, { projectId, uuid }: FateQuery): LogPlace | n
   return found
 }
 
-/** Null when the block has no such event, or is damaged: it becomes a dead letter, and there it is found. */
+/**
+ * Returns null if the block contains no such event or is damaged. A damaged block becomes a dead letter and is found
+ * there.
+ */
 function arrivalIn(block: Buffer, projectId: number, uuid: Uint8Array): number | null {
   if (block.indexOf(uuid) < 0) return null
   try {

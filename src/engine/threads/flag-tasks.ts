@@ -1,6 +1,6 @@
 /**
- * What threads of the pool do for feature flags: changes, their log, and counting whom a condition would
- * reach. Bodies arrive as bytes, because reading them is proportional to what a client sent.
+ * The work of pool threads for feature flags: changes, their activity log, and counts of the persons that a condition
+ * would match. Bodies arrive as bytes, because the cost of parsing depends on what the client sent.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
@@ -23,7 +23,7 @@ import {
 } from './blast-radius.ts'
 import type { BlastRadiusTask, FlagCommandTask } from './tasks.ts'
 
-/** The stores of one thread that flags need, opened at first use. */
+/** The stores that one thread needs for flags. They are opened at first use. */
 export class FlagTasks {
   readonly #dataDir: string
   #store: FlagStore | undefined
@@ -33,7 +33,7 @@ export class FlagTasks {
     this.#dataDir = dataDir
   }
 
-  /** Changes a flag durably and answers its number. Throws what `FlagStore` throws, and 400. */
+  /** Changes a flag durably and returns its number. Throws the errors of `FlagStore`, and 400. */
   change({ projectId, actor, nowMs, command, audit }: FlagCommandTask): { readonly id: number } {
     const store = this.#openStore()
     const cohorts = this.#openDefinitions().cohorts(projectId)
@@ -51,7 +51,10 @@ export class FlagTasks {
     }
   }
 
-  /** The log behind its newest `offset` entries; `flagId` null: of all flags. Null: there is no such flag. */
+  /**
+   * Returns the log entries after the newest `offset` ones, for all flags if `flagId` is null. Returns null if the flag
+   * does not exist.
+   */
   activity(
     projectId: number,
     flagId: number | null,
@@ -61,7 +64,10 @@ export class FlagTasks {
     return this.#openStore().activity(projectId, flagId, offset, limit)
   }
 
-  /** A piece of counting whom the condition of a body would reach. Throws 400, and 503 when it takes too long. */
+  /**
+   * Runs one part of counting the persons or groups that the condition of a body would match. Throws 400, and 503 if it
+   * takes too long.
+   */
   blastRadius(
     task: BlastRadiusTask,
     state?: CountState<ReachTally>,
@@ -71,8 +77,9 @@ export class FlagTasks {
   }
 
   /**
-   * A piece of finding whose value would change with `filters` and `active` of a body, for the flag of its `id` or `key`; a key
-   * that no flag has is that of a new one. Throws 400, 404 `not_found`, and 503 when it takes too long.
+   * Runs one part of finding the persons or groups for which `filters` and `active` of a body would flip the value. The
+   * flag is given by the body's `id` or `key`; an unknown key means a new flag. Throws 400, 404 `not_found`, and 503 if
+   * it takes too long.
    */
   rehearse(
     task: BlastRadiusTask,
@@ -130,8 +137,8 @@ function idOf({ id }: Flag): { readonly id: number } {
 }
 
 /**
- * The members of a JSON body; none for an empty one. Throws 400 `parse_error`, and `invalid_input` for
- * what is no object or nested too deeply.
+ * Returns the members of a JSON body; an empty body has none. Throws 400 `parse_error`, and `invalid_input` if it is
+ * not an object or is nested too deeply.
  */
 function readBody(body: Uint8Array): JsonObject {
   const hasMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf

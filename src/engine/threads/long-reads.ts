@@ -1,9 +1,9 @@
 /**
- * Threads for what may take long: reads (large pages, tables, scans of all persons, estimates), and in a
- * group of their own analytic questions. Short reads never wait for them. Each starts with its first call, and
- * may be asked for by its number: a part of a divided query comes back to the thread that has its columns. Of
- * the calls that wait, those that ask for the fewest rows go first, and when there are too many the one that
- * asks for the most is refused: a flood of large pages delays no small one.
+ * Threads for work that may take long: long reads (large pages, tables, scans of all persons, estimates) and, in a
+ * group of their own, analytic queries. Short reads never wait for them. Each thread starts with its first call. A call
+ * can ask for a thread by its number, so that a part of a divided query returns to the thread that has its columns
+ * cached. Among waiting calls, those that ask for the fewest rows run first. If too many wait, the one that asks for
+ * the most is refused, so that many large pages do not delay a small one.
  */
 import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
@@ -16,60 +16,63 @@ import type { Task } from './call-kinds.ts'
 import type { AnalyticSettings, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
-/** Added to the niceness of the threads: what answers at once comes first, processing last. */
+/**
+ * The increment of the threads' niceness. Threads that answer at once have priority over them, and they over
+ * processing.
+ */
 const NICENESS = { long_readers: 5, analytics: 8 } as const
 
 /**
- * Memory for young objects, MiB. What analytics make is mostly numbers outside of the heap; the usual 48 would
- * be taken by each thread, and collecting a smaller part more often costs no more.
+ * The young-generation memory, in MiB. Analytics mostly allocate numbers outside of the heap. Each thread would use the
+ * usual 48, and collecting a smaller generation more often costs no more.
  */
 const ANALYTICS_YOUNG_MIB = 12
 /**
- * Memory for old objects and numbers outside of the heap before V8 goes through it, MiB. Left to itself it does that
- * for every few MiB of numbers, which is with each large question, and all of what lives there are columns.
+ * The size of old objects and numbers outside of the heap at which V8 collects garbage, in MiB. By default V8 collects
+ * after every few MiB of numbers, which means at each large query, although almost all old objects are cached columns.
  */
 const ANALYTICS_OLD_MIB = 48
 
 const FULL = { long_readers: 'long_reads_full', analytics: 'questions_full' } as const
 
-/** How many threads there are, and what they are told. */
+/** The number of threads and their settings. */
 export interface LongReadsOptions {
   readonly kind?: keyof typeof NICENESS
   readonly threads: ThreadSettings
-  /** Of threads for analytics: what each is told besides, one for each. */
+  /** For analytics threads: additional settings, one for each thread. */
   readonly analytics?: readonly AnalyticSettings[]
   readonly entry?: URL | undefined
   readonly threadCount: number
-  /** A thread has ended unexpectedly. */
+  /** Called when a thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** How many threads for long reads there are beside `workerThreads` for short ones. */
+/** Returns the number of threads for long reads beside `workerThreads` for short ones. */
 export function longThreads(workerThreads: number): number {
   return Math.max(1, Math.floor(workerThreads / 2))
 }
 
 interface Waiting {
-  /** Rows that it asks for. */
+  /** The number of rows that it asks for. */
   readonly weight: number
   readonly start: (thread: number) => void
   readonly refuse: (error: ServiceError) => void
-  /** The only thread that it may have; null: any. */
+  /** The only thread that may run it; null: any. */
   readonly thread: number | null
 }
 
 /** The threads for long reads. */
 export class LongReads {
-  /** How long the threads have worked. */
+  /** The time that the threads have worked. */
   readonly busy: BusyTime
   readonly #kind: keyof typeof NICENESS
   readonly #settings: ThreadSettings
   /** Groups of one thread each. */
   readonly #threads: readonly ThreadGroup[]
-  /** For each thread whether it has a read. */
+  /** For each thread: true if it runs a read. */
   readonly #isBusy: boolean[]
   readonly #waiting: Waiting[] = []
-  /** For each read that runs what tells its thread that nobody waits. */
+  /** The cancel word of each running read. */
   readonly #reads = new Set<Int32Array>()
 
   constructor(options: LongReadsOptions) {
@@ -96,36 +99,37 @@ export class LongReads {
     )
   }
 
-  /** How many there are. */
+  /** The number of threads. */
   get threadCount(): number {
     return this.#threads.length
   }
 
-  /** Those of the threads, as `ThreadGroup.writesBegun`. */
+  /** The `ThreadGroup.writesBegun` of each thread. */
   get writesBegun(): readonly (number | null)[] {
     return this.#threads.map(({ writesBegun }) => writesBegun)
   }
 
-  /** As `ThreadGroup.memory`. */
+  /** The memory figures of the threads, as in `ThreadGroup.memory`. */
   get memory(): readonly ThreadMemory[] {
     return this.#threads.flatMap(({ memory }, index) =>
       memory.map((thread) => ({ ...thread, number: index + 1 })),
     )
   }
 
-  /** Whether there is a thread, or one can be started. */
+  /** True if there is a thread, or one can be started. */
   get mayStart(): boolean {
     return this.#threads.some(({ mayStart }) => mayStart)
   }
 
-  /** Reads that wait for a thread. */
+  /** The number of reads that wait for a thread. */
   get queueDepth(): number {
     return this.#waiting.length
   }
 
   /**
-   * Carries out a call when its turn comes. `weight`: rows that it asks for; `thread`: the number of the only
-   * thread that it may have; `onTurn` hears which it has. Rejects with 503 when too many wait.
+   * Runs a call when its turn comes. `weight` is the number of rows that it asks for. `thread` is the number of the
+   * only thread that may run it. `onTurn` is called with the number of the chosen thread. Rejects with 503 if too many
+   * calls wait.
    */
   async run(
     task: Omit<Task, 'cancelled'>,
@@ -152,14 +156,14 @@ export class LongReads {
     }
   }
 
-  /** For how long none of the threads has had anything to do, milliseconds; 0: one has, or none has started. */
+  /** The milliseconds for which no thread has had anything to do; 0 if one is busy, or none has started. */
   get idleMs(): number {
     if (this.#isBusy.includes(true)) return 0
     const idle = this.#threads.map(({ idleMs }) => idleMs).filter((ms) => ms > 0)
     return idle.length === 0 ? 0 : Math.min(...idle)
   }
 
-  /** As `ThreadGroup.end`; `analytics`: what each is told besides from now on. */
+  /** Ends the threads as `ThreadGroup.end` does. `analytics` replaces their additional settings. */
   async end(analytics?: readonly AnalyticSettings[]): Promise<void> {
     await Promise.all(
       this.#threads.map((thread, index) =>
@@ -168,14 +172,14 @@ export class LongReads {
     )
   }
 
-  /** Gives up what is still asked, lets every thread close its stores, and ends the threads. */
+  /** Cancels all calls, lets each thread close its stores, and ends the threads. */
   async close(): Promise<void> {
     for (const waiting of this.#waiting.splice(0)) waiting.refuse(this.#tooMany())
     for (const cancelled of this.#reads) Atomics.store(cancelled, 0, 1)
     await Promise.all(this.#threads.map((thread) => thread.close()))
   }
 
-  /** The thread whose next read it is. */
+  /** Resolves with the number of the thread when it is free for this call. */
   #turn(weight: number, wanted: number | null, onLeave: PageWish['onLeave']): Promise<number> {
     const free = wanted ?? this.#isBusy.indexOf(false)
     if (this.#isBusy[free] === false) {
@@ -193,7 +197,7 @@ export class LongReads {
     })
   }
 
-  /** Gives a thread to the first that waits for it. */
+  /** Gives a thread to the first call that waits for it. */
   #free(thread: number): void {
     const index = this.#waiting.findIndex((one) => one.thread === null || one.thread === thread)
     const [next] = index < 0 ? [] : this.#waiting.splice(index, 1)

@@ -1,7 +1,7 @@
 /**
- * Questions about the organization and what is saved in it, and changes of them, as values that cross
- * threads: what each is called, what it takes and answers, and the thread's side of it. Reading and changing
- * runs in the pool, because a change waits for the disk.
+ * Queries and changes of the organization and its saved objects, as values that cross threads: the name, request and
+ * result of each operation, and its implementation on the thread. They run in the pool, because a change waits for the
+ * disk.
  */
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -27,19 +27,19 @@ import { SAVED_HANDLERS } from './saved-tasks.ts'
 
 type Store = OrganizationStore
 
-/** Status of an answer that tells what was made. */
+/** The HTTP status of an answer that reports a created object. */
 const CREATED = 201
-/** Members of views that are what was made. */
+/** The members of a result that contain the created object. */
 const VIEWED = ['role', 'key', 'invite', 'insight', 'dashboard'] as const
 
-/** A personal key as threads tell each other: without its hash. */
+/** A personal key without its hash, as it crosses threads. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>
-/** The same of an invitation. */
+/** An invitation without its hash. */
 export type InviteView = Omit<Invite, 'hash'>
-/** The same of a project secret key. */
+/** A project secret key without its hash. */
 export type SecretKeyView = Omit<SecretKey, 'hash'>
 
-/** Name -> what it does. Refusals are `ServiceError`s. */
+/** The handler of each operation. Refusals are `ServiceError`s. */
 const HANDLERS = {
   ...SAVED_HANDLERS,
   listRoles: ({ roles }: Store, page: PageRequest) => roles.list(page),
@@ -65,7 +65,7 @@ const HANDLERS = {
     roles.addAccess(flag, roleId),
   removeRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
     nothing(roles.removeAccess(flag, id)),
-  /** A membership is known by the uuid of its user. */
+  /** A membership is identified by the uuid of its user. */
   createUser: ({ users }: Store, request: UserRequest) => {
     const user = users.create(request)
     return { id: user.uuid, user }
@@ -94,7 +94,7 @@ const HANDLERS = {
     projects.createProject(request),
   changeProject: ({ projects }: Store, { id, changes }: { id: number; changes: ProjectChanges }) =>
     projects.setProject(id, changes),
-  /** For `tenrec dev`; no route of another daemon asks for it. */
+  /** For `tenrec dev` only; no route calls it. */
   replaceProject: ({ projects }: Store, id: number) => projects.replaceProject(id),
   listKeys: ({ projects }: Store, { userId }: { userId: number }) =>
     projects.keys
@@ -133,30 +133,30 @@ const HANDLERS = {
   listAudit: ({ audit }: Store, page: PageRequest) => audit.list(page),
 }
 
-/** One of the operations. */
+/** The name of an operation. */
 export type OrganizationOperation = keyof typeof HANDLERS
 
-/** What an operation takes. */
+/** The request of an operation. */
 export type OrganizationRequest<Name extends OrganizationOperation> = Parameters<
   (typeof HANDLERS)[Name]
 >[1]
 
-/** What an operation answers. */
+/** The result of an operation. */
 export type OrganizationResult<Name extends OrganizationOperation> = ReturnType<
   (typeof HANDLERS)[Name]
 >
 
-/** Ask or change something about the organization. */
+/** A query or change of the organization. */
 export interface OrganizationTask<Name extends OrganizationOperation> {
   readonly name: Name
   readonly request: OrganizationRequest<Name>
-  /** Of a change: stored in its transaction. What was made stands for the object that it names. */
+  /** The audit entry of a change, stored in the same transaction. The id of a created object is filled in. */
   readonly audit?: AuditEntry | undefined
 }
 
-/** Who carries the operations out; the pool. */
+/** Carries out the operations; implemented by the pool. */
 export interface OrganizationPort {
-  /** Throws the `ServiceError` that the operation is refused with. */
+  /** Runs an operation. Rejects with the `ServiceError` with which it is refused. */
   organization<Name extends OrganizationOperation>(
     name: Name,
     request: OrganizationRequest<Name>,
@@ -164,7 +164,7 @@ export interface OrganizationPort {
   ): Promise<OrganizationResult<Name>>
 }
 
-/** The thread's side: carries operations out on the store of a data directory, opened at the first. */
+/** The thread's side: carries out operations on the store of a data directory, which is opened at the first one. */
 export class OrganizationWorker {
   readonly #dataDir: string
   #store: OrganizationStore | null = null
@@ -173,7 +173,7 @@ export class OrganizationWorker {
     this.#dataDir = dataDir
   }
 
-  /** Throws the `ServiceError` that the operation is refused with. */
+  /** Runs an operation. Throws the `ServiceError` with which it is refused. */
   run<Name extends OrganizationOperation>(task: OrganizationTask<Name>): OrganizationResult<Name> {
     this.#store ??= new OrganizationStore(this.#dataDir)
     const store = this.#store
@@ -193,7 +193,7 @@ export class OrganizationWorker {
   }
 }
 
-/** The id of what a change has made: of itself, or of what its view is a view of. */
+/** Returns the id of a created object: its own, or that of the object in its view. */
 function idOf(result: unknown): string | null {
   if (typeof result !== 'object' || result === null) return null
   const { id, ...view } = result as Readonly<Record<'id' | (typeof VIEWED)[number], unknown>>

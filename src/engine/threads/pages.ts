@@ -1,7 +1,6 @@
 /**
- * Pages on a thread: rows are read, written as text and handed over as bytes, up to a limit of bytes. A
- * thread for short reads gives a page up that grows too large or takes too long; a thread for long ones
- * then makes it from the start.
+ * Pages on a thread: rows are read, written as text and passed on as bytes, up to a byte limit. A thread for short
+ * reads stops a page that grows too large or takes too long. A thread for long reads then produces it from the start.
  */
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
 import type { CountedRows, Entries, RowsText } from '../../base/pages.ts'
@@ -12,13 +11,13 @@ import type { PageCall, PageTools, Task } from './call-kinds.ts'
 import { SHORT_GROUP_BYTES_MAX } from './limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** What a thread answers to the call of a page; null: it is no short read. */
+/** The answer of a thread to the call of a page. Null: it is not a short read. */
 export type MadePage = { readonly page: unknown } | null
 
-/** Stops a page that is no short read. */
+/** Stops a page that is not a short read. */
 class NotShortError extends Error {}
 
-/** Makes a page; null when it is no short read. Throws `ServiceError`, and as the readers. */
+/** Produces a page, or null if it is not a short read. Throws `ServiceError`, and the errors of the readers. */
 export function makePage<Values extends readonly unknown[]>(
   { run }: PageCall<Values, unknown>,
   { values, format = 'json', cancelled }: Task,
@@ -28,7 +27,7 @@ export function makePage<Values extends readonly unknown[]>(
   const writer = new RowsWriter(format, isShort ? SHORT_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
   const check = isShort ? shortCheck() : () => requireWanted(cancelled)
   try {
-    // The caller's object takes what `run` takes.
+    // The caller's object has checked the types of the values.
     const page = run({ stores, format, writer, check }, ...(values as Values))
     return isShort && isCut(page) ? null : { page }
   } catch (error) {
@@ -37,19 +36,19 @@ export function makePage<Values extends readonly unknown[]>(
   }
 }
 
-/** Throws when nobody waits any more. */
+/** Throws if nobody waits any more. */
 export function requireWanted(cancelled: Int32Array): void {
-  // Nobody sees it.
+  // Nobody receives this error.
   if (Atomics.load(cancelled, 0) !== 0) throw refusal('read_unwanted')
 }
 
-/** Rows with their times as clients see them. */
+/** Writes rows with their times in wire format. */
 export function allRows(writer: RowsWriter, rows: Iterable<object>): RowsText {
   for (const row of rows) if (!writer.add(withWireTimes(row))) break
   return writer.finish()
 }
 
-/** A stretch of a log; null when there is none. */
+/** Writes some entries of a log, or returns null if there is no log. */
 export function logRows(writer: RowsWriter, found: Entries | null): CountedRows | null {
   if (found === null) return null
   for (const entry of found.entries) if (!writer.addText(entry)) break

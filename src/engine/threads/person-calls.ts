@@ -1,4 +1,4 @@
-/** Calls about persons, groups, cohorts and actions. Each uses one read transaction, a table one for each piece. */
+/** Calls about persons, groups, cohorts and actions. Each uses one read transaction; a table uses one for each part. */
 import type { RowFormat, RowsText } from '../../base/pages.ts'
 import { rowText } from '../../base/rows-writer.ts'
 import type { GroupRows } from '../../rules/persons/group-shapes.ts'
@@ -14,9 +14,9 @@ import { LONG_WEIGHT, long, type PageTools, page, short } from './call-kinds.ts'
 import { allRows, logRows } from './pages.ts'
 import { makeExportPiece, makeTablePiece, tableBuffers } from './table-tasks.ts'
 
-/** Persons, what is known about them, groups and cohorts. */
+/** Calls about persons, their activity, groups and cohorts. */
 export const PERSON_CALLS = {
-  /** JSON: a table is made by `personTable`. */
+  /** Returns JSON. The CSV table is produced by `personTable`. */
   listPersons: page(
     ({ stores, writer, check }, query: PersonListQuery) => {
       const persons = stores.reader.persons()
@@ -29,7 +29,7 @@ export const PERSON_CALLS = {
     },
     ([{ limit }]) => limit,
   ),
-  /** With the ids from place `firstId` on. */
+  /** Returns the person with its distinct_ids from position `firstId` on. */
   getPerson: short(
     (
       { reader },
@@ -42,12 +42,12 @@ export const PERSON_CALLS = {
       return person && rowText(format, personBody(person))
     },
   ),
-  /** Who it is; null when there is no such person. */
+  /** Returns the uuid of a person, or null if the person does not exist. */
   findPerson: short(({ reader }, projectId: number, reference: PersonReference) => {
     const record = reader.persons().record(projectId, reference)
     return record && { uuid: record.uuid }
   }),
-  /** The uuids of those that exist, each once. */
+  /** Returns the uuids of the persons that exist, each once. */
   findPersons: short(
     (
       { reader },
@@ -56,13 +56,16 @@ export const PERSON_CALLS = {
       distinctIds: readonly string[],
     ) => reader.persons().uuidsOf(projectId, references, distinctIds),
   ),
-  /** Rows of `ValueCount`. */
+  /** Returns rows of `ValueCount`. */
   personValues: page(
     ({ stores, writer, check }, projectId: number, key: string, contains: string | null) =>
       allRows(writer, stores.reader.persons().values(projectId, key, contains, check)),
     () => 1,
   ),
-  /** Rows of `ActivityView`. `person` null: of the whole project. Null when there is no such person. */
+  /**
+   * Returns rows of `ActivityView`: of the whole project if `person` is null. Returns null if the person does not
+   * exist.
+   */
   personActivity: page(
     (
       { stores, writer },
@@ -73,7 +76,7 @@ export const PERSON_CALLS = {
     ) => logRows(writer, stores.reader.persons().activityFrom(projectId, person, offset, limit)),
     ([, , , limit]) => limit,
   ),
-  /** Rows of `TimelinePoint`. Null when there is no such person. */
+  /** Returns rows of `TimelinePoint`, or null if the person does not exist. */
   propertiesTimeline: page(timeline, () => LONG_WEIGHT),
   groupTypes: short(({ reader }, projectId: number) => reader.persons().groupTypes(projectId)),
   listGroups: page(groups, ([, , , limit]) => limit),
@@ -83,7 +86,7 @@ export const PERSON_CALLS = {
       return group && rowText(format, withWireTimes(group))
     },
   ),
-  /** Rows of `CohortView`. */
+  /** Returns rows of `CohortView`. */
   listCohorts: page(
     ({ stores, writer }, projectId: number, limit: number, offset: number) => {
       const { count, results } = stores.reader.persons().cohorts(projectId, limit, offset)
@@ -91,7 +94,7 @@ export const PERSON_CALLS = {
     },
     ([, limit]) => limit,
   ),
-  /** All cohorts that are not deleted, without counts of members. */
+  /** Returns all cohorts that are not deleted, without their member counts. */
   knownCohorts: short(
     ({ reader }, projectId: number) =>
       reader.persons().cohorts(projectId, Number.MAX_SAFE_INTEGER, 0).results,
@@ -103,7 +106,7 @@ export const PERSON_CALLS = {
     },
     () => 1,
   ),
-  /** Cohorts, not deleted, that the person belongs to; null when there is no such person. */
+  /** Returns the cohorts, not deleted, that contain the person, or null if the person does not exist. */
   cohortsOfPerson: page(
     ({ stores, writer }, projectId: number, person: PersonReference): RowsText | null => {
       const cohorts = stores.reader.persons().cohortsOfPerson(projectId, person)
@@ -113,17 +116,17 @@ export const PERSON_CALLS = {
   ),
 }
 
-/** The table of persons. */
+/** Calls that produce the table of persons and exports. */
 export const TABLE_CALLS = {
-  /** Its next piece; person-table.ts asks for one after the other. */
+  /** Produces the next part of the table. person-table.ts requests one part after the other. */
   personTablePiece: long(makeTablePiece, 'long_readers', tableBuffers),
-  /** The same of an export. */
+  /** Produces the next part of an export. */
   eventExportPiece: long(makeExportPiece, 'long_readers', ({ piece }) => [piece.buffer]),
 }
 
-/** Actions; those that are deleted do not exist. */
+/** Calls about actions. A deleted action counts as missing. */
 export const ACTION_CALLS = {
-  /** Rows of `ActionView`. */
+  /** Returns rows of `ActionView`. */
   listActions: page(
     ({ stores, writer }, projectId: number, limit: number, offset: number) => {
       const { count, results } = stores.reader.persons().actions(projectId, limit, offset)

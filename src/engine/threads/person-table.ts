@@ -1,6 +1,6 @@
 /**
- * The main thread's side of what is made in pieces: of tables and exports the next when the one before has left, of
- * counts one after the other.
+ * The main thread's side of results that threads produce in parts. The next part of a table or export is requested when
+ * the previous one was sent; the parts of a count follow each other directly.
  */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
@@ -9,21 +9,21 @@ import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { CountPiece, CountState } from './blast-radius.ts'
 import type { MadePiece } from './table-tasks.ts'
 
-/** What a further piece weighs among the reads that wait. */
+/** The weight of a further part among the waiting reads. */
 const PIECE_WEIGHT = 100
 
-/** Who makes them; the pool. */
+/** Produces tables and exports; implemented by the pool. */
 export interface TableQueries {
   /**
-   * The persons of a list as a table: as a whole when it is small, else made while it is read. Rejects with
-   * 400 when it has too many cells.
+   * Resolves with the persons of a list as a table: complete if it is small, otherwise produced while it is read.
+   * Rejects with 400 if the table has too many cells.
    */
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
-  /** Events in order of arrival, in the same way. */
+  /** Resolves in the same way with events in order of arrival. */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
 }
 
-/** Has a count made piece by piece; reads that wait go between. Rejects as `TaskRunner.run`. */
+/** Runs a count part by part, so that waiting reads run in between. Rejects with the errors of `TaskRunner.run`. */
 export async function countInPieces<Tally, Answer>(
   make: (state: CountState<Tally> | undefined) => Promise<CountPiece<Tally, Answer>>,
 ): Promise<Answer> {
@@ -32,12 +32,12 @@ export async function countInPieces<Tally, Answer>(
   return piece.answer
 }
 
-/** Has a piece made on a thread. */
+/** Produces one part on a thread. */
 type Make<State> = (state: State, options: CallOptions) => Promise<MadePiece<State>>
 
 /**
- * Begins; resolves when the first piece is there, or all of it. `weight`: that of the first among the reads that
- * wait. Rejects as `TaskRunner.run`.
+ * Starts a result in parts. Resolves when the first part, or the whole result, is ready. `weight` is the weight of the
+ * first part among the waiting reads. Rejects with the errors of `TaskRunner.run`.
  */
 export async function openPieces<State>(
   start: State,
@@ -63,7 +63,7 @@ class Pieces<State> implements TextPieces {
     this.#state = start
   }
 
-  /** Nothing is left to be made. */
+  /** True if all parts were produced. */
   get isComplete(): boolean {
     return this.#state === null
   }
@@ -85,7 +85,7 @@ class Pieces<State> implements TextPieces {
     this.#giveUp()
   }
 
-  /** Goes on until there are lines, or the end. */
+  /** Requests parts until one has lines, or the end is reached. */
   async #make(weight: number): Promise<RowText> {
     for (;;) {
       if (this.#state === null) throw new TypeError('nothing is left to be made')

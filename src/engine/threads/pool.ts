@@ -1,11 +1,11 @@
 /**
- * The threads of the daemon, by kinds whose work must not wait for each other: one appends to the log, one
- * processes it at low priority, `workerThreads` read, some read what takes long, some answer analytic
- * questions, and some check uploads in the order of `check-queue.ts`. Which call goes where is said by the
- * table in call-table.ts.
+ * The threads of the daemon, in kinds whose work must not wait for each other. One thread appends to the log, one
+ * processes the log at low priority, `workerThreads` threads read, some run long reads, some answer analytic queries,
+ * and some check uploads in the order of `check-queue.ts`. The table in call-table.ts says which threads carry out a
+ * call.
  *
- * No task is ever aborted and no thread terminated while it may hold LMDB: a terminated thread stops all
- * writers of the process. They are closed by a task.
+ * No task is ever aborted, and no thread is terminated while it may use LMDB: a terminated thread would block all
+ * writers of the process. A task closes the stores of each thread instead.
  */
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import { collectGarbage } from '../../base/memory/garbage.ts'
@@ -58,40 +58,40 @@ import { Proposed, type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 const SHRINK_LOG_EVERY_MS = 10_000
 const MEMORY_LOOK_EVERY_MS = 2000
-/** Of the budget: when as much is taken, threads give back what they can. */
+/** The fraction of the memory budget above which threads release what they can. */
 const FULL_SHARE = 0.85
-/** More of them are more than what the log calls calm: each takes 4 KiB at least. */
+/** The log counts as calm with at most this many appends: each takes at least 4 KiB. */
 const CALM_APPENDS = 256
-/** Added to the niceness of the threads that check uploads. */
+/** The increment of the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /**
- * Memory in which the processing thread makes its short-lived objects, unless a plan says otherwise. More is taken, bit by bit, over hours,
- * and makes nothing cheaper: events become cells, not objects.
+ * The young-generation heap of the processing thread, unless a plan sets it. Without a limit V8 enlarges it slowly,
+ * over hours, without any benefit: events become cells, not objects.
  */
 const PROCESSING_YOUNG_MIB = 48
 
-/** How many threads there are, and what they are told. */
+/** The number of threads and their settings. */
 export interface PoolOptions {
   readonly threads: ThreadSettings
-  /** The file that every thread runs; default thread.ts. */
+  /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
-  /** Threads for reads, at least 1; half as many for long reads and each lane of large bodies. */
+  /** The number of reading threads, at least 1. Long reads and each lane of large bodies have half as many. */
   readonly workerThreads: number
-  /** Threads for analytics, at least 1. One query is divided among all of them. */
+  /** The number of analytics threads, at least 1. One query is divided among all of them. */
   readonly analyticsThreads: number
-  /** Time that one analytic question may take on its thread; it does not count while it waits for one. */
+  /** The time that one analytic query may run on its thread. The wait for a thread does not count. */
   readonly queryMsMax: number
-  /** Bytes of decoded columns that all threads for analytics keep together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  /** The bytes of decoded columns that all analytics threads cache together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly cacheBytesMax?: number
-  /** How often the log is looked at, whether it can give back what a rush took. Default 10 s. */
+  /** The interval at which the log may release the disk space of a burst. Default 10 s. */
   readonly shrinkLogEveryMs?: number
-  /** A thread has ended unexpectedly. */
+  /** Called when a thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
-  /** In a cluster: who orders changes of the catalogue. */
+  /** In a cluster: returns the log that orders changes of the catalogue. */
   readonly changes?: () => ChangeLog | null
 }
 
-/** What can be asked of the threads. */
+/** The calls that the threads answer. */
 export type Queries = CallerOf<typeof QUERIES> &
   OrganizationPort &
   AnalyticQueries &
@@ -107,18 +107,18 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
-  /** Memory that the threads for analytics share. */
+  /** The memory that the analytics threads share. */
   #columns: BlockShare | null
   readonly #options: PoolOptions
   readonly #memoryTimer: NodeJS.Timeout
   readonly #changes: () => ChangeLog | null
   readonly #append: (task: AppendTask) => Promise<AppendResult>
   readonly #shrinkTimer: NodeJS.Timeout
-  /** Since the log was looked at last. */
+  /** The number of appends since the last check of the log. */
   #appendCount = 0
-  /** When processing told last how far it is. */
+  /** The `writeMark` at the last report of processing. */
   #markSeen: number | null = null
-  /** How long the threads of each kind have worked. */
+  /** The time that the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
   constructor(options: PoolOptions) {
@@ -149,7 +149,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.#memoryTimer = setInterval(() => this.#lookAtMemory(), MEMORY_LOOK_EVERY_MS).unref()
     this.#checks = new CheckQueue({
       laneThreads,
-      // What `checkUpload` answers.
+      // The call `check` returns the result of `checkUpload`.
       run: (task, transferList) =>
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
@@ -162,12 +162,12 @@ export class WorkerPool implements TaskRunner<Calls> {
     this.queries = queriesOf(this, this.#divided)
   }
 
-  /** Threads for analytics. */
+  /** The number of analytics threads. */
   get analyticsThreads(): number {
     return this.#long.analytics.threadCount
   }
 
-  /** Another number than before: something was written since. Null: it is being written. */
+  /** A number that changes with each write to a store. Null while a write is in progress. */
   get writeMark(): number | null {
     const begun = [
       ...Object.values(this.#groups).map(({ writesBegun }) => writesBegun),
@@ -181,12 +181,12 @@ export class WorkerPool implements TaskRunner<Calls> {
     return sum
   }
 
-  /** Uploads that gave way to those of other senders. */
+  /** The uploads that gave way to those of other senders. */
   get displacedChecks(): number {
     return this.#checks.displacedCount
   }
 
-  /** Uploads that wait for a thread, by lane. */
+  /** The uploads that wait for a thread, by lane. */
   get checksWaiting(): Readonly<Record<CheckLane, number>> {
     const checks = this.#checks
     return {
@@ -196,7 +196,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** Tasks that wait for a thread, by the name of the threads. */
+  /** The tasks that wait for a thread, by thread kind. */
   get queueDepths(): Readonly<Record<ThreadKind, number>> {
     return {
       writer: this.#groups.writer.queueSize,
@@ -208,7 +208,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** The memory of each thread that has started, by the name of the threads. */
+  /** The memory of each thread that has started, by thread kind. */
   get memory(): Readonly<Record<ThreadKind, readonly ThreadMemory[]>> {
     const { writer, processor, readers, checkers } = this.#groups
     return {
@@ -221,27 +221,29 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
   }
 
-  /** Caches that several threads share, or that the main thread has. */
+  /** The caches that several threads share, or that the main thread has. */
   get caches(): CachesOfThread {
     if (this.#columns === null) return {}
     const { shared, bytesMax } = this.#columns
     return { columns: { bytes: usedBlockBytes(shared), bytesMax } }
   }
 
-  /** As the port says; the end of a thread rejects `append` and `process` with `ThreadEndedError`. */
+  /**
+   * Runs a call as described in the port. If the thread ends, `append` and `process` reject with `ThreadEndedError`.
+   */
   async run<Name extends CallName>(
     name: Name,
     values: Calls[Name]['values'],
     options: CallOptions = {},
   ): Promise<Calls[Name]['result']> {
     const call = CALLS[name] as unknown as Call
-    // What comes back is what `run` of this call in the table returned.
+    // The result has the type that `run` of this call in the table returns.
     const result = (await this.#run(name, call, values, options)) as Calls[Name]['result']
     if (name === 'process') this.#processed(result as ProcessResult)
     return result
   }
 
-  /** Segments are also merged while no event comes. */
+  /** Reports a change of the store. Segments are also merged while no events arrive. */
   #processed({ eventCount }: ProcessResult): void {
     const mark = this.writeMark
     if (eventCount === 0 && mark === this.#markSeen) return
@@ -250,8 +252,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Appends to the log; one append at a time. Blocks that lie in shared memory stay where they are, others change
-   * hands. The end of the thread rejects with `ThreadEndedError`.
+   * Appends to the log, one append at a time. Blocks in shared memory stay in place, others are transferred. If the
+   * thread ends, rejects with `ThreadEndedError`.
    */
   append(task: AppendTask): Promise<AppendResult> {
     this.#appendCount++
@@ -259,14 +261,14 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Checks an upload that is too much for the front. Its body must be the only view of its memory, which
-   * changes hands. Refusals of the body come back as a result; too many waiting reject with 503.
+   * Checks an upload that is too large for the front. Its body must be the only view of its memory, which is
+   * transferred. If the body is refused, resolves with that result. If too many uploads wait, rejects with 503.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return this.#checks.check(request, waiter)
   }
 
-  /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
+  /** Lets every thread close its stores, then ends all threads. Call it when no task is running any more. */
   async close(): Promise<void> {
     clearInterval(this.#shrinkTimer)
     clearInterval(this.#memoryTimer)
@@ -275,8 +277,8 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 
   /**
-   * Tells the threads when the process takes nearly all that it may, and ends those that had nothing to do for long:
-   * what they took is free then, and so is the memory of decoded columns, which several threads share.
+   * Notifies the threads when the process uses almost all of its memory budget, and ends threads that were idle for
+   * long. Their memory is then free, including the shared memory of decoded columns.
    */
   #lookAtMemory(): void {
     const { plan, shortages } = this.#options.threads
@@ -291,17 +293,20 @@ export class WorkerPool implements TaskRunner<Calls> {
     if (analytics.idleMs > plan.idleThreadMs) {
       const settings = analyticSettings(this.#options)
       this.#columns = settings[0]?.cache ?? null
-      // This thread, too, has to let go of the memory that they shared.
+      // This thread must also drop its references to the memory that they shared.
       void analytics.end(settings).then(collectGarbage)
     }
   }
 
-  /** A session would hold up what flushes the log behind an append. */
+  /**
+   * Returns the function that appends. It uses no sessions if the flush is deferred, because a session would delay the
+   * flush after an append.
+   */
   #appends({ isFlushDeferred }: ThreadSettings): (task: AppendTask) => Promise<AppendResult> {
     const { writer } = this.#groups
     const calls = {
       append: (task: AppendTask) =>
-        // What `append` and `serveAppends` of the table answer.
+        // The results have the types of `append` and `serveAppends` in the table.
         writer.run(
           { call: 'append', values: [task] },
           transferable(task.blocks.map(({ buffer }) => buffer)),
@@ -314,11 +319,14 @@ export class WorkerPool implements TaskRunner<Calls> {
     return (task) => sessions.append(task)
   }
 
-  /** A thread that ends says so by itself, and a log that fails by its next append. */
+  /**
+   * Releases the log's disk space after a burst. Errors are ignored: a thread that ends reports it itself, and a failed
+   * log fails the next append.
+   */
   #shrinkLog(): void {
     const isCalm = this.#appendCount <= CALM_APPENDS
     this.#appendCount = 0
-    // Behind a session that does not end, such calls would only pile up.
+    // During a session that does not end, such calls would only queue up.
     if (!isCalm) return
     void this.#groups.writer.run({ call: 'shrinkLog', values: [] }).catch(() => {})
   }
@@ -337,7 +345,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
-    // Those who write have to know whether it was done.
+    // The callers of writing threads must know whether the write was done.
     const isWriting = threads === 'writer' || threads === 'processor'
     const ask = (): Promise<unknown> =>
       this.busy[threads].during(
@@ -351,7 +359,7 @@ export class WorkerPool implements TaskRunner<Calls> {
     })
   }
 
-  /** A page: a short read when it asks for few rows and turns out to be one, else a long one. */
+  /** Runs a page: as a short read if it asks for few rows and turns out to be cheap, otherwise as a long one. */
   async #page(task: Task, weight: number, onLeave: PageWish['onLeave']): Promise<unknown> {
     const { readers } = this.#groups
     if (task.format !== 'csv' && weight <= SHORT_PAGE_ROWS_MAX) {
@@ -359,7 +367,7 @@ export class WorkerPool implements TaskRunner<Calls> {
       const made = (await this.busy.readers.during(readers.ask(task))) as MadePage
       if (made !== null) return made.page
     }
-    // Where no further thread can start, a long page is better than none.
+    // If no further thread can start, a reading thread produces the long page.
     const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const made = (
       this.#long.long_readers.mayStart
@@ -371,7 +379,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   }
 }
 
-/** What threads for analytics are told besides, one for each, with new memory for what they decode. */
+/** Creates the additional settings of the analytics threads, one for each, with new memory for decoded columns. */
 function analyticSettings({
   analyticsThreads,
   queryMsMax,
@@ -386,8 +394,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   const heapOf = (kind: ThreadKind) =>
     heapMib === undefined ? {} : { maxOldGenerationSizeMb: heapMib[kind] }
   const one = { ...all, threadsMin: 1, threadsMax: 1 }
-  // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
-  // the log is flushed behind the task, in the thread's event loop.
+  // An idle thread that works only inside tasks may sleep on a futex. With deferred flushing, the log is flushed after
+  // the task, in the event loop of the thread.
   const atomics = threads.isFlushDeferred ? 'async' : 'sync'
   return {
     writer: new ThreadGroup({
@@ -416,7 +424,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       },
     }),
     checkers: new ThreadGroup({
-      // When first needed: many daemons never see a large body.
+      // These threads start when first needed: many daemons never receive a large body.
       ...{ ...all, threadsMin: 0, threadsMax: checkers },
       kind: 'checkers',
       pool: {
@@ -428,7 +436,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   }
 }
 
-/** A method for each call of the table. */
+/** Creates a method for each call of the table. */
 export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): Queries {
   const methods = Object.entries(QUERIES).map(([name, { kind }]) => [
     name,
@@ -438,7 +446,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
     },
   ])
   return {
-    // What `CallerOf` says of each.
+    // Each method has the type that `CallerOf` gives it.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
@@ -470,7 +478,7 @@ export function queriesOf(pool: QueryPool, divided = new DividedQueries(pool)): 
   }
 }
 
-/** In a cluster: the copy of the catalogue, as the threads have it. */
+/** In a cluster: returns the copy of the catalogue as the threads access it. */
 export function catalogueOf(pool: Pick<WorkerPool, 'run'>): CatalogueCopy {
   return {
     apply: (set) => pool.run('applyChanges', [set]),

@@ -1,6 +1,6 @@
 /**
- * What runs on a thread of the pool: one function that carries out whatever call of the table arrives.
- * Which stores it works with is said by the thread's entry file (thread.ts).
+ * The entry of tasks on a thread of the pool: one function that carries out any call of the table. The thread's entry
+ * file (thread.ts) chooses its stores.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
@@ -25,14 +25,14 @@ import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
 
 const piscina = loadPackage('piscina') as typeof import('piscina')
 
-/** How a request is answered that met a shortage. */
+/** The refusal of a request for each kind of shortage. */
 const SHORTAGES: Readonly<Record<Shortage, RefusalReason>> = {
   disk: 'changes_disk_full',
   files: 'files_full',
   io: 'disk_unread',
 }
 
-/** What a thread can be asked, by name, and what it works with. */
+/** The calls of a thread by name, and its stores. */
 interface Tools {
   readonly calls: Readonly<Record<string, unknown>>
   readonly stores: Pick<ThreadStores, 'close'> &
@@ -41,7 +41,7 @@ interface Tools {
     } & MemoryHolder
 }
 
-/** The function that Piscina calls on a thread with each task. Call it once for each thread. */
+/** Returns the function that Piscina calls on a thread for each task. Call it once for each thread. */
 export async function taskRunner(
   settings: ThreadSettings,
   wiring: ThreadWiring,
@@ -50,8 +50,8 @@ export async function taskRunner(
   const damage = new DamageReports(new DamageCount(settings.damageCount), log)
   const { calls, stores } = await openTools(settings, wiring, damage)
   if (settings.openWrites !== undefined) countWrites(settings.openWrites)
-  // A thread that exits within a write transaction would wait for itself when its store is closed, and all
-  // later writes for it. So the process ends with it; what was not committed was not answered.
+  // If a thread exits within a write transaction, closing its store would wait for that transaction forever, and so
+  // would all later writes. The process therefore ends with it. Uncommitted changes were not acknowledged.
   process.on('exit', () => {
     if (!isWithinWrite()) return
     log.fatal('a thread ended within a write transaction; the process ends with it')
@@ -60,9 +60,9 @@ export async function taskRunner(
   const memory = settings.memory === undefined ? null : new ThreadMemory(settings.memory, stores)
   return async (task) => {
     if (task.call === 'close') return { result: await stores.close() }
-    // Names and values come from the caller's side of the same table, and go to the threads that it names.
+    // Names and values come from the caller's side of the same table, which sends them to the right threads.
     const call = calls[task.call] as Call
-    // What a call that was refused has left.
+    // Drops the proposal of an earlier call that was refused.
     stores.takeProposal?.()
     memory?.begin()
     try {
@@ -76,7 +76,7 @@ export async function taskRunner(
           return refused(refusal(SHORTAGES[shortage], { cause: error }))
         }
       }
-      // Those who write must stop; a read is refused, and others go on.
+      // Writing threads must stop after an error. A read is refused, and other reads continue.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
@@ -88,7 +88,7 @@ export async function taskRunner(
   }
 }
 
-/** Loads what a thread of this kind can be asked. Throws when it is wired for another one. */
+/** Loads the calls of a thread of this kind. Throws if its wiring is for another kind. */
 async function openTools(
   settings: ThreadSettings,
   wiring: ThreadWiring,
@@ -144,7 +144,7 @@ async function openTools(
   return { calls: CALLS, stores: new ThreadStores(settings, wiring, damage) }
 }
 
-/** Lets the memory in an answer change hands instead of being copied. */
+/** Returns an answer whose memory is transferred instead of copied. */
 async function answer(call: Call, task: Task, stores: ThreadStores): Promise<unknown> {
   const { result, memory } = await carryOut(call, task, stores)
   const proposal = stores.takeProposal?.()
@@ -166,12 +166,12 @@ async function carryOut(call: Call, task: Task, stores: ThreadStores) {
   return { result, memory: call.memory(result) }
 }
 
-/** As ThreadGroup rebuilds it: no class survives the way between threads. */
+/** Returns a refusal as ThreadGroup rebuilds it, because no class instance crosses threads. */
 function refused(error: ServiceError): Refused {
   return { refusal: error.toBody(), retryAfterSeconds: error.retryAfterSeconds }
 }
 
-/** An answer that lacks what cannot be read would be taken for the whole. */
+/** Returns the refusal for damaged data. An answer without the damaged record would look complete. */
 function refusalOf({ place }: DamagedRecordError): ServiceError {
   const detail = `a stored record that this needs is damaged (${place}): 'tenrec verify' lists all that is, restore the store from a backup`
   return new ServiceError('data_corrupted', detail)

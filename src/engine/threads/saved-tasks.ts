@@ -1,4 +1,4 @@
-/** Operations on saved things, beside those on the organization: name -> what it does. */
+/** Operations on saved objects, in addition to those on the organization. */
 import type {
   AnnotationFilter,
   DashboardFilter,
@@ -25,11 +25,11 @@ import {
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 type Store = Pick<OrganizationStore, 'saved'>
-/** Texts also name users and the time zone of the project. */
+/** Shown texts also contain users and the time zone of the project. */
 type ShowingStore = Pick<OrganizationStore, 'saved' | 'users' | 'projects'>
 type AnnotationRequest = SavedRequest<AnnotationFields>
 
-/** How what a token opens is shown. */
+/** A request to show the object that a token opens. */
 export interface SharedRequest {
   readonly token: string
   readonly format: ShownFormat
@@ -37,8 +37,9 @@ export interface SharedRequest {
 }
 
 /**
- * A refusal is a `ServiceError`. The view of a missing object is null, but a deleted object still has one. The text of a
- * missing or deleted object is null. A dashboard with its tiles can have megabytes, so only its text crosses threads.
+ * The operations on saved objects by name. A refusal is a `ServiceError`. The view of a missing object is null, but a
+ * deleted object still has one. The text of a missing or deleted object is null. A dashboard with its tiles can have
+ * megabytes, so only its text crosses threads.
  */
 export const SAVED_HANDLERS = {
   listInsights: ({ saved }: Store, list: ListRequest<InsightFilter>) => saved.listInsights(list),
@@ -52,13 +53,13 @@ export const SAVED_HANDLERS = {
   },
   listDashboards: ({ saved }: Store, list: ListRequest<DashboardFilter>) =>
     saved.listDashboards(list),
-  /** Without its tiles. */
+  /** Returns a dashboard without its tiles. */
   getDashboard: ({ saved }: Store, place: SavedPlace) => saved.dashboardAlone(place),
   createDashboard: ({ saved }: Store, request: DashboardRequest) =>
     saved.createDashboard(request).dashboard,
   changeDashboard: ({ saved }: Store, request: DashboardRequest & SavedPlace) =>
     saved.changeDashboard(request).dashboard,
-  /** `withDeleted`: also a dashboard that is deleted. */
+  /** `withDeleted` also shows a deleted dashboard. */
   showDashboard(
     store: ShowingStore,
     { withDeleted, ...place }: SavedPlace & { readonly withDeleted: boolean },
@@ -77,7 +78,9 @@ export const SAVED_HANDLERS = {
   changeSharing: ({ saved }: Store, request: SharedPlace & SharingChanges) =>
     saved.changeSharing(request),
   refreshSharing: ({ saved }: Store, place: SharedPlace) => saved.refreshSharing(place),
-  /** What a token opens, for anybody: nobody is named. Null for a token that opens nothing, any more or for now. */
+  /**
+   * Shows the object that a token opens to anybody, without names of users. Returns null if the token opens nothing.
+   */
   showShared(store: ShowingStore, { token, ...request }: SharedRequest): ShownText | null {
     const view = store.saved.findShared(token)
     const showing = { ...showingOf(store), userById: () => null }
@@ -85,7 +88,7 @@ export const SAVED_HANDLERS = {
   },
 }
 
-/** The memory of a text, which changes hands; none of anything else. */
+/** Returns the memory of a shown text, which is transferred; none for any other result. */
 export function memoryOfSaved(result: unknown): readonly ArrayBuffer[] {
   if (typeof result !== 'object' || result === null || !('questionEnds' in result)) return []
   const { text, questions } = result as ShownText

@@ -1,9 +1,9 @@
 /**
- * Tables of persons and exports of events on a thread, a bounded piece at a time, so that a large one holds no
- * thread while its reader is slow. What a table is about is decided once: first the numbers of its persons, then
- * the columns of all of them, then lines are written. A person who is gone when the line is due is left out, and
- * so is a property that has come since the columns were gathered. An export has one line for each event, in
- * order of arrival. docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
+ * Produces tables of persons and exports of events on a thread. Each call produces a bounded part, so that a large
+ * table does not occupy a thread while its reader is slow. The content of a table is fixed in steps: first the numbers
+ * of its persons, then the columns of all persons, then its lines. A person who was deleted before the line is written
+ * is left out, and so is a property that appeared after the columns were collected. An export has one line for each
+ * event, in order of arrival. See docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
  */
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
 import { JsonBytes } from '../../base/json-bytes.ts'
@@ -21,38 +21,38 @@ import {
 } from './limits.ts'
 import { requireWanted } from './pages.ts'
 
-/** A table that is being made. Its memory changes hands with each task. */
+/** A table in progress. Its memory is transferred with each task. */
 export interface TableState {
   readonly projectId: number
-  /** P of its persons, in order. */
+  /** The numbers of its persons, in order. */
   readonly numbers: Uint32Array<ArrayBuffer>
-  /** Of those, how many were looked at for columns. */
+  /** The number of persons whose columns were collected. */
   readonly seen: number
-  /** And how many have their lines. */
+  /** The number of persons whose lines were written. */
   readonly written: number
-  /** JSON list of the names of the columns. */
+  /** The names of the columns as a JSON list. */
   readonly columns: Uint8Array<ArrayBuffer>
 }
 
-/** What a task has done. */
+/** The result of one task. */
 export interface MadePiece<State> {
-  /** Lines that are ready; empty while columns are gathered, or nothing was found yet. */
+  /** The finished lines. Empty while columns are collected, or if nothing was found yet. */
   readonly piece: Uint8Array<ArrayBuffer>
-  /** Null: it is complete. */
+  /** The remaining work; null if the result is complete. */
   readonly rest: State | null
 }
 
 type TableResult = MadePiece<TableState>
 
-/** The columns of an export, in order; `properties` is JSON. */
+/** The columns of an export, in order. `properties` is JSON. */
 const EXPORT_COLUMNS = [
   ...['id', 'uuid', 'event', 'distinct_id', 'person_id', 'timestamp', 'created_at'],
   ...['person_mode', 'elements_chain', 'properties'],
 ]
 
 /**
- * Begins the table of a list, or goes on with what the piece before gave. Throws 400 for too many cells, and
- * as the reader.
+ * Starts the table of a list, or continues with the state of the previous part. Throws 400 for too many cells, and the
+ * errors of the reader.
  */
 export function makeTablePiece(
   {
@@ -82,7 +82,7 @@ export function makeTablePiece(
   return state.seen < state.numbers.length ? maker.gather() : maker.write()
 }
 
-/** Writes the next events of an export. Throws as the reader. */
+/** Writes the next events of an export. Throws the errors of the reader. */
 export function makeExportPiece(
   { stores, cancelled }: LongTools,
   task: EventExportTask,
@@ -114,7 +114,7 @@ function writtenOf({ bytes, length }: JsonBytes): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bytes.subarray(0, length))
 }
 
-/** The memory in a result, to change hands. */
+/** Returns the buffers of a result, which are transferred. */
 export function tableBuffers({ piece, rest }: TableResult): readonly ArrayBuffer[] {
   const buffers = [piece.buffer]
   return rest === null ? buffers : [...buffers, rest.numbers.buffer, rest.columns.buffer]
@@ -135,7 +135,7 @@ class TableMaker {
     this.#rowOf = rowOf
   }
 
-  /** Gathers columns; a table that is small enough is written at once. */
+  /** Collects columns. A table that is small enough is written at once. */
   gather(): TableResult {
     const { numbers } = this.#state
     const names = new TableColumns(columnsOf(this.#state))
@@ -159,7 +159,7 @@ class TableMaker {
     return { piece: bytesOf([]), rest: { ...this.#state, seen, columns: text } }
   }
 
-  /** Writes lines, the header before the first. */
+  /** Writes lines, with the header before the first one. */
   write(): TableResult {
     const { numbers } = this.#state
     const columns = columnsOf(this.#state)
@@ -182,7 +182,7 @@ class TableMaker {
 
   #goesOn(size: number, sizeMax: number): boolean {
     this.#check()
-    // However slow the machine is, a piece has a row.
+    // A part has at least one row, however slow the machine is.
     return this.#rowCount++ === 0 || (size < sizeMax && performance.now() < this.#deadline)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What threads are told when they start, and the shapes of what the front asks of them. Bytes travel as
- * transferred ArrayBuffers; nothing here holds an event as an object.
+ * The settings of threads at their start, and the types of the tasks that the front sends them. Bytes travel in
+ * transferred ArrayBuffers; no type here contains an event as an object.
  */
 import { randomUUID } from 'node:crypto'
 import type { ErrorBody, ServiceError } from '../../base/errors.ts'
@@ -20,12 +20,12 @@ import type { LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { MaintenanceStep, Shortage } from '../../store/faults.ts'
 
-/** Lanes in which uploads are checked, the cheapest first. */
+/** The lanes in which uploads are checked, cheapest first. */
 export const CHECK_LANES = ['express', 'bulk', 'slow'] as const
 /** One of CHECK_LANES. */
 export type CheckLane = (typeof CHECK_LANES)[number]
 
-/** Threads by the name that logs and metrics give them. */
+/** The kinds of threads, by their names in logs and metrics. */
 export type ThreadKind =
   | 'writer'
   | 'processor'
@@ -34,54 +34,54 @@ export type ThreadKind =
   | 'long_readers'
   | 'analytics'
 
-/** What every thread is told when it starts. */
+/** The settings that every thread receives at its start. */
 export interface ThreadSettings {
-  /** What it is there for: the writer and the processor are asked nothing else, and load nothing else. */
+  /** The kind of the thread. The writer and the processor receive no other calls, and load nothing else. */
   readonly kind?: ThreadKind
   readonly dataDir: string
-  /** `--durability commit`. */
+  /** True with `--durability commit`. */
   readonly isFlushDeferred: boolean
   readonly decodedBytesMax: number
   readonly propertiesBytesMax: number
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
-  /** Threads for analytics only. */
+  /** For analytics threads only. */
   readonly analytics?: AnalyticSettings
-  /** Where columns are that segments have given away. */
+  /** The address of the warehouse with the columns that segments have given away. */
   readonly warehouse?: string
-  /** What processing adds to events; absent: nothing. */
+  /** The enrichment of events during processing. Absent: none. */
   readonly enrichment?: EnrichmentSettings
-  /** Shared by the threads of a group: how many write transactions they have open. */
+  /** Shared by the threads of a group: the number of their open write transactions. */
   readonly openWrites?: Int32Array
-  /** What caches may hold; absent: as much as on a machine with plenty of memory. */
+  /** The limits of caches. Absent: the limits for a machine with plenty of memory. */
   readonly plan?: MemoryPlan
-  /** Shared by all threads: how often memory was short. */
+  /** Shared by all threads: the number of memory shortages. */
   readonly shortages?: Int32Array
-  /** Shared by the threads of a group: where each tells what memory it takes. */
+  /** Shared by the threads of a group: the memory figures of each thread. */
   readonly memory?: MemoryBoard
-  /** Shared by all threads: how often damage was met (damage-reports.ts). */
+  /** Shared by all threads: the number of times that damage was found (damage-reports.ts). */
   readonly damageCount?: Int32Array
-  /** In a cluster: the name of the channel by which the processing thread gets the shared log. */
+  /** In a cluster: the name of the channel by which the processing thread receives the shared log. */
   readonly sharedLogChannel?: string
-  /** False: other machines of the cluster store the events. */
+  /** False if other machines of the cluster store the events. */
   readonly holdsEvents?: boolean
-  /** Shared by all threads: the last block of the log that was appended, once there is one. */
+  /** Shared by all threads: the last block that was appended to the log, once there is one. */
   readonly logReach?: BigInt64Array
-  /** Shared by all threads: as `DiskRoom` reads it. */
+  /** Shared by all threads: the figures of `DiskRoom`. */
   readonly diskRoom?: Float64Array | undefined
-  /** The descriptor that holds the lock on the data directory; absent: no free pages are given back to the disk. */
+  /** The descriptor that holds the lock on the data directory. Absent: no free pages are given back to the disk. */
   readonly lockDescriptor?: number | undefined
 }
 
-/** What threads for analytics are told besides what all are told. */
+/** The additional settings of analytics threads. */
 export interface AnalyticSettings {
-  /** Time that one question may take on its thread. */
+  /** The time that one query may run on its thread. */
   readonly queryMsMax: number
-  /** Memory for decoded columns. */
+  /** The memory for decoded columns. */
   readonly cache: BlockShare
 }
 
-/** What is added to events while they are processed. */
+/** The properties that are added to events during processing. */
 export interface EnrichmentSettings {
   readonly isBotTagged: boolean
   readonly isUserAgentParsed: boolean
@@ -90,8 +90,8 @@ export interface EnrichmentSettings {
 }
 
 /**
- * What the settings of the daemon say to its threads, with the memory that it shares with them; all threads of a
- * daemon get the same object.
+ * Returns the settings of threads for the settings of the daemon, with the memory that it shares with them. All threads
+ * of a daemon receive the same object.
  */
 export function threadSettings(
   settings: Settings,
@@ -122,129 +122,134 @@ export function threadSettings(
   }
 }
 
-/** Settings that the plan of memory follows from. */
+/** The settings that the memory plan depends on. */
 export type PlanSetting = 'memoryBytesMax' | 'workerThreads' | 'analyticsThreads'
 
-/** What the budget of a daemon gives to each part of it. */
+/** Returns the memory plan of a daemon. */
 export function planOf(settings: Pick<Settings, PlanSetting>): MemoryPlan {
   const { memoryBytesMax, workerThreads, analyticsThreads } = settings
   return memoryPlan({ memoryBytesMax, coreCount: Math.max(workerThreads + 1, analyticsThreads) })
 }
 
-/** Memory, of its own or of a slab, that holds a finished block in its first `bytes` bytes. */
+/** A buffer, of its own or of a slab, whose first `bytes` bytes hold a finished block. */
 export interface BlockBuffer {
   readonly buffer: ArrayBufferLike
   readonly bytes: number
 }
 
-/** The same on the main thread, with what it lies in; null: memory of its own. */
+/** A block on the main thread, with the slab that contains it. Null: it has its own memory. */
 export interface HeldBlock extends BlockBuffer {
   readonly slab: Slab | null
 }
 
-/** Append blocks to the log and forget those that are processed. */
+/** A request to append blocks to the log and remove processed ones. */
 export interface AppendTask {
   readonly blocks: readonly BlockBuffer[]
-  /** Blocks up to this sequence may be removed. */
+  /** Blocks up to this number may be removed. */
   readonly trimThrough: number
-  /** In a cluster: the partition whose outbox it is; default 0. */
+  /** In a cluster: the partition of the outbox. Default 0. */
   readonly partition?: number
 }
 
-/** What an append has done. */
+/** The result of an append. */
 export interface AppendResult {
-  /** Sequence of the last block that is durable. */
+  /** The number of the last durable block. */
   readonly last: number
   readonly commitMs: number
   /**
-   * In a cluster: resolves when others have the blocks, too, with null or with what the requests are refused with.
-   * The next commit does not wait for it.
+   * In a cluster: resolves when other machines have the blocks too, with null or with the refusal for the requests. The
+   * next commit does not wait for it.
    */
   readonly replicated?: Promise<ServiceError | null>
 }
 
-/** Turn log blocks into stored events, for about `budgetMs`. */
+/** A request to process log blocks for about `budgetMs`. */
 export interface ProcessTask {
   readonly budgetMs: number
-  /** The front is busy: one commit of at least so many events, and hardly any merging behind it. */
+  /** Set if the front is busy: one commit of at least this many events, and hardly any merging after it. */
   readonly stretchEvents?: number
-  /** In so many milliseconds the lag is more than waiting explains: the thread gets the front's priority. */
+  /**
+   * The milliseconds until the lag is larger than yielding explains. The thread then gets the priority of the front.
+   */
   readonly lateInMs: number
-  /** There is no room to write anew what is stored: erasing and merging wait. */
+  /** True if there is no room to rewrite stored data: erasing and merging wait. */
   readonly isDiskShort: boolean
-  /** It has been quiet for a while: unless there is something to process, some persons are folded. */
+  /** True after an idle time: unless there is something to process, some persons are folded. */
   readonly isQuiet?: boolean
-  /** What streams want to be shown. */
+  /** The events that streams want. */
   readonly watches: readonly LiveWatch[]
-  /** Segments whose columns may leave the store. */
+  /** The segments whose columns may be removed from the store. */
   readonly copied?: readonly CopiedSegment[]
-  /** Jobs of which nothing is left elsewhere. */
+  /** The jobs whose events have no copies elsewhere any more. */
   readonly erasedCopies?: readonly ErasedJob[]
 }
 
-/** Events of one project by what became of them. */
+/** The numbers of stored and dropped events of one project. */
 export interface ProjectFates {
   readonly projectId: number
   readonly stored: number
   readonly drops: Readonly<Partial<Record<DropReason, number>>>
 }
 
-/** What became of a command that was in the log. */
+/** The outcome of a command in the log. */
 export interface CommandOutcome {
   /** The uuid of its record. */
   readonly uuid: string
-  /** Null: it met something unforeseen and went to the dead letters. */
+  /** The result. Null: an unforeseen error occurred, and the command became a dead letter. */
   readonly result: CommandResult | null
 }
 
-/** What processing tells of its GeoIP database. */
+/** The figures of the GeoIP database. */
 export interface GeoIpCounts {
   readonly isLoaded: boolean
-  /** Addresses, since the last time, whose record could not be read. */
+  /** The number of addresses, since the last report, whose record could not be read. */
   readonly failures: number
 }
 
-/** How far processing has come. */
+/** The result of a processing run. */
 export interface ProcessResult {
-  /** Everything up to this sequence is processed, durably. */
+  /** The number of the last block that is processed durably. */
   readonly processed: number
   readonly last: number
   readonly eventCount: number
-  /** Events of them that the kernel recognised. */
+  /** The number of these events that the kernel recognised. */
   readonly recognisedCount: number
-  /** How long that took; merging and erasing is not in it. */
+  /** The duration, without merging and erasing. */
   readonly elapsedMs: number
   readonly fates: readonly ProjectFates[]
   readonly commitMs: number
-  /** Commands that were carried out, durably. */
+  /** The commands that were carried out durably. */
   readonly commands: readonly CommandOutcome[]
-  /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
+  /** The projects whose cohorts or group types were changed durably. Flags refer to them. */
   readonly changedDefinitions: readonly number[]
   /** Absent after a failure. */
   readonly deadLetters?: DeadLetterCounts | undefined
-  /** As `WarehouseWriter.takeCarriedOut`. */
+  /** The jobs of `WarehouseWriter.takeCarriedOut`. */
   readonly erased: readonly ErasedJob[]
-  /** Bytes of the disk that the data file of environment `events` takes and that hold nothing now. */
+  /** The free bytes inside the data file of the environment `events`. */
   readonly freeBytes?: number | undefined
-  /** Free pages that were given back to the disk, in bytes, and why it failed; null: neither. Absent after a failure. */
+  /**
+   * The bytes of free pages that were given back to the disk, and the reason if that failed. Null: neither. Absent
+   * after a failure.
+   */
   readonly released?: { readonly bytes: number; readonly failure: string | null } | null | undefined
-  /** Absent when there is to be no such database. */
+  /** Absent if no GeoIP database is configured. */
   readonly geoIp?: GeoIpCounts | undefined
-  /** Persons that were folded. */
+  /** The number of persons that were folded. */
   readonly folded?: number
-  /** Persons wait to be folded when it has been quiet for a while. */
+  /** True if persons wait to be folded after an idle time. */
   readonly mayFold?: boolean
-  /** For each stream that was asked about. */
+  /** The events found for each requested stream. */
   readonly live?: readonly LiveFound[]
-  /** There was nothing left to do, background merging included. */
+  /** True if nothing was left to do, including background merging. */
   readonly isIdle: boolean
-  /** Steps of maintenance that have failed and are not tried again for a while. */
+  /** The maintenance steps that have failed and are paused. */
   readonly pausedSteps: readonly MaintenanceStep[]
   /** The error that ended the run. The other members describe the commits before it. */
   readonly failure?: ProcessFailure | undefined
 }
 
-/** Why a run of processing ended early. The next run repeats everything that was not committed. */
+/** The reason why a processing run ended early. The next run repeats everything that was not committed. */
 export interface ProcessFailure {
   /**
    * `events`: a batch of events could not be stored, and the next batch is smaller. `maintenance`: a maintenance step
@@ -253,20 +258,20 @@ export interface ProcessFailure {
    */
   readonly kind: 'events' | 'maintenance' | 'shortage' | 'broken'
   readonly shortage?: Shortage
-  /** Name and message of the error. */
+  /** The name and message of the error. */
   readonly reason: string
 }
 
-/** Check a body that is too much for the front. */
+/** A request to check a body that is too large for the front. */
 export interface CheckTask {
   readonly lane: CheckLane
-  /** The request; its body is a view of a transferred buffer, or of the slab. */
+  /** The request. Its body is a view of a transferred buffer, or of the slab. */
   readonly request: CaptureRequest
-  /** Where the block is written, over the body if that lies there; null: into memory of its own. */
+  /** The memory to which the block is written, over the body if that is there too. Null: memory of its own. */
   readonly slab: SharedArrayBuffer | null
 }
 
-/** The verdict on a body; an accepted one comes as a finished block. */
+/** The result for a body. An accepted body is returned as a finished block. */
 export type CheckResult =
   | {
       readonly kind: 'accepted'
@@ -281,10 +286,10 @@ export type CheckResult =
       readonly error: ErrorBody
       readonly retryAfterSeconds: number | null
     }
-  /** It is more work than the lane is for; the body comes back. */
+  /** The check is more work than the lane is for. The body is returned. */
   | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
-/** A change of a flag; bodies are JSON as it was sent. */
+/** A change of a flag. Bodies are JSON as the client sent it. */
 export type FlagCommand =
   | { readonly kind: 'create'; readonly body: Uint8Array }
   | {
@@ -295,17 +300,20 @@ export type FlagCommand =
     }
   | { readonly kind: 'add_dashboard'; readonly id: number }
 
-/** Change a flag durably. */
+/** A request to change a flag durably. */
 export interface FlagCommandTask {
   readonly projectId: number
   readonly actor: Actor
   readonly nowMs: number
   readonly command: FlagCommand
-  /** Stored in the transaction of the change. */
+  /** The audit entry, stored in the transaction of the change. */
   readonly audit?: AuditEntry | undefined
 }
 
-/** Count whom the condition in a body would reach, or whose value the change in a body would flip. */
+/**
+ * A request to count the persons that the condition in a body would match, or whose value the change in a body would
+ * flip.
+ */
 export interface BlastRadiusTask {
   readonly projectId: number
   readonly timezone: string

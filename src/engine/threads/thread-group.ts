@@ -1,11 +1,11 @@
 /**
- * Threads of one kind, and what follows when one of them ends although nobody asked it to: a throw
- * outside of its task, no memory left, an exit. Its task is refused, another thread takes its place, and
- * whoever runs the daemon hears of it.
+ * The threads of one kind, with the handling of a thread that ends unexpectedly: by an error outside of its task, for
+ * lack of memory, or by an exit. Its task is refused, another thread replaces it, and the owner of the group is
+ * notified.
  *
- * One end is beyond repair: within a write transaction. LMDB keeps its lock for the rest of the process,
- * and every later write would wait for it without end. The threads count their transactions in shared
- * memory, so that this is seen; then the process has to end.
+ * The end of a thread within a write transaction cannot be repaired. LMDB holds the lock until the process ends, and
+ * every later write would wait for it forever. The threads count their transactions in shared memory to detect this.
+ * The process must then end.
  */
 import { setFlagsFromString } from 'node:v8'
 import { Piscina } from 'piscina'
@@ -26,11 +26,11 @@ import type { ThreadKind, ThreadSettings } from './tasks.ts'
 
 const THREAD_ENTRY = new URL('../../thread.js', import.meta.url)
 const LOOK_EVERY_MS = 10
-/** The pause before a group begins anew whose last thread has ended. */
+/** The pause before a group restarts after its last thread has ended. */
 const RESTART_PAUSE_MS = 500
 /**
- * A transaction that is open this long is that of a thread which hangs in its own end. The largest take a
- * second; a busy machine and a slow disk make minutes of it.
+ * A transaction that is open for this long belongs to a thread that hangs while it ends. The largest transactions take
+ * a second, or minutes on a busy machine with a slow disk.
  */
 const STUCK_MS_MIN = 180_000
 const STUCK_LOOK_EVERY_MS = 5000
@@ -38,16 +38,16 @@ const STUCK_LOOK_EVERY_MS = 5000
 /** A thread that has ended unexpectedly. */
 export interface ThreadDeath {
   readonly threads: ThreadKind
-  /** What it ended of, as far as anybody knows. */
+  /** The reason for its end, if it is known. */
   readonly cause: unknown
-  /** False: it cannot be replaced, and the process must end. */
+  /** False if it cannot be replaced and the process must end. */
   readonly isReplaced: boolean
 }
 
-/** The thread that ran a task has ended: whether the task was carried out is not known. */
+/** The thread of a task has ended. It is unknown whether the task was carried out. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
-  /** It was within a write transaction: nothing may be written by this process any more. */
+  /** True if the thread was within a write transaction: this process must not write any more. */
   readonly wasWriting: boolean
 
   constructor(wasWriting: boolean, cause: unknown) {
@@ -56,22 +56,22 @@ export class ThreadEndedError extends Error {
   }
 }
 
-/** How a group is made. */
+/** The options of a group. */
 export interface ThreadGroupOptions {
   readonly kind: ThreadKind
   readonly settings: ThreadSettings
-  /** The file that every thread runs; default thread.ts. */
+  /** The file that every thread runs. Default: thread.ts. */
   readonly entry?: URL | undefined
   readonly threadsMax: number
-  /** Threads that are there without being asked for. */
+  /** The number of threads that are started in advance. */
   readonly threadsMin: number
   readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
-  /** What a thread may hold of old objects and of memory outside of its heap before V8 goes through it, MiB. */
+  /** The size of old objects and memory outside of the heap at which V8 collects the garbage of a thread, in MiB. */
   readonly oldMib?: number
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** What a call has decided and not written (ports/change-log.ts). */
+/** The decision of a call whose changes are not written yet (ports/change-log.ts). */
 export class Proposed implements Decided<unknown> {
   readonly result: unknown
   readonly proposal: Proposal
@@ -87,21 +87,24 @@ export class ThreadGroup {
   readonly #kind: ThreadKind
   #threads: Piscina
   readonly #options: Omit<ThreadGroupOptions, 'settings'>
-  /** What threads are told that start from now on. */
+  /** The settings of threads that start from now on. */
   #settings: ThreadSettings
   readonly #threadsMin: number
   readonly #oldMib: number
   readonly #onDeath: (death: ThreadDeath) => void
   /** The write transactions of the threads, as `countWrites` counts them. */
   readonly #writes = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT))
-  /** What the threads take. One that is replaced may tell something before the place of the last is free. */
+  /**
+   * The memory figures of the threads. It has spare slots, because a new thread may report before the slot of the old
+   * one is free.
+   */
   readonly #board: ReturnType<typeof memoryBoard>
   readonly #stuckTimer: NodeJS.Timeout
   #stuckMs = 0
   #writesSeen = 0
   #deaths = 0
   #cause: unknown
-  /** Why pools were given up, for the tasks that waited in them. */
+  /** The reasons why pools were replaced, for the tasks that waited in them. */
   readonly #givenUpFor = new WeakMap<Piscina, unknown>()
   #isClosing = false
   #running = 0
@@ -137,25 +140,25 @@ export class ThreadGroup {
       recordTiming: false,
     })
     threads.on('workerDestroy', () => {
-      // Threads of an older pool were ended on purpose, because they were idle.
+      // Threads of a replaced pool were ended on purpose, because they were idle.
       if (threads === this.#threads) this.#died()
     })
-    // The end of a thread that had no task.
+    // The error of a thread that ended without a task.
     threads.on('error', (cause: unknown) => {
       this.#cause = cause
     })
     return threads
   }
 
-  /** For how long its threads have had nothing to do, milliseconds; 0: they have, or there are none. */
+  /** The milliseconds for which its threads have been idle; 0 if they are busy, or there are none. */
   get idleMs(): number {
     const isIdle = this.#running === 0 && this.#threads.threads.length > 0
     return isIdle ? performance.now() - this.#usedAtMs : 0
   }
 
   /**
-   * Ends the threads of a group that starts without any, which have nothing to do: the next task starts new ones,
-   * which are told `settings`. All memory that they took is free then.
+   * Ends the idle threads of a group that has no minimum number of threads. All of their memory is free afterwards. The
+   * next task starts new threads with these `settings`.
    */
   async end(settings: ThreadSettings = this.#settings): Promise<void> {
     const ended = this.#threads
@@ -165,20 +168,21 @@ export class ThreadGroup {
     await this.#ending
   }
 
-  /** Whether it has a thread, or the process can open the files that a thread begins with. */
+  /** True if the group has a thread, or the process can open the files that a new thread needs. */
   get mayStart(): boolean {
     if (this.#threadsMin > 0 || this.#threads.threads.length > 0) return true
     return openFilesLeft() >= THREAD_FILES_MIN
   }
 
-  /** Tasks that wait for a thread. */
+  /** The number of tasks that wait for a thread. */
   get queueSize(): number {
     return this.#threads.queueSize
   }
 
   /**
-   * Runs a task; what it would change of a shared catalogue comes as `Proposed`. Rejects with the `ServiceError` that it was refused with, with `ThreadEndedError` when its
-   * thread has ended, and with what it threw.
+   * Runs a task. If it proposes a change of the shared catalogue, resolves with a `Proposed`. Rejects with the
+   * `ServiceError` with which the task was refused, with `ThreadEndedError` if its thread has ended, or with the error
+   * that it threw.
    */
   async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     const threads = this.#threads
@@ -187,7 +191,7 @@ export class ThreadGroup {
     const isFirst = threads.threads.length === 0
     if (isFirst && !this.mayStart) throw refusal('files_full')
     const isStarting = this.#oldMib > 0 && isFirst
-    // V8 reads it when a heap begins, for which there is no other way to say it.
+    // V8 reads this flag when a heap is created, and offers no other way to set the value.
     if (isStarting) setFlagsFromString(`--initial-old-space-size=${this.#oldMib}`)
     this.#running++
     try {
@@ -202,7 +206,7 @@ export class ThreadGroup {
       this.#usedAtMs = performance.now()
       if (isStarting) setFlagsFromString('--initial-old-space-size=0')
     }
-    // As run-task.ts gives it: a failure that is the client's to know comes as a value.
+    // As returned by run-task.ts: a failure for the client is a value.
     const given = answer as Answered | Refused
     if ('refusal' in given) {
       throw ServiceError.fromBody(given.refusal, given.retryAfterSeconds)
@@ -211,7 +215,7 @@ export class ThreadGroup {
     return proposal === undefined ? result : new Proposed(result, proposal)
   }
 
-  /** As `run`, for somebody who waits for an answer: the end of the thread is a refusal with 503. */
+  /** Like `run`, for a client that waits for the answer: the end of the thread becomes a refusal with 503. */
   async ask(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     try {
       return await this.run(task, transferList)
@@ -221,7 +225,7 @@ export class ThreadGroup {
     }
   }
 
-  /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
+  /** Lets every thread close its stores, then ends all threads. Call it when no task is running any more. */
   async close(): Promise<void> {
     await Promise.all(this.#threads.threads.map(() => this.run({ call: 'close', values: [] })))
     this.#isClosing = true
@@ -229,14 +233,14 @@ export class ThreadGroup {
     await Promise.all([this.#threads.destroy(), this.#ending])
   }
 
-  /** The memory of each thread that has started, as it told it last. */
+  /** The last reported memory of each thread that has started. */
   get memory(): readonly ThreadMemory[] {
     return readBoard(this.#board, new Set(this.#threads.threads.map(({ threadId }) => threadId)))
   }
 
-  /** How many transactions that change what is read its threads have begun; null while one is open. */
+  /** The number of transactions that its threads have begun and that change readable data; null while one is open. */
   get writesBegun(): number | null {
-    // In this order: one that is counted here and still open is seen below.
+    // The order matters: a transaction that is counted here and still open is detected below.
     const begun = Atomics.load(this.#writes, CHANGING_WRITES + 1)
     return Atomics.load(this.#writes, CHANGING_WRITES) > 0 ? null : begun
   }
@@ -249,7 +253,7 @@ export class ThreadGroup {
     if (this.#isClosing) return
     this.#deaths++
     this.#cause = undefined
-    // The task that it ran is told in this turn, and with it the cause.
+    // The error of the task that it ran arrives within this turn of the event loop, and with it the cause.
     setImmediate(() => void this.#report(this.#cause))
   }
 
@@ -261,10 +265,10 @@ export class ThreadGroup {
   }
 
   /**
-   * Looks whether the group has a thread again after one has ended. Piscina starts no other thread once a thread has ended
-   * while it loaded its code, and tasks that wait for a thread would wait for good. If the process could not open the files
-   * of the code, the group begins anew until the shortage is over. For any other cause the process must end, unless
-   * the group needs no thread to be there.
+   * Checks whether the group has a thread again after one has ended. If a thread ends while it loads its code, Piscina
+   * starts no other one, and tasks that wait for a thread would wait forever. If the process could not open the files
+   * of the code, the group restarts until the shortage is over. For any other cause the process must end, unless the
+   * group works without a running thread.
    */
   #awaitReplacement(cause: unknown): void {
     const isRestarted = this.#threadsMin === 0 || isShortage(cause) === 'files'
@@ -276,7 +280,9 @@ export class ThreadGroup {
     setTimeout(look, isRestarted ? RESTART_PAUSE_MS : REPLACEMENT_MS_MAX).unref()
   }
 
-  /** Opens a new pool in place of one without threads. The tasks that wait in it are refused with `ThreadEndedError`. */
+  /**
+   * Opens a new pool in place of one without threads. The tasks that wait in it are refused with `ThreadEndedError`.
+   */
   #beginAnew(cause: unknown): void {
     const ended = this.#threads
     this.#deaths++
@@ -285,7 +291,10 @@ export class ThreadGroup {
     void ended.destroy()
   }
 
-  /** Counts looks, not hours: a process that stood still must not take its own pause for a fault. */
+  /**
+   * Detects a transaction that does not end. It counts checks instead of elapsed time, because the process itself may
+   * have been paused.
+   */
   #lookForStuck(): void {
     const writes = Atomics.load(this.#writes, ALL_WRITES + 1)
     const isSame = this.#isWriting && writes === this.#writesSeen
@@ -297,7 +306,10 @@ export class ThreadGroup {
     this.#onDeath({ threads: this.#kind, cause, isReplaced: false })
   }
 
-  /** Whether a transaction is open that no thread will end; other threads may have theirs. */
+  /**
+   * Returns true if an open transaction belongs to a thread that has ended. Other threads may have open transactions
+   * too.
+   */
   async #hasLeftWrite(): Promise<boolean> {
     if (this.#threads.options.maxThreads === 1) return this.#isWriting
     for (let waitedMs = 0; waitedMs < TRANSACTION_MS_MAX; waitedMs += LOOK_EVERY_MS) {
@@ -311,7 +323,7 @@ export class ThreadGroup {
 /** Lets threads without a task close their stores, then ends them. */
 async function endThreads(threads: Piscina): Promise<void> {
   const closing = threads.threads.map(() => threads.run({ call: 'close', values: [] }))
-  // One that has ended meanwhile has nothing open any more.
+  // A thread that has ended in the meantime has nothing open any more.
   await Promise.allSettled(closing)
   await threads.destroy()
 }

@@ -1,7 +1,7 @@
 /**
- * The memory of one thread: it tells what it takes (base/memory/memory-board.ts), and gives back what its work needed
- * once it has been idle for a while. V8 gives memory back when it goes through a heap, which it puts off in a
- * thread that does nothing; so an idle thread asks for that itself.
+ * The memory of one thread: the thread reports it (base/memory/memory-board.ts), and releases the memory of its work
+ * after it has been idle for a while. V8 releases memory during garbage collection, which it delays in an idle thread;
+ * therefore an idle thread collects garbage itself.
  */
 import { collectGarbage } from '../../base/memory/garbage.ts'
 import {
@@ -12,20 +12,20 @@ import {
 } from '../../base/memory/memory-board.ts'
 import { IDLE_MEMORY_MS_MAX, MEMORY_TOLD_MS_MAX } from './limits.ts'
 
-/** What a thread works with, as far as its memory is concerned. */
+/** The memory of a thread's stores. */
 export interface MemoryHolder {
-  /** What its caches hold. */
+  /** The sizes of its caches. */
   readonly caches?: CachesOfThread
-  /** Gives up what can be made or read again. */
+  /** Frees memory that can be computed or read again. */
   release?(): void
 }
 
-/** Idle ticks after which memory is given back. */
+/** The number of idle ticks after which memory is released. */
 const IDLE_TICKS = 2
 const TICK_MS = IDLE_MEMORY_MS_MAX / (IDLE_TICKS + 1)
-/** A thread that works less than this share of the time is idle: looking whether there is anything to do is no work. */
+/** A thread that works less than this share of the time is idle: checking for work does not count as work. */
 const IDLE_SHARE = 0.05
-/** A thread that has taken less than this since it gave memory back last has nothing to give back. */
+/** A thread whose memory has grown less than this since the last release has nothing to release. */
 const GROWN_BYTES_MIN = 8 * 1024 ** 2
 
 /** The memory of the calling thread. */
@@ -35,12 +35,12 @@ export class ThreadMemory {
   #toldAtMs = Number.NEGATIVE_INFINITY
   #begunAtMs = 0
   #isRunning = false
-  /** Since the last tick. */
+  /** The working time since the last tick. */
   #busyMs = 0
   #idleTicks = 0
   readonly #shortages: Int32Array
   #shortagesSeen = 0
-  /** What the thread took when it had given memory back last. */
+  /** The memory of the thread after the last release. */
   #restingBytes = 0
 
   constructor(board: MemoryBoard, holder: MemoryHolder) {
@@ -51,13 +51,13 @@ export class ThreadMemory {
     setInterval(() => this.#tick(), TICK_MS).unref()
   }
 
-  /** A call begins. */
+  /** Records that a call begins. */
   begin(): void {
     this.#isRunning = true
     this.#begunAtMs = performance.now()
   }
 
-  /** A call has ended. Cost: nothing, or some microseconds once a second. */
+  /** Records that a call has ended. Cost: nothing, or some microseconds once a second. */
   end(): void {
     const nowMs = performance.now()
     this.#isRunning = false

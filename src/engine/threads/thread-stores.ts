@@ -1,6 +1,6 @@
 /**
- * What one thread has open. Stores are opened at the first call that needs them and stay open; the pool
- * sends each call always to the same threads.
+ * The stores that one thread has open. A store is opened at the first call that needs it and stays open. The pool
+ * always sends a call to the same threads.
  */
 import type { CachesOfThread } from '../../base/memory/memory-board.ts'
 import type { Proposal } from '../../ports/change-log.ts'
@@ -21,38 +21,38 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** Which implementation the thread of the log works with. */
+/** The implementation that the writer thread uses. */
 export interface AppendWiring {
-  /** `partition`: in a cluster, that of the outbox. */
+  /** Opens the appender of a log. In a cluster, `partition` is the partition of the outbox. */
   appender(settings: ThreadSettings, partition: number): LogAppender
 }
 
-/** Which implementations the processing thread works with. */
+/** The implementations that the processing thread uses. */
 export interface ProcessWiring {
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
-  /** Of what the processor of this thread stores. */
+  /** Returns the outbox of this thread's processor. */
   outbox(): Outbox
 }
 
-/** Which implementations all other threads work with. */
+/** The implementations that all other threads use. */
 export interface ReadWiring {
-  /** For whoever looks something up in the log. */
+  /** Opens the log for lookups. */
   log(settings: ThreadSettings): LogReader
-  /** Persons and all that is not in the warehouse. */
+  /** Opens the reader of persons and of everything else that is not in the warehouse. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
-  /** Of the thread whose reader that is. */
+  /** Returns the warehouse that belongs to the reader of the thread. */
   warehouse(reader: EventReader): Warehouse
 }
 
-/** Which implementations a thread works with. */
+/** The implementations that a thread uses. */
 export type ThreadWiring = AppendWiring | ProcessWiring | ReadWiring
 
 /** The stores of a thread that reads, checks uploads, or changes flags and the organization. */
 export class ThreadStores {
   readonly settings: ThreadSettings
-  /** Of queries. */
+  /** The cached results of queries. */
   readonly remembered: RememberedParts
-  /** Of queries that had to be computed in pieces. */
+  /** The numbers of pieces of queries that had to be computed in pieces. */
   readonly pieceCounts = new PieceCounts()
   readonly #wiring: ReadWiring
   readonly #damage: DamageReports
@@ -66,12 +66,12 @@ export class ThreadStores {
     if (settings.sharedLogChannel !== undefined) SHARED_CATALOGUE.propose(settings.dataDir)
   }
 
-  /** In a cluster: what a call has decided and not written; once. */
+  /** In a cluster: returns the decision of a call whose changes are not written yet, and clears it. */
   takeProposal(): Proposal | null {
     return SHARED_CATALOGUE.takeProposal()
   }
 
-  /** In a cluster. */
+  /** The copy of the catalogue, in a cluster. */
   get catalogue(): ReturnType<typeof SHARED_CATALOGUE.open> {
     return this.#once('catalogue', () => SHARED_CATALOGUE.open(this.settings.dataDir))
   }
@@ -84,18 +84,18 @@ export class ThreadStores {
     return this.#once('reader', () => this.#wiring.reader(this.settings, this.#damage))
   }
 
-  /** A call has ended, and with it whatever it asked. */
+  /** Called when a call has ended, so that scans can release its resources. */
   rest(): void {
     if (this.#open.has('reader')) this.reader.scans?.rest()
   }
 
-  /** What the caches of the thread hold. */
+  /** The sizes of the thread's caches. */
   get caches(): CachesOfThread {
     const remembered = this.settings.analytics === undefined ? {} : this.remembered.caches
     return this.#open.has('reader') ? { ...this.reader.caches, ...remembered } : remembered
   }
 
-  /** Gives up what can be made again; not while a call uses it. */
+  /** Frees memory that can be computed again. Must not be called while a call uses it. */
   release(): void {
     if (this.#open.has('reader')) this.reader.release()
   }
@@ -116,25 +116,25 @@ export class ThreadStores {
     return this.#once('organization', () => new OrganizationWorker(this.settings.dataDir))
   }
 
-  /** Working memory of one question on this thread. */
+  /** The working memory of one query on this thread. */
   get questionBytesMax(): number {
     const { plan, analytics } = this.settings
     if (plan === undefined || analytics === undefined) return Number.POSITIVE_INFINITY
     return plan.questionBytes / analytics.cache.shared.threads
   }
 
-  /** Bytes of its own that decoded columns take. */
+  /** The bytes of decoded columns in the thread's own memory. */
   get cachedBytes(): number {
     return this.#open.has('reader') ? (this.reader.caches.column_values?.bytes ?? 0) : 0
   }
 
-  /** Time that one analytic question may take. */
+  /** The time that one analytic query may take. */
   get queryMsMax(): number {
     if (this.settings.analytics === undefined) throw new TypeError('not a thread for analytics')
     return this.settings.analytics.queryMsMax
   }
 
-  /** Closes what is open, what was opened last first. */
+  /** Closes the open stores in reverse order of opening. */
   async close(): Promise<void> {
     for (const store of [...this.#open.values()].reverse()) await store.close()
     this.#open.clear()
@@ -146,7 +146,7 @@ export class ThreadStores {
       store = open()
       this.#open.set(name, store)
     }
-    // Opened under this name by nobody else.
+    // No other store is opened under this name.
     return store as Store
   }
 }

@@ -1,4 +1,4 @@
-/** The check of an upload on a thread; check-queue.ts decides in which lane it runs. */
+/** Checks an upload on a thread. check-queue.ts chooses the lane. */
 
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -12,16 +12,16 @@ import { CHECK_MS_MAX } from './limits.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-/** Bytes of the memory of a scanner that is kept for the next body. */
+/** The largest scanner memory that is kept for the next body. */
 const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
 
-/** That of this thread; what gets to the slow lane needs none. */
+/** The scanner of this thread. The slow lane uses none. */
 let kept: Scanner | undefined
 
-/** Checks a body: a finished block, a refusal, or the body back for a later lane. Throws what is unforeseen. */
+/** Checks a body. Returns a finished block, a refusal, or the body for a later lane. Throws unforeseen errors. */
 export function checkUpload(stores: ThreadStores, { lane, request, slab }: CheckTask): CheckResult {
   const { directory } = stores
-  // What gets to the slow lane was no body for the scanner, whose memory would lie beside the parsed one.
+  // A body in the slow lane was not suitable for the scanner, whose memory would only add to that of the parsed body.
   if (lane !== 'slow') kept ??= new Scanner()
   directory.refreshIfChanged()
   const limits = LANE_LIMITS[lane]
@@ -32,8 +32,8 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     decodedBytesMax: Math.min(limits.decodedBytesMax, stores.settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
   }
-  // The events are a copy of what the body holds, plus a table. The body is not read any more when they
-  // are written: a scanner has its own copy, and so have parsed events.
+  // The block holds a copy of the events plus a table. When it is written, the body is no longer read, because the
+  // scanner and parsed events have their own copies.
   const block = new LogBlockWriter(
     slab === null ? Buffer.allocUnsafeSlow(request.body.length + 65_536) : Buffer.from(slab),
   )
@@ -56,18 +56,18 @@ export function checkUpload(stores: ThreadStores, { lane, request, slab }: Check
     const { retryAfterSeconds } = error
     return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
   } finally {
-    // A scanner keeps the memory of the largest body it has seen, and each thread has one.
+    // A scanner keeps the memory of the largest body so far, and each thread has a scanner.
     if (kept !== undefined && kept.memoryBytes > SCANNER_BYTES_KEPT) kept = undefined
   }
 }
 
-/** The memory in a verdict, to change hands; a body that comes back is the only view of its memory. */
+/** Returns the memory of a result, which is transferred. A returned body is the only view of its memory. */
 export function memoryOfCheck(result: CheckResult): readonly ArrayBuffer[] {
   if (result.kind === 'deferred') return transferable([result.body.buffer])
   return result.kind === 'accepted' ? transferable([result.block.buffer]) : []
 }
 
-/** Throws ServiceError `server_error` when it is called later than in `milliseconds`. */
+/** Returns a function that throws the `ServiceError` `server_error` after this time. */
 function timeLimit(milliseconds: number): () => void {
   const endMs = performance.now() + milliseconds
   return () => {

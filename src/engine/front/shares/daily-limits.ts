@@ -1,9 +1,10 @@
 /**
- * How many events, and bytes of events, each project has had accepted since midnight UTC, and whether that is as
- * much as its daily limits allow. A request that comes before a limit is reached is accepted as a whole.
+ * Counts the events and bytes that each project has had accepted since midnight UTC, and tells whether a daily limit is
+ * reached. A request that arrives before a limit is reached is accepted as a whole.
  *
- * Counts are kept in memory and written to a file every ten seconds and at the end, so that a restart goes on with
- * them. A process that is killed forgets ten seconds, a power cut perhaps more: then more is accepted, never less.
+ * The counts are kept in memory. They are written to a file every ten seconds and at the end, so that they survive a
+ * restart. If the process is killed, the last ten seconds are lost, and after a power cut perhaps more. Then more
+ * events are accepted than the limit allows, never fewer.
  */
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
@@ -17,21 +18,21 @@ const FILE = 'daily-usage.json'
 const KEEP_MS = 10_000
 const DAY_MS = 86_400_000
 
-/** What a project has had accepted today. */
+/** The events that were accepted for a project today. */
 export interface DailyUsage {
   readonly events: number
-  /** As they lie in the log. */
+  /** The bytes as stored in the log. */
   readonly bytes: number
-  /** Further events of today are not stored. */
+  /** True if further events of today are not stored. */
   readonly isLimited: boolean
 }
 
-/** What daily limits work with. */
+/** The dependencies of daily limits. */
 export interface DailyLimitsOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
   readonly projects: { projectById(id: number): DailyMaxima | null }
-  /** A project meets a limit, for the first time on a day. */
+  /** Called when a project reaches a limit for the first time on a day. */
   readonly onReached: (projectId: number, limit: 'events' | 'bytes') => void
   readonly log: { warn(fields: object, message: string): void }
 }
@@ -42,7 +43,7 @@ interface Count {
   isTold: boolean
 }
 
-/** Counts of all projects. For the main thread. */
+/** The counts of all projects. For the main thread. */
 export class DailyLimits {
   readonly #options: DailyLimitsOptions
   readonly #path: string
@@ -56,19 +57,19 @@ export class DailyLimits {
     this.#path = join(options.dataDir, FILE)
   }
 
-  /** Goes on with what was counted before the start, and keeps it from now on until `stop`. */
+  /** Restores the counts of the previous process, and stores them regularly until `stop`. */
   start(): void {
     this.#restore()
     this.#timer = setInterval(() => void this.#keep(), KEEP_MS)
   }
 
-  /** Writes what was counted. */
+  /** Stores the counts. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     await this.#keep()
   }
 
-  /** Whether a project may have no more events today. */
+  /** Returns true if a project may have no more events today. */
   isReached(projectId: number): boolean {
     const project = this.#options.projects.projectById(projectId)
     if (project === null || !hasLimit(project)) return false
@@ -90,7 +91,7 @@ export class DailyLimits {
     this.#isChanged = true
   }
 
-  /** What a project has had today. */
+  /** Returns the usage of a project today. */
   usageOf(projectId: number): DailyUsage {
     const { events, bytes } = this.#countOf(projectId)
     const project = this.#options.projects.projectById(projectId)
@@ -100,7 +101,7 @@ export class DailyLimits {
 
   #countOf(projectId: number): Count {
     const nowMs = this.#options.clock.now()
-    // A clock that is put back belongs to another day, too.
+    // A clock that was set back starts another day, too.
     if (nowMs < this.#dayMs || nowMs >= this.#dayMs + DAY_MS) {
       this.#dayMs = nowMs - (nowMs % DAY_MS)
       this.#counts = new Map()
@@ -108,7 +109,7 @@ export class DailyLimits {
     return getOrAdd(this.#counts, projectId, () => ({ events: 0, bytes: 0, isTold: false }))
   }
 
-  /** A file that is missing, damaged or of another day counts nothing. */
+  /** Restores the counts. A file that is missing, damaged or of another day is ignored. */
   #restore(): void {
     let kept: unknown
     try {
@@ -146,7 +147,7 @@ function hasLimit({ dailyEventsMax, dailyBytesMax }: DailyMaxima): boolean {
   return dailyEventsMax != null || dailyBytesMax != null
 }
 
-/** The limit that a count has reached, or null. */
+/** Returns the limit that a count has reached, or null. */
 function limitReached(
   { dailyEventsMax, dailyBytesMax }: DailyMaxima,
   { events, bytes }: Pick<Count, 'events' | 'bytes'>,

@@ -1,53 +1,63 @@
 /**
- * What each sender has waiting, and whether it is more than its share. A sender is an address, or the /64 network
- * of an IPv6 address. Its large requests are counted apart from its small ones, so that an import does not
- * hold up live events from the same machine.
+ * Tracks how much each sender has waiting, and whether this is more than its share. A sender is an address, or the /64
+ * network of an IPv6 address. Its large requests are counted separately from its small ones, so that an import does not
+ * delay live events from the same machine.
  *
- * What waits is counted as the time that processing needs for it. An estimate comes first: so much for an event
- * and so much for a byte. It is corrected by what processing of the same sender has taken lately, because a merge
- * costs a hundred times as much as a page view.
+ * Waiting events are measured by the time that processing needs for them. The first estimate is a fixed time for each
+ * event and each byte. It is corrected by the recent processing times of the same sender, because a merge costs a
+ * hundred times as much as a page view.
  *
- * The share is a dynamic threshold, as in shared buffers of switches. A sender that is alone may fill the whole
- * queue. Beside others it may hold as much as it leaves free. When the queue is over its limit all the same, the
- * largest senders are refused first: those above the level at which all together would fit ("water filling").
+ * The share is a dynamic threshold, as in the shared buffers of network switches. A sender that is alone may fill the
+ * whole queue. Beside others, it may hold as much as it leaves free. If the queue exceeds its limit nevertheless, the
+ * largest senders are refused first: those above the level at which all senders together would fit ("water filling").
  */
 import { networkOf } from '../../../base/addresses.ts'
 import type { Clock } from '../../../base/clock.ts'
 import type { RefusalReason } from '../../../base/refusals.ts'
 import { SENDER_ACTIVE_MS_MAX, SENDERS_MAX, SHARES_MAX, WORK_FACTOR_MAX } from './limits.ts'
 
-/** First estimate, before a sender is known: what the dearest common event, an `$identify` of a new id, takes. */
+/**
+ * The first estimate for an event of an unknown sender: the cost of the most expensive common event, an `$identify`
+ * with a new id.
+ */
 const EVENT_US = 50
-/** The same for bytes: 50 MB a second. */
+/** The first estimate for bytes: 50 MB a second. */
 const BYTES_PER_US = 50
-/** How far a sender's own events may be from the estimate. */
+/** The lowest factor between the cost of a sender's own events and the estimate. */
 const FACTOR_MIN = 0.02
 /**
- * What a run of processing with `FULL_RUN_US` of estimated work may take beside its events on a busy machine,
- * milliseconds: it says nothing of them. A run with less work says less, one with more says more.
+ * The time, in milliseconds, that a run with `FULL_RUN_US` of estimated work may take beyond its events on a busy
+ * machine. This part says nothing about their cost. It is longer for a run with less work, and shorter for a run with
+ * more.
  */
 const RUN_MS = 300
 const FULL_RUN_US = 50_000
-/** Estimated work, in microseconds, below which a run does not show that events are cheaper than was thought. */
+/** A run with less estimated work than this, in microseconds, does not show that events are cheaper than estimated. */
 const QUICK_RUN_US = 5000
-/** A run shorter than this, milliseconds, had no dear events: a sender that was thought to have some is forgiven by and by. */
+/**
+ * A run shorter than this, in milliseconds, had no expensive events. The factor of a sender that was assumed to have
+ * some slowly falls.
+ */
 const SHORT_RUN_MS = 100
 const FORGIVEN_WEIGHT = 0.1
-/** The weight of one run that shows that events are cheaper than was thought; dearer ones are believed at once. */
+/**
+ * The weight of a run which shows that events are cheaper than estimated. More expensive events are taken into account
+ * at once.
+ */
 const CHEAPER_WEIGHT = 0.5
-/** This part of the queue a sender may hold however much others hold. */
+/** A sender may always hold this part of the queue, however much others hold. */
 const FLOOR_PART = 1 / 30
-/** What is left beside others is divided between a sender and those who may come. */
+/** The part of the remaining room that a sender may use beside others. The rest is for senders that may come. */
 const SHARE_PART = 0.5
-/** The level of `isLight` is computed anew after this time, milliseconds. */
+/** The level of `isLight` is recomputed after this time, in milliseconds. */
 const LEVEL_MS = 50
-/** Parts of what waits are rounded to this many steps, so that the level need not be computed for each request. */
+/** Parts of the queue are rounded to this many steps, so that the level need not be recomputed for each request. */
 const PART_STEPS = 64
-/** Commits within this time are released together, milliseconds. */
+/** Commits within this time are released together, in milliseconds. */
 const ENTRY_SPAN_MS = 20
 const US_PER_MS = 1000
 
-/** The memory for bodies of all requests. */
+/** The memory for the bodies of all requests. */
 export interface SharedBodies {
   readonly bytesMax: number
   readonly bytesInFlight: number
@@ -55,47 +65,47 @@ export interface SharedBodies {
   release(bytes: number): void
 }
 
-/** What shares work with. */
+/** The dependencies of fair shares. */
 export interface FairSharesOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   readonly settings: { readonly processingLagMsMax: number; readonly backlogBytesMax: number }
   readonly bodies: SharedBodies
 }
 
-/** How much waits to be processed. */
+/** The amount of data that waits to be processed. */
 export interface Backlog {
   readonly lagMs: number
   readonly backlogBytes: number
 }
 
-/** What one sender has waiting, of small or of large requests. */
+/** The small or the large requests that one sender has waiting. */
 export class SenderAccount {
   readonly sender: Sender
   heldBytes = 0
-  /** Estimated work, microseconds. */
+  /** The estimated work, in microseconds. */
   heldUs = 0
-  /** What processing takes, as a multiple of the estimate. */
+  /** The measured work as a multiple of the estimate. */
   factor = 1
-  /** When the last of its requests was accepted, monotonic milliseconds. */
+  /** The time at which the last of its requests was accepted, in monotonic milliseconds. */
   activeAtMs = Number.NEGATIVE_INFINITY
-  /** The newest charge of this account; it may be in a list that is released already. */
+  /** The newest charge of this account. Its list may already be released. */
   charge: Charge | null = null
 
   constructor(sender: Sender) {
     this.sender = sender
   }
 
-  /** Time that processing is expected to take for all that waits, milliseconds. */
+  /** The time that processing is expected to take for everything that waits, in milliseconds. */
   get workMs(): number {
     return (this.heldUs * this.factor) / US_PER_MS
   }
 }
 
-/** An address, with what it has waiting and the memory that bodies of its requests take. */
+/** A sender, with its waiting requests and the memory that bodies of its requests take. */
 export class Sender {
-  /** Requests that are checked on the front. */
+  /** The requests that are checked on the front. */
   readonly small = new SenderAccount(this)
-  /** Requests that are checked by threads. */
+  /** The requests that are checked by threads. */
   readonly large = new SenderAccount(this)
   readonly #shares: FairShares
   #bodyBytes = 0
@@ -104,20 +114,20 @@ export class Sender {
     this.#shares = shares
   }
 
-  /** Why `tryReserve` has answered false last. */
+  /** The reason why `tryReserve` last returned false. */
   fullReason: RefusalReason = 'bodies_full'
 
-  /** Bytes that are reserved for its bodies now. */
+  /** The bytes that are currently reserved for its bodies. */
   get bodyBytes(): number {
     return this.#bodyBytes
   }
 
-  /** Nothing of it waits. */
+  /** True if nothing of the sender waits. */
   get isIdle(): boolean {
     return this.#bodyBytes === 0 && this.small.heldUs === 0 && this.large.heldUs === 0
   }
 
-  /** Takes bytes for a body, or answers false and takes none. */
+  /** Reserves bytes for a body. Returns false if they are not available, and then reserves nothing. */
   tryReserve(bytes: number): boolean {
     const isOver = this.#shares.isOverBodyShare(this, bytes)
     this.fullReason = isOver ? 'sender_bodies' : 'bodies_full'
@@ -126,14 +136,14 @@ export class Sender {
     return true
   }
 
-  /** Gives back what `tryReserve` took. */
+  /** Releases bytes that `tryReserve` reserved. */
   release(bytes: number): void {
     this.#bodyBytes -= bytes
     this.#shares.bodies.release(bytes)
   }
 }
 
-/** What requests of one account in one list have added. */
+/** The amount that requests of one account have added to one list. */
 interface Charge {
   readonly account: SenderAccount
   readonly list: Charge[]
@@ -141,27 +151,27 @@ interface Charge {
   us: number
 }
 
-/** Accounts of all senders. For the main thread; each call costs the same however many there are. */
+/** The accounts of all senders. For the main thread. The cost of a call does not depend on the number of senders. */
 export class FairShares {
   readonly bodies: SharedBodies
-  /** Refusals of a sender while others were let in. */
+  /** The number of refusals of a sender while others were admitted. */
   readonly refused = { queue: 0, bodies: 0 }
   readonly #clock: FairSharesOptions['clock']
   readonly #settings: FairSharesOptions['settings']
   readonly #senders = new Map<string, Sender>()
-  /** Shared by all who come while every place is taken by senders with something waiting. */
+  /** A common sender for all requests that arrive while every slot is taken by senders with something waiting. */
   readonly #unnamed = new Sender(this)
-  /** Has nothing waiting: what is refused for it is refused for everybody. */
+  /** A sender with nothing waiting: a request that is refused for it is refused for everybody. */
   readonly #newcomer = new Sender(this)
   #sweepAtMs = Number.NEGATIVE_INFINITY
   readonly #holding = new Set<SenderAccount>()
-  /** Sum of `workMs` of those. */
+  /** The sum of their `workMs`. */
   #workMs = 0
-  /** The sender of the last accepted request, its time, and the time of the last one of any other sender. */
+  /** The sender of the last accepted request, its time, and the time of the last request of any other sender. */
   #latest: Sender | null = null
   #latestAtMs = Number.NEGATIVE_INFINITY
   #beforeAtMs = Number.NEGATIVE_INFINITY
-  /** Estimated work by account that was released since the last `learn`, microseconds. */
+  /** The estimated work of each account that was released since the last `learn`, in microseconds. */
   readonly #released = new Map<SenderAccount, number>()
   #elapsedMs = 0
   #level = { part: 0, atMs: Number.NEGATIVE_INFINITY, workMs: 0 }
@@ -172,7 +182,7 @@ export class FairShares {
     this.bodies = bodies
   }
 
-  /** Senders that are accounted for. */
+  /** The number of senders that are tracked. */
   get count(): number {
     return this.#senders.size
   }
@@ -182,7 +192,7 @@ export class FairShares {
     return this.#newcomer.small
   }
 
-  /** The sender at an address. */
+  /** Returns the sender for an address. */
   of(address: string): Sender {
     const known = this.#senders.get(address)
     if (known !== undefined) return known
@@ -190,14 +200,14 @@ export class FairShares {
     return (network === address ? undefined : this.#senders.get(network)) ?? this.#add(network)
   }
 
-  /** A list of charges for each log that is written. */
+  /** Creates a list of charges, one for each log that is written. */
   ledger(chargeMsMax: number = Number.POSITIVE_INFINITY): ChargeLedger {
     return new ChargeLedger(this, this.#clock, chargeMsMax)
   }
 
   /**
-   * Whether an account, with so much more, holds less than those that fill the queue, of which `part` has room.
-   * False for everybody when shares become too small to be worth anything.
+   * Returns true if an account, with this addition, holds less than the senders that fill the queue. `part` is the part
+   * of the queue that has room. Returns false for every account if shares would become too small to be useful.
    */
   isLight(account: SenderAccount, part: number, addedMs = 0): boolean {
     if (this.#holding.size === 0) return false
@@ -206,9 +216,9 @@ export class FairShares {
   }
 
   /**
-   * Whether a request that adds so much would give an account more than its share beside others. A sender with
-   * nothing waiting may always send one request, and one that is alone may send all. Senders that hold little
-   * are let in although others hold more than their share.
+   * Returns true if a request of this size would give an account more than its share beside others. A sender with
+   * nothing waiting may always send one request, and one that is alone may send everything. Senders that hold little
+   * are admitted even if others hold more than their share.
    */
   isOverShare(
     account: SenderAccount,
@@ -223,7 +233,7 @@ export class FairShares {
     const part = hasOthers ? SHARE_PART : 1
     const roomFor = (max: number, others: number): number =>
       Math.max((max - others) * part, max * FLOOR_PART)
-    // The estimate for others may be far too high while they are new; the lag was measured.
+    // The estimate for others may be far too high while they are new; the lag is measured.
     const othersMs = Math.min(this.#workMs - account.workMs, lagMs)
     const addedMs = (workUs(bytes, events) * account.factor) / US_PER_MS
     const othersBytes = Math.max(0, backlogBytes - account.heldBytes)
@@ -233,7 +243,7 @@ export class FairShares {
     return isOver && !this.isLight(account, SHARE_PART, addedMs)
   }
 
-  /** The same for the memory that bodies take. */
+  /** Returns true if a body of this size would give a sender more than its share of the memory for bodies. */
   isOverBodyShare(sender: Sender, bytes: number): boolean {
     const { bytesMax, bytesInFlight } = this.bodies
     const { bodyBytes } = sender
@@ -244,15 +254,15 @@ export class FairShares {
     return true
   }
 
-  /** Whether requests of another sender were accepted lately. */
+  /** Returns true if requests of another sender were accepted recently. */
   hasOthers(sender: Sender): boolean {
     const atMs = this.#latest === sender ? this.#beforeAtMs : this.#latestAtMs
     return this.#clock.monotonic() - atMs < SENDER_ACTIVE_MS_MAX
   }
 
   /**
-   * Takes over what a run of processing has taken, after what it has processed was released. Senders that were
-   * hardly part of it learn hardly anything from it.
+   * Learns from the duration of a processing run, after its requests were released. Senders with a small part in the
+   * run are corrected only a little.
    */
   learn(elapsedMs: number): void {
     let totalUs = 0
@@ -286,7 +296,7 @@ export class FairShares {
     this.#workMs += (account.heldUs * change) / US_PER_MS
   }
 
-  /** For `ChargeLedger`: something more of an account waits. */
+  /** For `ChargeLedger`: adds waiting requests of an account. */
   hold(account: SenderAccount, bytes: number, us: number): void {
     const nowMs = this.#clock.monotonic()
     const { sender } = account
@@ -302,7 +312,7 @@ export class FairShares {
     this.#workMs += (us * account.factor) / US_PER_MS
   }
 
-  /** For `ChargeLedger`: it does not wait any more. */
+  /** For `ChargeLedger`: removes requests of an account that do not wait any more. */
   release({ account, bytes, us }: Charge, isProcessed: boolean): void {
     account.heldBytes -= bytes
     account.heldUs -= us
@@ -310,11 +320,11 @@ export class FairShares {
     if (isProcessed) this.#released.set(account, (this.#released.get(account) ?? 0) + us)
     if (account.heldUs > 0) return
     this.#holding.delete(account)
-    // The sum of many roundings.
+    // Resets the sum of many roundings.
     if (this.#holding.size === 0) this.#workMs = 0
   }
 
-  /** Whether the same address sends requests of the other kind. */
+  /** Returns true if the same address sends requests of the other kind. */
   #hasOtherKind(account: SenderAccount): boolean {
     const { small, large } = account.sender
     const { activeAtMs } = account === small ? large : small
@@ -328,19 +338,21 @@ export class FairShares {
     return sender
   }
 
-  /** Forgets senders with nothing waiting; false when there is no room for another one. */
+  /** Removes senders with nothing waiting. Returns false if there is no room for another sender. */
   #sweep(): boolean {
     const nowMs = this.#clock.monotonic()
     if (nowMs < this.#sweepAtMs) return false
     for (const [network, sender] of this.#senders) {
       if (sender.isIdle) this.#senders.delete(network)
     }
-    // Looking at all of them for each request would cost what this is to save.
+    // Checking all senders for each request would cost more than it saves.
     this.#sweepAtMs = nowMs + SENDER_ACTIVE_MS_MAX / SHARES_MAX
     return this.#senders.size < SENDERS_MAX
   }
 
-  /** The work, in milliseconds, at which accounts are cut so that all together fit into a part of the whole. */
+  /**
+   * Returns the work, in milliseconds, at which accounts must be cut so that all of them fit into a part of the whole.
+   */
   #levelOf(part: number): number {
     const nowMs = this.#clock.monotonic()
     const rounded = Math.ceil(part * PART_STEPS) / PART_STEPS
@@ -362,15 +374,15 @@ export class FairShares {
 }
 
 /**
- * The charges of one log: of requests that wait for its next commit, of the commit that is on its way, and of
- * blocks that are not processed. `chargeMsMax`: what waits longer is released all the same, milliseconds.
+ * The charges of one log: for requests that wait for the next commit, for the current commit, and for blocks that are
+ * not processed. Charges older than `chargeMsMax` milliseconds are released in any case.
  */
 export class ChargeLedger {
   readonly #shares: FairShares
   readonly #clock: FairSharesOptions['clock']
   readonly #chargeMsMax: number
   #filling: Charge[] = []
-  /** Blocks up to `last`, oldest first. */
+  /** The charges of logged blocks up to `last`, oldest first. */
   #logged: { last: number; readonly atMs: number; readonly charges: Charge[] }[] = []
 
   constructor(shares: FairShares, clock: FairSharesOptions['clock'], chargeMsMax: number) {
@@ -379,21 +391,21 @@ export class ChargeLedger {
     this.#chargeMsMax = chargeMsMax
   }
 
-  /** A request was accepted. */
+  /** Charges an accepted request. */
   add(account: SenderAccount, bytes: number, events: number): void {
     const us = workUs(bytes, events)
     addTo(this.#filling, account, bytes, us)
     this.#shares.hold(account, bytes, us)
   }
 
-  /** Takes out the charges of all requests that the next commit writes. */
+  /** Removes and returns the charges of all requests in the next commit. */
   begin(): readonly Charge[] {
     const charges = this.#filling
     this.#filling = []
     return charges
   }
 
-  /** The commit is durable; `last` is its last block. */
+  /** Records that the commit is durable. `last` is the number of its last block. */
   logged(charges: readonly Charge[], last: number): void {
     if (charges.length === 0) return
     const atMs = this.#clock.monotonic()
@@ -406,15 +418,15 @@ export class ChargeLedger {
     this.#releaseOld(atMs)
   }
 
-  /** The commit has failed. */
+  /** Releases the charges of a commit that has failed. */
   failed(charges: readonly Charge[]): void {
     for (const charge of charges) this.#shares.release(charge, false)
   }
 
-  /** Blocks up to this number are processed. */
+  /** Releases the charges of blocks up to this number, which are processed. */
   processed(through: number): void {
     const count = this.#logged.findIndex(({ last }) => last > through)
-    // Only here, where everything is processed, the time for it is known.
+    // The processing time is known only if this process processes all events.
     this.#remove(count < 0 ? this.#logged.length : count, this.#isProcessedHere)
   }
 
@@ -436,7 +448,7 @@ export class ChargeLedger {
   }
 }
 
-/** One charge for each account in a list, however many requests it has. */
+/** Adds to the account's charge in a list. An account has one charge in a list for all of its requests. */
 function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number): void {
   const { charge } = account
   if (charge?.list === list) {
@@ -448,7 +460,7 @@ function addTo(list: Charge[], account: SenderAccount, bytes: number, us: number
   list.push(account.charge)
 }
 
-/** What processing of so much is expected to take, microseconds: a whole number, so that sums return to 0. */
+/** Returns the expected processing time in microseconds: an integer, so that sums return to 0. */
 function workUs(bytes: number, events: number): number {
   return events * EVENT_US + Math.ceil(bytes / BYTES_PER_US)
 }

@@ -1,33 +1,33 @@
 /**
- * What the thread of the log carries out. It loads this and not the table of all calls with what they work
- * with, which takes a quarter of a second: no start, and no answer to an event, waits for that.
+ * The calls of the writer thread. The thread loads this file instead of the table of all calls, whose dependencies take
+ * a quarter of a second to load. Neither a start nor an answer to an event waits for them.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import { short } from '../call-kinds.ts'
 import type { AppendResult, AppendTask } from '../tasks.ts'
 import { type AppendSession, serveAppends } from './append-session.ts'
 
-/** What that thread has open. */
+/** The stores that the writer thread has open. */
 export interface AppendStores {
-  /** In a cluster: that of the outbox of a partition. */
+  /** Returns the appender of a partition. In a cluster, it belongs to the outbox of the partition. */
   appenderOf(partition: number): LogAppender
-  /** Those that are open. */
+  /** Returns the appenders that are open. */
   appenders(): Iterable<LogAppender>
 }
 
-/** The calls of that thread. */
+/** The calls of the writer thread. */
 export const APPEND_CALLS = {
-  /** Appends blocks to the log and forgets those that are processed. */
+  /** Appends blocks to the log and removes processed ones. */
   append: short(
     (stores: AppendStores, task: AppendTask) =>
       append(stores.appenderOf(task.partition ?? 0), task),
     'writer',
   ),
-  /** Gives back the disk that a rush took. */
+  /** Releases the disk space that a burst of events needed. */
   shrinkLog: short((stores: AppendStores) => {
     for (const appender of stores.appenders()) appender.shrink()
   }, 'writer'),
-  /** The same as `append`, again and again. */
+  /** Serves a session of appends. */
   serveAppends: short(
     (stores: AppendStores, session: AppendSession) =>
       serveAppends((partition) => stores.appenderOf(partition), session),

@@ -1,15 +1,14 @@
 /**
- * Appends one after the other without a message each. While commits follow each other the writer thread stays
- * in one call, a session: the front writes into shared memory what to append and wakes the thread, which
- * writes there what came of it and wakes the front. Nothing is copied, transferred or allocated for a commit.
+ * Append sessions: appends follow each other without a message for each. While commits follow each other, the writer
+ * thread stays in one call, the `session`. The front writes into shared memory which block to append, and wakes the
+ * thread. The thread writes the result there and wakes the front. No commit copies, transfers or allocates anything.
  *
- * One word says whose turn it is, so that neither can miss the other:
+ * One word in shared memory tells whose turn it is, so that neither side can miss the other:
  *
- *   WAITING --front--> HANDED --thread, when it is durable--> WAITING
- *   WAITING --the thread, after a while, or the front--> CLOSED
+ *   WAITING --front--> HANDED --thread, when the block is durable--> WAITING
+ *   WAITING --thread, after an idle time, or front--> CLOSED
  *
- * How a session ends otherwise is how its call ends: a refusal, a failed log and the end of the thread reject
- * the append that is on its way.
+ * A session also ends when its call ends: a refusal, a failed log or the end of the thread rejects the current append.
  */
 import type { LogAppender } from '../../../ports/log.ts'
 import {
@@ -23,46 +22,46 @@ const WAITING = 0
 const HANDED = 1
 const CLOSED = 2
 
-/** Places in `words`. */
+/** Indexes into `words`. */
 const TURN = 0
-/** Which memory holds the block, or NO_BLOCK, and how many bytes of it. */
+/** The index of the memory that holds the block, or NO_BLOCK, and the number of bytes in it. */
 const MEMORY = 1
 const BLOCK_BYTES = 2
 const WORDS = 4
 const NO_BLOCK = -1
 
-/** Places in `numbers`, as in `AppendTask` and `AppendResult`. */
+/** Indexes into `numbers`, with the meaning of `AppendTask` and `AppendResult`. */
 const TRIM_THROUGH = 0
 const LAST = 1
 const COMMIT_MS = 2
 const PARTITION = 3
 const NUMBERS = 4
 
-/** What both ends of a session share. */
+/** The memory that both ends of a session share. */
 export interface AppendSession {
   readonly words: Int32Array
   readonly numbers: Float64Array
-  /** Where blocks may lie. */
+  /** The memories that may hold blocks. */
   readonly memories: readonly SharedArrayBuffer[]
 }
 
-/** The session that is open, and how the append on its way is told what came of it. */
+/** The open session, and the function that settles its current append. */
 interface Open extends AppendSession {
   settle: ((cause?: unknown) => void) | null
 }
 
-// TypeScript 6 has it in the library of 2024 only.
+// TypeScript 6 declares `waitAsync` only in the library of 2024.
 type WaitAsync = (words: Int32Array, index: number, value: number) => { value: unknown }
 const { waitAsync } = Atomics as unknown as { readonly waitAsync: WaitAsync }
 
-/** What the front's end works with; both reject as the thread's call does. */
+/** The calls of the front's end. Both reject with the errors of the thread's call. */
 export interface AppendCalls {
   append(task: AppendTask): Promise<AppendResult>
   /** Settles when the session has ended. */
   serve(session: AppendSession): Promise<void>
 }
 
-/** The front's end. */
+/** The front's end of append sessions. */
 export class AppendSessions {
   readonly #calls: AppendCalls
   #memories: readonly SharedArrayBuffer[] = []
@@ -73,7 +72,10 @@ export class AppendSessions {
     this.#calls = calls
   }
 
-  /** As `LogAppender.append`, one at a time. Blocks in other memory, and the first for a while, are calls of their own. */
+  /**
+   * Appends like `LogAppender.append`, one append at a time. A block in other memory, or the first one after an idle
+   * time, is a call of its own.
+   */
   async append(task: AppendTask): Promise<AppendResult> {
     try {
       const memory = memoryOf(task)
@@ -97,7 +99,7 @@ export class AppendSessions {
     return this.#result(open !== null && isHanded ? open : this.#begin(task, memory))
   }
 
-  /** A session whose first append is handed over already. */
+  /** Begins a session whose first append is already handed over. */
   #begin(task: AppendTask, memory: SharedArrayBuffer | null): Open {
     const bytes = WORDS * Int32Array.BYTES_PER_ELEMENT + NUMBERS * Float64Array.BYTES_PER_ELEMENT
     const shared = new SharedArrayBuffer(bytes)
@@ -115,7 +117,10 @@ export class AppendSessions {
     return open
   }
 
-  /** The end of the session may be heard of before that of its last append. */
+  /**
+   * Resolves with the result of the current append. The end of the session may be reported before the end of its last
+   * append.
+   */
   #result(open: Open): Promise<AppendResult> {
     return new Promise((resolve, reject) => {
       const settle = (cause?: unknown): void => {
@@ -132,8 +137,8 @@ export class AppendSessions {
       }
       const look = (): void => {
         if (open.settle !== settle) return
-        // Between its word and its call the thread may have been held up: then that call, which was for the append
-        // before, wakes whoever waits for this one.
+        // The thread may be delayed between writing its word and its call of `notify`. That call, which was meant for
+        // the previous append, then wakes the waiter of this one.
         if (isHanded()) wait()
         else settle()
       }
@@ -148,7 +153,10 @@ export class AppendSessions {
   }
 }
 
-/** The thread's end: appends what is handed over until nothing has come for a while. Throws as `append` of the log. */
+/**
+ * The thread's end of a session: performs appends until none has come for a while. Throws the errors of the log's
+ * `append`.
+ */
 export async function serveAppends(
   logOf: (partition: number) => LogAppender,
   session: AppendSession,
@@ -156,7 +164,7 @@ export async function serveAppends(
   const { words, numbers } = session
   for (;;) {
     Atomics.wait(words, TURN, WAITING, APPEND_SESSION_IDLE_MS_MAX)
-    // Nothing came, unless it comes right now.
+    // No append came, unless one arrives right now.
     if (turn(session, CLOSED) || Atomics.load(words, TURN) === CLOSED) return
     const startedAt = performance.now()
     const log = logOf(numbers[PARTITION] ?? 0)
@@ -172,7 +180,10 @@ function handedBlocks({ words, memories }: AppendSession): readonly Buffer[] {
   return memory === undefined ? [] : [Buffer.from(memory, 0, words[BLOCK_BYTES])]
 }
 
-/** Where the only block of a task lies; null without a block, undefined when it cannot be handed over. */
+/**
+ * Returns the memory of a task's only block, null without a block, or undefined if it cannot be handed over in a
+ * session.
+ */
 function memoryOf({ blocks }: AppendTask): SharedArrayBuffer | null | undefined {
   const [block, ...others] = blocks
   if (block === undefined) return null
@@ -189,7 +200,7 @@ function write(open: Open, task: AppendTask, memory: SharedArrayBuffer | null): 
   numbers[PARTITION] = task.partition ?? 0
 }
 
-/** Ends the waiting of the other side; false when that has been done. */
+/** Changes the turn and wakes the other side. Returns false if it was no longer WAITING. */
 function turn({ words }: AppendSession, state: typeof HANDED | typeof CLOSED): boolean {
   if (Atomics.compareExchange(words, TURN, WAITING, state) !== WAITING) return false
   Atomics.notify(words, TURN)

@@ -1,6 +1,6 @@
 /**
- * Memory for copies of blocks that wait for the brokers, used again and again: a busy edge copies a hundred megabytes a
- * second, and memory of its own for each block costs the collector of garbage more than the copy.
+ * Reusable memory for copies of blocks that wait for the brokers. A busy edge copies a hundred megabytes a second, and
+ * fresh memory for each block would cost the garbage collector more than the copy.
  */
 import { BLOCK_PAGES_KEPT_MAX } from '../limits.ts'
 
@@ -9,18 +9,18 @@ const PAGE_BYTES = 2 * 1024 * 1024
 interface Page {
   readonly memory: Buffer
   used: number
-  /** Copies in it that are not given back. */
+  /** The copies in this page that are still in use. */
   copies: number
 }
 
-/** A copy of a block. Valid until `give`. */
+/** A copy of a block. It is valid until `give`. */
 export interface BlockCopy {
   readonly block: Buffer
-  /** The block is not needed any more; once. */
+  /** Releases the copy. Call it once. */
   give(): void
 }
 
-/** The memory of one outbox. */
+/** The block memory of one outbox. */
 export class BlockMemory {
   readonly #spares: Page[] = []
   #filling: Page = newPage(PAGE_BYTES)
@@ -37,7 +37,7 @@ export class BlockMemory {
 
   #pageFor(bytes: number): Page {
     if (this.#filling.used + bytes <= this.#filling.memory.length) return this.#filling
-    // It comes back with the last copy in it.
+    // A full page becomes free with the last copy in it.
     this.#filling =
       bytes > PAGE_BYTES ? newPage(bytes) : (this.#spares.pop() ?? newPage(PAGE_BYTES))
     return this.#filling

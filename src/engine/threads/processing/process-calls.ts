@@ -1,6 +1,6 @@
 /**
- * What the processing thread carries out. It loads this and not the table of all calls with what they work
- * with, which is more than all that processing needs.
+ * The calls of the processing thread. The thread loads this file instead of the table of all calls, whose dependencies
+ * are larger than everything that processing needs.
  */
 import type { LiveRows } from '../../processor/live-rows.ts'
 import type { LogProcessor } from '../../processor/log-processor.ts'
@@ -8,16 +8,16 @@ import { short } from '../call-kinds.ts'
 import type { ProcessFailure, ProcessResult, ProcessTask } from '../tasks.ts'
 import { watchPriority } from './processing-priority.ts'
 
-/** What that thread has open. */
+/** The stores that the processing thread has open. */
 export interface ProcessStores {
   readonly processor: LogProcessor
   /** Closes the processor after a failure. The next call opens a new one. */
   abandon(): Promise<void>
-  /** What streams want of it. */
+  /** The events that streams want. */
   readonly live: LiveRows
 }
 
-/** Returns the result of a failed call, and closes its processor. The next call opens one behind the last commit. */
+/** Returns the result of a failed call, and closes its processor. The next call opens one after the last commit. */
 async function failed(
   stores: ProcessStores,
   result: ProcessResult,
@@ -29,7 +29,7 @@ async function failed(
   return answer
 }
 
-/** The calls of that thread. */
+/** The calls of the processing thread. */
 export const PROCESS_CALLS = {
   /** Turns log blocks into stored events. */
   process: short(async (stores: ProcessStores, task: ProcessTask): Promise<ProcessResult> => {

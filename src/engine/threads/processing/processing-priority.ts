@@ -1,18 +1,18 @@
-/** How the processing thread stands against the front when both want a core. */
+/** The priority of the processing thread relative to the front, if both need the same CPU core. */
 import { constants, getPriority, setPriority } from 'node:os'
 
-/** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
+/** The increment of the processing thread's niceness, so that accepting has priority when the cores are busy. */
 export const PROCESSING_NICENESS = 15
-/** The same where it could not be taken back: beside a front that is never idle, 15 would starve it. */
+/** The increment if it cannot be undone: beside a front that is never idle, 15 would starve processing. */
 export const STEADY_NICENESS = 5
 
-/** Whether this thread may raise its priority again; null until it was tried. */
+/** True if this thread may raise its priority again; null until it was tried. */
 let mayRaise: boolean | null = null
 
 /**
- * Gives the processing thread, which calls it, the front's priority when it is late, else the lower one, until
- * it is late: in `lateInMs`, which the function that is answered looks at. Linux lets those raise
- * priorities who have CAP_SYS_NICE, and services within `LimitNICE`; elsewhere it stays a little lower.
+ * Sets the priority of the calling processing thread: equal to the front if processing is late, otherwise lower.
+ * Processing becomes late in `lateInMs`; the returned function checks this time. Linux allows raising a priority with
+ * CAP_SYS_NICE, and for services within `LimitNICE`. Without that right, the priority stays slightly lower.
  */
 export function watchPriority(lateInMs: number): () => void {
   let lateAtMs = performance.now() + lateInMs
@@ -30,9 +30,9 @@ function setPriorityOfThread(isLate: boolean): void {
   if (mayRaise) isSet(isLate ? 0 : PROCESSING_NICENESS)
 }
 
-/** Whether this thread has now so much more niceness than the front. */
+/** Gives this thread `more` niceness than the front. Returns true if it has it now. */
 function isSet(more: number): boolean {
-  // That of the main thread, whose number is the process's; 0 is the thread that asks.
+  // `process.pid` is also the number of the main thread; 0 is the calling thread.
   const niceness = Math.min(getPriority(process.pid) + more, constants.priority.PRIORITY_LOW)
   try {
     if (getPriority(0) !== niceness) setPriority(0, niceness)

@@ -1,9 +1,9 @@
 /**
- * A query on all threads for analytics at once: one reads it and, when it concerns few events or remembers
- * most of what is asked for, answers; else each computes its part, and one of them merges, which remembers
- * what came out. What is like a query that was divided is asked of all threads at once, each for its part. All
- * parts have to be of the same state of the store: otherwise they are computed again, and at last by one thread
- * alone. What is asked again while nothing was written needs no thread (kept-answers.ts).
+ * Runs a query on all analytics threads. One thread reads the query. If it concerns few events, or most of its result
+ * is cached, this thread answers it. Otherwise each thread computes a part, and one of them merges the parts and caches
+ * the result. A query of a shape that was divided before is sent to all threads at once, each for its part. All parts
+ * must be of the same state of the store. Otherwise they are computed again, and finally by one thread alone. A
+ * repeated query needs no thread as long as nothing was written (kept-answers.ts).
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
@@ -18,42 +18,42 @@ import { memoryOfPart } from './packed-part.ts'
 import { QueryRefresher } from './query-refresher.ts'
 import type { QueryOutcome, QueryPart, QueryTask } from './query-tasks.ts'
 
-/** How often parts of different states are computed again. */
+/** The number of attempts to compute parts of the same state. */
 const TRIES = 3
 
-/** Where queries are carried out. */
+/** The pool that carries out queries. */
 export interface QueryPool extends TaskRunner<Calls> {
   readonly analyticsThreads: number
-  /** What is written, as `KeptAnswers` wants to know it. Absent: nobody knows. */
+  /** The write mark, as `KeptAnswers` expects it. Absent: unknown. */
   readonly writeMark?: number | null
 }
 
 interface Answered {
   readonly kind: 'answer'
   readonly text: Uint8Array<ArrayBuffer>
-  /** Who made it, and may remember what came out. */
+  /** The thread that made the answer and may have cached its result. */
   readonly thread: number
 }
 
 interface Divided {
   readonly kind: 'divide'
   readonly by: EventPart['by']
-  /** Null: nobody has computed them. */
+  /** The parts, or null if they were not computed. */
   readonly parts: readonly QueryPart[] | null
 }
 
 type DividedOutcome = Extract<QueryOutcome, { kind: 'divide' }>
 
-/** Queries on the threads of a pool. */
+/** Runs queries on the threads of a pool. */
 export class DividedQueries {
   readonly #pool: QueryPool
-  /** The number of the thread that answered a query, and may remember what came out. */
+  /** For each query, the thread that answered it and may have cached its result. */
   readonly #answerers = new Map<string, number>()
   readonly #refresher: QueryRefresher<QueryTask>
   readonly #kept: KeptAnswers
-  /** Whose turn it is to merge, or to answer what may be divided. */
+  /** A counter that selects the thread which merges, or which answers a query that may be divided. */
   #turns = 0
-  /** By project and shape: whether queries like that were divided. */
+  /** For each project and query shape: true if such queries were divided. */
   readonly #areDivided = new Map<string, boolean>()
 
   constructor(pool: QueryPool, keptAnswersBytesMax?: number) {
@@ -67,12 +67,12 @@ export class DividedQueries {
     })
   }
 
-  /** What is asked again and again is brought up to date. */
+  /** Starts to refresh queries that are repeated often. */
   storeChanged(): void {
     this.#refresher.storeChanged()
   }
 
-  /** Whatever the threads do ahead gives way to a question that somebody waits for. */
+  /** Runs a query that a client waits for. Queries that threads refresh in advance are cancelled meanwhile. */
   async during<Answer>(ask: () => Promise<Answer>, name = ''): Promise<Answer> {
     const end = this.#refresher.beginQuestion(name)
     try {
@@ -82,7 +82,7 @@ export class DividedQueries {
     }
   }
 
-  /** As `QueryAnswers.answer`. */
+  /** Answers a query; see `QueryAnswers.answer`. */
   answer(task: QueryTask, onLeave: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>> {
     const name = nameOf(task)
     const thread = this.#answerers.get(name)
@@ -94,7 +94,7 @@ export class DividedQueries {
     return this.during(() => this.#answer(name, task, onLeave), name)
   }
 
-  /** Carries out a query on one thread, and keeps what it answers. */
+  /** Runs a query on one thread, and caches its answer. */
   async #run(
     name: string,
     task: QueryTask,
@@ -117,14 +117,14 @@ export class DividedQueries {
     const known = this.#answerers.get(name)
     const asked = known ?? (isOfOneThread(task.query) ? task.projectId % count : null)
     const own = asked === null ? {} : { thread: asked }
-    // A page of many rows lets what counts go first, so that nobody waits for a list of them.
+    // Queries that count have priority over a list of many rows.
     const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
     const query: QueryTask = known === undefined ? task : { ...task, asked: 'again' }
     const shape = `${task.projectId} ${shapeOf(task.query)}`
     const isForAll = asked === null && count > 1 && this.#areDivided.get(shape) === true
     const options = { ...leaving, ...own, weight }
     const turn = this.#turns++ % count
-    // All steps have the time of one query together, in which none waits for its turn or only reads it.
+    // All steps share the time of one query. Waiting for a thread does not count.
     let startedAtMs = 0
     const onTurn = (): void => {
       startedAtMs = performance.now()
@@ -162,7 +162,7 @@ export class DividedQueries {
     throw new TypeError('a query that may not be divided was divided')
   }
 
-  /** One thread makes the answer of all parts; null: they are not of one state. */
+  /** Merges all parts on one thread. Returns null if they are not of the same state. */
   async #merge(
     task: QueryTask,
     parts: readonly QueryPart[],
@@ -174,7 +174,7 @@ export class DividedQueries {
     return merged.kind === 'stale' ? null : { ...merged, thread: options.thread }
   }
 
-  /** Asks one thread, which answers or says that the query is to be divided. */
+  /** Sends the query to one thread, which answers it or requests its division. */
   async #askOne(
     name: string,
     task: QueryTask,
@@ -192,8 +192,8 @@ export class DividedQueries {
   }
 
   /**
-   * Asks all threads at once, each for its part: what is to be divided needs no thread that says so first. Who can
-   * answer all of it does, and the others are given up.
+   * Sends the query to all threads at once, each for its part. If a thread can answer the whole query, the others are
+   * cancelled.
    */
   #askAll(task: QueryTask, answerer: number, options: CallOptions): Promise<Answered | Divided> {
     const count = this.#pool.analyticsThreads
@@ -223,7 +223,7 @@ export class DividedQueries {
           const divided = outcomes.filter(({ kind }) => kind === 'divide') as DividedOutcome[]
           const parts = divided.flatMap(({ part }) => part ?? [])
           const by = divided[0]?.by
-          // They saw different states, and one of them too few events.
+          // The threads saw different states, and one of the states had too few events to divide.
           if (by === undefined) throw new TypeError('nobody answers')
           resolve({ kind: 'divide', by, parts: parts.length === count ? parts : null })
         })
@@ -238,7 +238,7 @@ export class DividedQueries {
   }
 }
 
-/** What tells a query from others; empty: it is too long to be kept. */
+/** Returns the identity of a query, or '' if it is too long to be cached. */
 function nameOf(task: QueryTask): string {
   const { projectId, query, format, timezone } = task
   const { testAccountFilters, pathCleaningFilters, channelTypeRules } = task
@@ -247,7 +247,7 @@ function nameOf(task: QueryTask): string {
   return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : text
 }
 
-/** Lets several calls be given up together. */
+/** Lets several calls be cancelled together. */
 function forAll(onLeave: PageWish['onLeave']): Pick<PageWish, 'onLeave'> {
   const cancels = new Set<() => void>()
   let hasLeft = false

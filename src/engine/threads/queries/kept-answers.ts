@@ -1,6 +1,6 @@
 /**
- * Finished answers of queries that are asked again and again, so that one that is asked while nothing has changed
- * needs no thread. Source: docs/ARCHITECTURE.md, "Queries".
+ * Caches finished answers of repeated queries, so that a query needs no thread while nothing has changed. Source:
+ * docs/ARCHITECTURE.md, "Queries".
  */
 import { RecentValues } from '../../../base/maps.ts'
 import { answerAt } from '../../../rules/queries/answer.ts'
@@ -8,13 +8,13 @@ import { KEPT_ANSWER_BYTES_MAX, KEPT_ANSWERS_BYTES_MAX } from '../limits.ts'
 import type { QueryOutcome, QueryTask } from './query-tasks.ts'
 
 interface KeptAnswer {
-  /** What it answers. */
+  /** The query that it answers. */
   readonly task: QueryTask
   readonly text: Uint8Array<ArrayBuffer>
   readonly sameUntilMs: number
 }
 
-/** The answers, all of one state of the stores. */
+/** The cached answers, all of the same state of the stores. */
 export class KeptAnswers {
   readonly #markNow: () => number | null
   #mark: number | null = null
@@ -22,8 +22,8 @@ export class KeptAnswers {
   #answers: RecentValues<KeptAnswer>
 
   /**
-   * `markNow` says what has been written: another number than before, something new; null: something is being
-   * written, or nobody knows.
+   * `markNow` returns a number that changes with each write. It returns null while a write is in progress, or if the
+   * state is unknown.
    */
   constructor(markNow: () => number | null, bytesMax: number = KEPT_ANSWERS_BYTES_MAX) {
     this.#markNow = markNow
@@ -31,7 +31,7 @@ export class KeptAnswers {
     this.#answers = noAnswers(bytesMax)
   }
 
-  /** The text of the answer as it is now; null: a thread has to make it. `name` tells the query from others. */
+  /** Returns the text of the current answer, or null if a thread has to compute it. `name` identifies the query. */
   find(name: string, { nowMs }: QueryTask): Uint8Array<ArrayBuffer> | null {
     if (this.#mark === null || this.#markNow() !== this.#mark) return null
     const kept = this.#answers.get(name)
@@ -39,7 +39,10 @@ export class KeptAnswers {
     return answerAt(kept.text, kept.task, nowMs)
   }
 
-  /** Keeps what a thread answered, unless something may have been written since `mark`, which was before that. */
+  /**
+   * Caches the answer of a thread, unless a write may have happened since `mark`. `mark` was read before the query was
+   * run.
+   */
   keep(name: string, task: QueryTask, outcome: QueryOutcome, mark: number | null): void {
     if (outcome.kind !== 'answer' || outcome.sameUntilMs < task.nowMs || name === '') return
     const { text, sameUntilMs } = outcome

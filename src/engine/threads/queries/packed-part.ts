@@ -1,23 +1,23 @@
 /**
- * What a thread found in its part of a query, as it crosses threads. Small data is copied; lists of numbers in memory
- * of their own, which are most of it where a query asks who came when, change hands with it: copies of megabytes, two
- * on either side, made V8 collect garbage with each query.
+ * The result of a query part, packed for the transfer between threads. Small data is copied. Lists of numbers in their
+ * own buffers are transferred; they are most of the data if a query needs the times of each person's events. Copying
+ * megabytes, twice on either side, caused a garbage collection with each query.
  */
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
 import { isInOwnMemory } from '../../../rules/analytics/growing-arrays.ts'
 
 /** A part as plain data. */
 export interface PackedPart {
-  /** All but the lists. */
+  /** Everything but the lists. */
   readonly text: Uint8Array<ArrayBuffer>
-  /** Each in memory of its own. */
+  /** The lists, each in its own buffer. */
   readonly lists: readonly NodeJS.TypedArray<ArrayBuffer>[]
 }
 
 const COPIED = 0
 const HANDED_OVER = 1
 
-/** Packs what was found, which is not to be looked at any more. Throws for what is no plain data. */
+/** Packs a result, which must not be used any more afterwards. Throws if it is not plain data. */
 export function packPart(found: unknown): PackedPart {
   const writer = new PartWriter()
   writer.writeHeader()
@@ -25,7 +25,7 @@ export function packPart(found: unknown): PackedPart {
   return { text: writer.releaseBuffer(), lists: writer.lists }
 }
 
-/** What was found; the lists are those that were packed. */
+/** Returns the packed result. Its lists are the same objects that were packed. */
 export function unpackPart({ text, lists }: PackedPart): unknown {
   const reader = new PartReader(text)
   reader.lists = lists
@@ -33,7 +33,7 @@ export function unpackPart({ text, lists }: PackedPart): unknown {
   return reader.readValue()
 }
 
-/** The memory that changes hands. */
+/** Returns the buffers to transfer. */
 export function memoryOfPart({ text, lists }: PackedPart): readonly ArrayBuffer[] {
   return [text.buffer, ...lists.map(({ buffer }) => buffer)]
 }
@@ -46,7 +46,7 @@ class PartWriter extends DefaultSerializer {
     this.writeUint32(isOver ? HANDED_OVER : COPIED)
     if (isOver) {
       this.writeUint32(this.lists.length)
-      // Nothing else is said to be in memory of its own.
+      // Only typed arrays in their own buffers get here.
       this.lists.push(view as NodeJS.TypedArray<ArrayBuffer>)
     } else WRITER._writeHostObject.call(this, view)
   }
@@ -61,7 +61,7 @@ class PartReader extends DefaultDeserializer {
   }
 }
 
-// Node documents what they do; its types leave them out.
+// Node documents these methods, but its types do not declare them.
 const WRITER = DefaultSerializer.prototype as unknown as {
   _writeHostObject(view: NodeJS.ArrayBufferView): void
 }

@@ -1,16 +1,16 @@
-/** How long a query on a thread may work. */
+/** The time limit of a query on a thread. */
 import type { ScanLimits } from '../../../ports/warehouse.ts'
 
 import type { WorkingMemory } from './working-memory.ts'
 
-/** What a query that somebody waits for works with. */
+/** The input of the limits. */
 interface LimitedTools {
   readonly stores: { readonly queryMsMax: number }
-  /** Another number than 0: nobody waits any more. */
+  /** A number other than 0 means that nobody waits any more. */
   readonly cancelled: Int32Array
 }
 
-/** The limits of a query. `spentMs`: of the time of the query, what others have spent on it. */
+/** Returns the limits of a query. `spentMs` is the part of its time that other threads have already used. */
 export function queryLimits(
   { stores, cancelled }: LimitedTools,
   spentMs = 0,

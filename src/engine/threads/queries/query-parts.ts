@@ -1,6 +1,6 @@
 /**
- * A part of a query in pieces, one after the other, when the memory that a query may take is too little for all of
- * it at once. It is slower, because each piece looks at the segments again, and it is what a small machine can do.
+ * Computes a query part in several pieces, one after the other, if the memory for a query is too small for all of it at
+ * once. That is slower, because each piece scans the segments again, but it works on a small machine.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -11,10 +11,10 @@ import type { QueryShard } from '../../../rules/queries/query-kind.ts'
 import { QUERY_PIECES_MAX, QUERY_SHAPES_MAX } from '../limits.ts'
 import { type WorkingMemory, WorkingMemoryFullError } from './working-memory.ts'
 
-/** What a session takes while its events are looked at: its number, and what is noted of it. */
+/** The memory of a session while its events are scanned: its number and its figures. */
 const SESSION_BYTES = 120
 
-/** Into how many pieces parts of queries had to be divided, by query. */
+/** For each query: the number of pieces into which its parts had to be divided. */
 export class PieceCounts {
   readonly #counts = new Map<string, number>()
 
@@ -27,15 +27,16 @@ export class PieceCounts {
   }
 }
 
-/** What a part is computed with. */
+/** The tools for computing a part. */
 export interface PartTools {
   readonly memory: WorkingMemory
   readonly counts: PieceCounts
 }
 
 /**
- * What was found in a part: a list, because what is found of sessions is put together once, by who merges. `part` null:
- * the query cannot be divided. Throws as `QueryKind.partial`, and 400 `query_too_large`.
+ * Returns the results of a part as a list. It is a list because the merging thread combines the results of sessions
+ * once. `part` is null if the query cannot be divided. Throws the errors of `QueryKind.partial`, and 400
+ * `query_too_large`.
  */
 export function foundInPart(
   planned: PlannedQuery,
@@ -68,8 +69,9 @@ export function foundInPart(
 }
 
 /**
- * Pieces to begin with. A part by sessions needs memory for each of them, and each event may be one of its own; its
- * pieces lie side by side, so that several hardly cost more than one. Any other part is tried as a whole.
+ * Returns the number of pieces to begin with. A part by sessions needs memory for each session, and each event may be a
+ * session of its own. Its pieces are adjacent in time, so that several hardly cost more than one. Any other part is
+ * first tried as a whole.
  */
 function piecesAtFirst(
   { kind, plan }: PlannedQuery,
@@ -95,7 +97,7 @@ function foundInPieces(
     found.push(
       kind.partial(plan, { ...shard, part: pieceOf(part, piece, count, kind, plan, shard) }),
     )
-    // What is merged of sessions need not be a part again.
+    // The merged result of sessions need not be a part again, so they are merged later.
     if (part.by === 'sessions' || found.length === 1) continue
     found.splice(0, 2, kind.merge(plan, found, scanner))
   }
@@ -112,7 +114,7 @@ function pieceOf(
 ): EventPart {
   const count = part.count * pieces
   if (part.by !== 'sessions') return { ...part, index: part.index + part.count * piece, count }
-  // Pieces of a part lie side by side: sessions that began at the same time are in the same segments.
+  // Pieces of a part are adjacent in time: sessions that began at the same time are in the same segments.
   const range = kind.rangeOf?.(plan) ?? ALWAYS
   const bounds = scanner.sessionBounds(context.projectId, range, count)
   return { ...part, index: part.index * pieces + piece, count, bounds }

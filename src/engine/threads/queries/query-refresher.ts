@@ -1,7 +1,7 @@
 /**
- * Queries that are asked again and again, as those of a dashboard are, brought up to date as events are stored, so
- * that the next asking finds its answer made. That is work which nobody waits for: it is given up for whoever asks
- * for anything else, and takes no more than a share of the time. Source: docs/ARCHITECTURE.md, "Queries".
+ * Refreshes repeated queries, such as those of a dashboard, when events are stored, so that the next request finds its
+ * answer ready. Nobody waits for this work: it is cancelled when a client asks for anything else, and limited to a
+ * share of the time. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { keepNewest } from '../../../base/maps.ts'
@@ -12,21 +12,21 @@ import {
   REFRESHED_QUERIES_MAX,
 } from '../limits.ts'
 
-/** Questions are mostly asked one after the other. */
+/** The pause after a query, because most queries follow each other. */
 const QUIET_MS = 20
-/** The part of all time that this work may take. */
+/** The share of the time that refreshing may use. */
 const SHARE = 1 / 5
 
-/** A query, and the thread that remembers it. */
+/** A query, and the thread that has its result cached. */
 export interface RefreshedQuery<Task> {
-  /** As it was asked last. */
+  /** The query as it was last asked. */
   readonly task: Task
-  /** When that was: milliseconds of `performance.now`. */
+  /** The time of that request, in milliseconds of `performance.now`. */
   readonly askedAtMs: number
   readonly thread: number
 }
 
-/** Brings one up to date. False: nothing of it is remembered. Rejects when it was given up. */
+/** Refreshes one query. Resolves with false if nothing of it is cached. Rejects if it was cancelled. */
 export type Refresh<Task> = (
   query: RefreshedQuery<Task>,
   onLeave: PageWish['onLeave'],
@@ -37,29 +37,29 @@ interface Running {
   readonly giveUp: () => void
 }
 
-/** What became of one: it is up to date, or not worth it, or has to be begun again. */
+/** The outcome of a refresh: it is done, it is not worth repeating, or it was cancelled and must start again. */
 type Outcome = 'done' | 'forgotten' | 'given up'
 
-/** The queries of all threads. */
+/** The repeated queries of all threads. */
 export class QueryRefresher<Task> {
   readonly #refresh: Refresh<Task>
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #savedMsMax: number
   readonly #queries = new Map<string, RefreshedQuery<Task>>()
-  /** By thread. */
+  /** The running refresh of each thread. */
   readonly #running = new Map<number, Running>()
   #isDue = false
   #isAtWork = false
-  /** Time that this work may take now; below 0: it has taken more. As of `#countedAtMs`. */
+  /** The time that refreshing may use now, as of `#countedAtMs`. Below 0: it has used more than its share. */
   #savedMs: number
   #countedAtMs: number
-  /** How long each took last, by its name; milliseconds. */
+  /** The duration of the last refresh of each query, in milliseconds. */
   readonly #tookMs = new Map<string, number>()
-  /** Questions that somebody waits for. */
+  /** The number of queries that clients wait for. */
   #asked = 0
   #quietAtMs = 0
 
-  /** `savedMsMax`: as `QUERY_REFRESH_SAVED_MS_MAX`. */
+  /** `savedMsMax`: see `QUERY_REFRESH_SAVED_MS_MAX`. */
   constructor(
     refresh: Refresh<Task>,
     savedMsMax: number = QUERY_REFRESH_SAVED_MS_MAX,
@@ -72,12 +72,15 @@ export class QueryRefresher<Task> {
     this.#savedMs = savedMsMax
   }
 
-  /** A query was asked again; `name` tells it from others. */
+  /** Records that a query was asked again. `name` identifies it. */
   keep(name: string, query: RefreshedQuery<Task>): void {
     keepNewest(this.#queries, name, query, REFRESHED_QUERIES_MAX)
   }
 
-  /** A question is asked: whatever else is at work gives way. Call what comes back when it is answered. */
+  /**
+   * Records that a client asks a query, and cancels all other refreshes. Call the returned function when it is
+   * answered.
+   */
   beginQuestion(name: string): () => void {
     this.#asked++
     for (const running of this.#running.values()) if (running.name !== name) running.giveUp()
@@ -87,7 +90,7 @@ export class QueryRefresher<Task> {
     }
   }
 
-  /** Events were stored, or merged. */
+  /** Called when events were stored, or segments merged. */
   storeChanged(): void {
     this.#isDue = true
     if (this.#isAtWork || this.#queries.size === 0) return
@@ -107,7 +110,7 @@ export class QueryRefresher<Task> {
     this.#isAtWork = false
   }
 
-  /** How long there is no time for this work. */
+  /** Returns the milliseconds until refreshing may continue. */
   #restMs(): number {
     const nowMs = this.#clock.monotonic()
     const comeMs = (nowMs - this.#countedAtMs) * SHARE
@@ -117,7 +120,7 @@ export class QueryRefresher<Task> {
   }
 
   async #workOn(thread: number): Promise<void> {
-    // What takes long is the last: most of what is asked soon is ready by then.
+    // Slow queries come last, so that most of the queries that are asked soon are ready by then.
     const left = [...this.#queries]
       .filter(([, query]) => query.thread === thread)
       .sort(([one], [other]) => this.#costMs(one) - this.#costMs(other))
@@ -126,9 +129,9 @@ export class QueryRefresher<Task> {
       while (this.#asked > 0 || this.#clock.monotonic() < this.#quietAtMs) await pause(QUIET_MS)
       const isOld = this.#clock.monotonic() - query.askedAtMs > QUERY_REFRESH_MS_MAX
       const outcome = isOld ? 'forgotten' : await this.#outcomeOf(name, query)
-      // Whoever asks meanwhile is heard.
+      // A request in the meantime keeps the query.
       if (outcome === 'forgotten' && this.#queries.get(name) === query) this.#queries.delete(name)
-      // Newer events begin another round.
+      // Newer events start another round.
       if (outcome === 'given up' && !this.#isDue) left.push(one)
     }
   }
@@ -153,7 +156,7 @@ export class QueryRefresher<Task> {
       )
       return isRemembered ? 'done' : 'forgotten'
     } catch {
-      // Refused: the next one to ask hears why, if that lasts.
+      // The refresh was refused. If the reason lasts, the next client receives it.
       return isGivenUp ? 'given up' : 'done'
     } finally {
       this.#running.delete(thread)

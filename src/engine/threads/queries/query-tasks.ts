@@ -1,6 +1,6 @@
 /**
- * Queries on threads for analytics: each has one snapshot, is bounded in time, and is given up when nobody
- * waits any more. The answer is finished text.
+ * Queries on analytics threads. A query reads one snapshot, has a time limit, and is cancelled when nobody waits any
+ * more. The answer is finished text.
  */
 import { ALWAYS } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
@@ -22,71 +22,77 @@ import { foundInPart, type PartTools } from './query-parts.ts'
 import { wholePart } from './remembered-parts.ts'
 import { WorkingMemory } from './working-memory.ts'
 
-/** Events from which on a query is divided, by what it does with each. */
+/** The number of events from which a query is divided, by the work that it does for each event. */
 const DIVIDED_FROM = {
   counts: DIVIDED_COUNTS_EVENTS_MIN,
   simple: DIVIDED_SIMPLE_EVENTS_MIN,
   much: DIVIDED_EVENTS_MIN,
 }
 
-/** What a project says of its events, as it stores it. */
+/** The rules of a project that queries use, as it stores them. */
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
 
 type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules> & {
-  /** Of the time of one query, what others have spent on it. */
+  /** The part of the time of the query that other threads have already used. */
   readonly spentMs?: number
 }
 
 /** A query about a project, as it crosses threads. */
 export interface QueryTask extends QueryFacts {
-  /** As it was sent. */
+  /** The query as the client sent it. */
   readonly query: unknown
   readonly format: AnswerFormat
-  /** Asked before; ahead: nobody has asked yet, and what is remembered is brought up to date, nothing else done. */
+  /** `again`: it was asked before. `ahead`: no client waits; only a cached result is refreshed. */
   readonly asked?: 'again' | 'ahead'
 }
 
-/** Of a query that all threads are asked at once: which part of it is whose, should it be divided. */
+/** The part of a thread in a query that is sent to all threads at once, in case it is divided. */
 export interface QueryTurn {
   readonly index: number
   readonly count: number
-  /** It answers when the query is not divided. */
+  /** True for the thread that answers if the query is not divided. */
   readonly isAnswerer: boolean
 }
 
 /**
- * An answer; or by what the query is to be divided, with the part that was asked for; of one that nobody has asked:
- * nothing of it is remembered; of one that another thread answers: nothing.
+ * The outcome of a query:
+ * - `answer`: the finished answer.
+ * - `divide`: how the query is to be divided, with the requested part.
+ * - `forgotten`: the query is only to be refreshed, but nothing of it is cached.
+ * - `nothing`: another thread answers the query.
  */
 export type QueryOutcome =
   | {
       readonly kind: 'answer'
       readonly text: Uint8Array<ArrayBuffer>
-      /** Until then only what is written changes the answer, but for its own time. 0: anything may. */
+      /**
+       * Until this time, only writes change the answer, apart from the time that it states. 0: it may change at any
+       * time.
+       */
       readonly sameUntilMs: number
     }
   | { readonly kind: 'divide'; readonly by: EventPart['by']; readonly part?: QueryPart }
   | { readonly kind: 'forgotten' }
   | { readonly kind: 'nothing' }
 
-/** What a thread found in its part, and the state of the store that it found it in. */
+/** The result of a thread's part, and the state of the store that it is based on. */
 export interface QueryPart {
   readonly state: string
-  /** It looked at nothing but events and whom they belong to. */
+  /** True if the part depends only on events and their owners. */
   readonly isLasting: boolean
   /**
-   * Plain data, of which only the kind of the query knows what it is, in pieces to be merged. Packed, because it can be large, and the
-   * main thread, which passes it on, would take it apart and put it together again.
+   * Plain data to be merged, in pieces; only the kind of the query knows its structure. It is packed because it may be
+   * large, and the main thread, which passes it on, would have to deserialise and serialise it.
    */
   readonly found: readonly PackedPart[]
 }
 
-/** An answer; stale: it may not be made of parts of an earlier state. */
+/** The outcome of a merge. `stale`: the answer may not be made from parts of an earlier state. */
 export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
 
 /**
- * Answers a query, or says that it concerns so many events that it had better be divided, and computes the part of
- * `turn`: not when the thread remembers most of what it asks for. Throws `ServiceError`: 400, and as
+ * Answers a query. If it concerns so many events that it should be divided, returns how, and computes the part of
+ * `turn`. It is not divided if the thread has most of the result cached. Throws `ServiceError`: 400, and the errors of
  * `EventScanner.scan`.
  */
 export function runQuery(
@@ -125,12 +131,12 @@ export function runQuery(
   return answer(whole, 0)
 }
 
-/** All changes of hour, day, week and month, in all zones, are at the edges of such quarters. */
+/** Every change of hour, day, week and month in any zone is at the edge of such a quarter. */
 const QUARTER_MS = 15 * 60_000
 
 /**
- * Until when a query asks for the same: what it means at the end of the quarter of the hour is what it means all the
- * time until then, because the moments that it speaks of never go back.
+ * Returns the time until which a query means the same. If it means the same at the end of the quarter of an hour, it
+ * does so in the whole time until then, because its time bounds never move back.
  */
 function sameUntilMs(
   { query, nowMs }: QueryTask,
@@ -142,7 +148,7 @@ function sameUntilMs(
   return JSON.stringify(then.plan) === JSON.stringify(plan) ? endMs : 0
 }
 
-/** Computes one part of a query. Throws as `runQuery`. */
+/** Computes one part of a query. Throws the errors of `runQuery`. */
 export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart): QueryPart {
   const { shard, parts } = open(tools, task, part)
   return partOf(planQuery(task.query, shard.context), shard, part, parts)
@@ -161,7 +167,9 @@ function partOf(
   return { state, isLasting, found }
 }
 
-/** Makes the answer of all parts, which are of one state, and remembers what it can. Throws as `runQuery`. */
+/**
+ * Merges all parts, which are of one state, into an answer, and caches what it can. Throws the errors of `runQuery`.
+ */
 export function mergeQuery(
   tools: LongTools,
   task: QueryTask,
@@ -182,18 +190,18 @@ export function mergeQuery(
   return { kind: 'answer', text: answerText(page, shard, task.format), sameUntilMs: 0 }
 }
 
-/** Values of a property of sessions that contain a text. */
+/** Requests values of a session property that contain a text. */
 export interface SessionValueTask extends QueryFacts {
   readonly key: string
   readonly contains: string
 }
 
-/** The values that are offered. Throws as `EventScanner.scan`. */
+/** Returns the suggested values. Throws the errors of `EventScanner.scan`. */
 export function runSessionValues(tools: LongTools, { key, contains, ...facts }: SessionValueTask) {
   return sessionValues(open(tools, facts, null).shard, key, contains)
 }
 
-/** The snapshot that a query is answered from, and what it knows of the project. */
+/** Opens the snapshot for a query, and the facts of the project. */
 function open(
   tools: LongTools,
   facts: QueryFacts,

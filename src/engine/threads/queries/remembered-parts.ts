@@ -1,6 +1,6 @@
 /**
- * What a thread has found in all events for a query, so that one that is asked again looks at those that came
- * since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md, "Queries".
+ * Caches the results of a thread over all events of a query, so that a repeated query only scans newer events. Most
+ * queries of a dashboard are repeated. Source: docs/ARCHITECTURE.md, "Queries".
  */
 import { keepNewest } from '../../../base/maps.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
@@ -24,24 +24,24 @@ const EVERY_EVENT = { names: null, filter: null, steps: [] }
 type DividedShard = QueryShard & { readonly part: EventPart }
 
 interface RememberedPart {
-  /** That of the store. */
+  /** The state of the store. */
   readonly state: string
-  /** The events that are in it, and their owners. */
+  /** The events that the result contains, and the state of their owners. */
   readonly known: KnownEvents
   readonly found: unknown
-  /** With that of the page. */
+  /** The size of the result, including its page. */
   bytes: number
-  /** The answer that was made of it last. */
+  /** The last answer that was made from the result. */
   page?: RememberedPage
 }
 
 interface RememberedPage {
-  /** What it was made for, and of which state. */
+  /** The query and the state that the page was made for. */
   readonly name: string
   readonly page: QueryPage
 }
 
-/** The parts, each of all events, that one thread remembers. */
+/** The cached results of one thread, each over all events. */
 export class RememberedParts {
   readonly #parts = new Map<string, RememberedPart>()
   readonly #bytesMax: number
@@ -51,14 +51,14 @@ export class RememberedParts {
     this.#bytesMax = bytesMax
   }
 
-  /** What it holds. */
+  /** The size of the cache. */
   get caches(): CachesOfThread {
     return { remembered_parts: { bytes: this.#bytes, bytesMax: this.#bytesMax } }
   }
 
   /**
-   * The part of all events of a query that is remembered, with those that came since. Null: nothing is, or it
-   * had better be computed anew. Throws as `EventScanner.scan`.
+   * Returns the cached result over all events of a query, extended by newer events. Returns null if nothing is cached,
+   * or if computing it anew is better. Throws the errors of `EventScanner.scan`.
    */
   again(planned: PlannedQuery, shard: QueryShard): unknown {
     const part = wholePart(planned, shard)
@@ -83,7 +83,7 @@ export class RememberedParts {
     return found
   }
 
-  /** Remembers the part of all events, as they are now. `isLasting`: it looked at nothing but events and owners. */
+  /** Caches the result over all current events. `isLasting` is true if it depends only on events and owners. */
   keep(
     planned: PlannedQuery,
     shard: QueryShard,
@@ -93,7 +93,7 @@ export class RememberedParts {
     const { scanner, context } = shard
     const part = wholePart(planned, shard)
     if (part === null) return
-    // What may change without any of these events changing is computed each time.
+    // A result that may change while its events stay the same is not cached.
     if (part.by !== 'sessions' && !isLasting) return
     if (part.by === 'persons' && planned.kind.without === undefined) return
     const name = nameOf(planned, shard, part)
@@ -114,8 +114,8 @@ export class RememberedParts {
   }
 
   /**
-   * The answer to a query without its envelope, of what was found in all events: the one that was made last, if
-   * nothing has changed. Throws as `QueryKind.page`.
+   * Returns the answer of a query without its envelope, made from the result over all events. If nothing has changed,
+   * it is the last answer. Throws the errors of `QueryKind.page`.
    */
   page(planned: PlannedQuery, shard: QueryShard, whole: unknown): QueryPage {
     const { kind, plan } = planned
@@ -147,7 +147,7 @@ export class RememberedParts {
   }
 }
 
-/** All events as a part that is made as others are; null: there are no parts. */
+/** Returns all events as one part, made like the others, or null if the query has no parts. */
 export function wholePart(
   planned: PlannedQuery,
   { context, scanner }: QueryShard,
@@ -163,12 +163,12 @@ function nameOf({ kind, plan }: PlannedQuery, { context }: QueryShard, { by }: E
   return JSON.stringify([projectId, by, kind.partPlan?.(plan) ?? plan, ...rules])
 }
 
-/** Another one: anything may have changed. */
+/** Returns the state of the store. If it differs, anything may have changed. */
 function stateOf({ scanner, context }: QueryShard): string {
   return scanner.extent(context.projectId).state
 }
 
-/** Looks at the events that came since, of whomever they are: who owns what decides when the answer is made. */
+/** Extends a result by newer events of all persons. The owners of events only matter when the answer is made. */
 function withNewEvents(
   { known, found }: RememberedPart,
   now: KnownEvents,
@@ -181,7 +181,7 @@ function withNewEvents(
   return kind.merge(plan, [found, newer], shard.scanner)
 }
 
-/** Looks at all events of those who have some that came since, or got other ids. */
+/** Recomputes the persons who have newer events or new distinct_ids, from all of their events. */
 function withNewPersons(
   { known, found }: RememberedPart,
   now: KnownEvents,
@@ -202,7 +202,7 @@ function withNewPersons(
   return rest === null ? null : kind.merge(plan, [rest, theirs(now.through, {})], scanner)
 }
 
-/** 1 for each number of a list, with room for all there are. */
+/** Returns an array with 1 at each number of a list, and room for all person numbers. */
 function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint8Array {
   const { lastPerson } = scanner.extent(context.projectId)
   const marks = new Uint8Array(persons.reduce((most, one) => Math.max(most, one), lastPerson) + 1)
@@ -210,7 +210,7 @@ function marksOf({ scanner, context }: DividedShard, persons: Uint32Array): Uint
   return marks
 }
 
-/** Marks each P with an event behind a place in the order of arrival. */
+/** Marks the number of each person with an event after a sequence number. */
 function markPersonsBehind(
   after: number,
   range: DateRange | null,
@@ -232,7 +232,7 @@ function pageBytes({ name, page }: RememberedPage): number {
   return 2 * (name.length + JSON.stringify(page).length)
 }
 
-/** An estimate of the memory that plain data takes. */
+/** Returns an estimate of the memory that plain data takes. */
 function bytesOf(value: unknown): number {
   if (typeof value === 'string') return 24 + value.length * 2
   if (typeof value !== 'object' || value === null) return 8

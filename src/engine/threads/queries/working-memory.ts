@@ -1,30 +1,32 @@
 /**
- * The memory that one query takes on its thread: what the heap and the buffers of the thread have grown by since it
- * began. A query that takes more than it may is given up, and computed again in smaller parts, one after the other
- * (query-parts.ts). Whatever takes memory is seen that way, and nothing has to count it.
+ * Measures the memory of one query on its thread: the growth of heap and buffers since it began. A query that exceeds
+ * its limit is stopped, and computed again in smaller pieces, one after the other (query-parts.ts). In this way every
+ * kind of memory is covered without counting it.
  */
 import { collectGarbage } from '../../../base/memory/garbage.ts'
 import { ownMemory } from '../../../base/memory/memory-board.ts'
 import { MEMORY_LOOK_MS_MAX } from '../limits.ts'
 
-/** What this query needs at once is more than it may take. */
+/** The query needs more memory at once than it may use. */
 export class WorkingMemoryFullError extends Error {
   override readonly name = 'WorkingMemoryFullError'
 }
 
-/** Behind a collection that freed enough, the next look at garbage waits for this share of the limit. */
+/**
+ * After a collection that freed enough, the next collection waits until memory has grown by this fraction of the limit.
+ */
 const LOOK_AGAIN_SHARE = 1 / 4
 
-/** The memory of the query that a thread carries out. */
+/** The memory of the query that a thread is running. */
 export class WorkingMemory {
   readonly bytesMax: number
-  /** What caches took, which is no memory of the query. */
+  /** Returns the memory of caches, which does not belong to the query. */
   readonly #cachedBytes: () => number
   readonly #atStart: number
   #lookAtMs = 0
-  /** Bytes from which on it is worth knowing how many of them are garbage. */
+  /** The growth, in bytes, from which a garbage collection is worthwhile. */
   #collectFrom: number
-  /** False: the query cannot be divided, and takes what it needs. */
+  /** False if the query cannot be divided, and may use the memory that it needs. */
   isLimited = false
 
   constructor(bytesMax: number, cachedBytes: () => number) {
@@ -34,7 +36,7 @@ export class WorkingMemory {
     this.#collectFrom = bytesMax
   }
 
-  /** Throws `WorkingMemoryFullError`. Cost: some 20 us now and then. */
+  /** Throws `WorkingMemoryFullError` if the limit is exceeded. Cost: about 20 us from time to time. */
   check(nowMs: number): void {
     if (!this.isLimited || nowMs < this.#lookAtMs) return
     this.#lookAtMs = nowMs + MEMORY_LOOK_MS_MAX
