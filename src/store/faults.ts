@@ -4,20 +4,25 @@
  */
 
 /**
- * How many write transactions are open, of threads that share it, and how many there ever were; then the same of those
- * that change what anybody reads.
+ * Counters of write transactions, shared by the threads that use the store. Two elements for each kind:
+ *
+ *             ALL_WRITES = 0              CHANGING_WRITES = 2
+ *   index     0              1            2              3
+ *   value     open now       ever begun   open now       ever begun
+ *
+ * `CHANGING_WRITES` counts only transactions after which a reader of the store can see a difference.
  */
 let openWrites: Int32Array | undefined
 let writeDepth = 0
 
-/** Where transactions are counted. */
+/** The index at which all write transactions are counted. */
 export const ALL_WRITES = 0
-/** The same of those that change what anybody reads. */
+/** The index at which the write transactions that change data visible to readers are counted. */
 export const CHANGING_WRITES = 2
 
 /**
- * Counts a write transaction as open while `action` runs. `isRearranging`: it changes nothing that anybody reads. For
- * environment.ts.
+ * Counts a write transaction as open while `action` runs, and returns its result. Set `isRearranging` for a transaction
+ * that changes nothing a reader can see. Only environment.ts calls this function.
  */
 export function counted<T>(action: () => T, isRearranging: boolean): T {
   writeDepth++
@@ -31,33 +36,32 @@ export function counted<T>(action: () => T, isRearranging: boolean): T {
   try {
     return action()
   } finally {
-    // Not reached by a thread that ends within the transaction.
+    // A thread that ends within the transaction does not get here, so the transaction stays counted as open.
     writeDepth--
     if (openWrites !== undefined) for (const kind of kinds) Atomics.sub(openWrites, kind, 1)
   }
 }
 
 /**
- * From now on the write transactions of this thread are counted in `counter`, which has 4 elements: at `ALL_WRITES`
- * while they are open, behind it for good; those that change what anybody reads at `CHANGING_WRITES`, too. A thread
- * that ends within one leaves it open, and the environment locked.
+ * Makes the write transactions of this thread count in `counter`, an array of 4 elements: see `openWrites`. A thread
+ * that ends within a write transaction leaves the transaction counted as open and the environment locked.
  */
 export function countWrites(counter: Int32Array): void {
   openWrites = counter
 }
 
-/** Whether this thread is within a write transaction. */
+/** Returns whether this thread is within a write transaction. */
 export function isWithinWrite(): boolean {
   return writeDepth > 0
 }
 
-/** Tables whose keys are numbers only: keys of others hold texts of clients. */
+/** Tables whose keys are only numbers. Keys of other tables contain texts that clients sent. */
 const NUMBERED_TABLES: ReadonlySet<string> = new Set([
   ...['segment_headers', 'segment_groups', 'uuid_runs', 'uuid_chunks', 'projects', 'kept_names'],
   ...['distinct_texts', 'persons', 'person_changes', 'person_owners', 'warnings'],
 ])
 
-/** A stored value whose checksum does not fit, or that is missing: it is refused, never served. */
+/** A stored value is missing or its checksum does not match. Such a record is refused and never returned. */
 export class DamagedRecordError extends Error {
   override readonly name = 'DamagedRecordError'
   readonly table: string
@@ -71,7 +75,7 @@ export class DamagedRecordError extends Error {
     this.key = digits
   }
 
-  /** Which record it is, for those who may not see what clients have sent. */
+  /** The table and, where the key contains no text of a client, the key. It is safe to show to anyone. */
   get place(): string {
     return NUMBERED_TABLES.has(this.table)
       ? `table ${this.table}, key ${this.key}`
@@ -79,10 +83,10 @@ export class DamagedRecordError extends Error {
   }
 }
 
-/** Told of a record that is damaged or missing, and left out. */
+/** Receives the error of each record that is damaged or missing and was therefore skipped. */
 export type DamageListener = (error: DamagedRecordError) => void
 
-/** What `read` answers; null when it met damage that `onDamage` was told of. */
+/** Returns the result of `read`, or null if it met a damaged record. The error then goes to `onDamage`. */
 export function attempt<T>(read: () => T, onDamage: DamageListener): T | null {
   try {
     return read()
@@ -93,7 +97,7 @@ export function attempt<T>(read: () => T, onDamage: DamageListener): T | null {
   }
 }
 
-/** The listener of those who pass over nothing. */
+/** A damage listener for callers that must not skip a record: it throws the error. */
 export function refuseDamage(error: DamagedRecordError): never {
   throw error
 }
@@ -109,7 +113,7 @@ const SHORTAGE_OF_CODE: ReadonlyMap<string, Shortage> = new Map([
   ['ENFILE', 'files'],
   ['EIO', 'io'],
 ])
-/** System calls whose failure leaves it unknown which data is on the disk. */
+/** System calls after whose failure it is unknown which data is on the disk. */
 const FLUSHES: ReadonlySet<string> = new Set(['fsync', 'fdatasync'])
 /** System calls that change nothing, so that a failed one can be repeated. */
 const READS: ReadonlySet<string> = new Set(
@@ -122,13 +126,13 @@ const READS: ReadonlySet<string> = new Set(
 const LMDB_SHORTAGES: readonly (readonly [RegExp, Shortage])[] = [
   [/^MDB_MAP_FULL/, 'disk'],
   [/^Too many open files( in system)?$/, 'files'],
-  // A thread or a process that cannot be started.
+  // A thread or a process could not be started.
   [/^(Worker initialization failure: |spawn .*)E[MN]FILE$/, 'files'],
 ]
 
 /**
- * Returns the shortage that an error of LMDB or of the file system stands for, or null. The failed call changed nothing,
- * so it can be repeated once the shortage is over. Looks at the causes of the error as well.
+ * Returns the shortage that an error of LMDB or of the file system stands for, or null. The failed call changed
+ * nothing, so it can be repeated once the shortage is over. The causes of the error are examined as well.
  *
  * A failed flush is never a shortage, whatever its code, because it leaves unknown which data is on the disk.
  */
@@ -179,7 +183,9 @@ export function isBeyondRepair(error: unknown): boolean {
   return false
 }
 
-/** The steps of maintenance, which run when there is time. Stored files refer to them by their index in this list. */
+/**
+ * The steps of maintenance, which run while the store is idle. Stored files refer to them by their index in this list.
+ */
 export const MAINTENANCE_STEPS = ['merge', 'erase', 'index', 'names', 'fold'] as const
 /** One of `MAINTENANCE_STEPS`. */
 export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]

@@ -1,10 +1,10 @@
 /**
- * The ways to open the store of a data directory: for a daemon, filled at the first start, and for
- * one command, beside a running daemon or without one.
+ * Opens the store of a data directory: for a daemon, which fills the directory at its first start, or for one command,
+ * with or without a running daemon.
  *
- * The first start fills an empty directory with organization, owner, project 1 and its keys, and
- * writes the keys to `credentials.json` for the operator. The store keeps only a hash of the
- * personal key, so the file is on the disk before the key is valid.
+ * The first start fills an empty directory with an organization, its owner, project 1 and its keys, and writes the keys
+ * to `credentials.json` for the operator. The store keeps only a hash of the personal key, so the file is written to
+ * the disk before the key becomes valid.
  */
 import { readFileSync, rmSync } from 'node:fs'
 import { join as joinPath, resolve } from 'node:path'
@@ -37,30 +37,31 @@ import { LogReader } from './log/event-log.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
-/** What the operator is told once. */
+/** The credentials and the address that the operator is shown once, after the first start. */
 export interface FirstStart extends FirstKeys {
   readonly baseUrl: string
-  /** Absolute path of the file that holds all this. */
+  /** The absolute path of the file that contains all of these values. */
   readonly credentialsPath: string
 }
 
-/** A data directory that has what a daemon needs, and is locked until it is released. */
+/** A data directory that contains everything a daemon needs. It stays locked until it is released. */
 export interface FilledDataDir {
   readonly dataDir: DataDir
-  /** Null when it was filled before. */
+  /** Null if the directory was filled by an earlier start. */
   readonly first: FirstStart | null
 }
 
 /**
- * In a cluster: finds out whether there is a catalogue already and takes it over, or calls `fill`, which tells
- * whether it made one. Answers whether what it made is the one of the cluster.
+ * Joins the catalogue of a cluster. It takes over the existing catalogue, or calls `fill` if there is none. `fill`
+ * returns whether it created a catalogue. The result says whether the catalogue that `fill` created is the one of the
+ * cluster.
  */
 export type JoinCatalogue = (fill: () => boolean, path: string) => Promise<boolean>
 
 /**
- * Opens the data directory, and creates it and what belongs into it; a start that was cut short is
- * completed. Throws `OperatorError` when the directory is in use, damaged or on a network file
- * system, and `ServiceError` for preset keys that are no keys.
+ * Opens the data directory, and creates and fills it if necessary. A first start that was interrupted is completed.
+ * Throws `OperatorError` if the directory is in use, damaged or on a network file system, and `ServiceError` if a
+ * preset key is not a valid key.
  */
 export async function openFilled(
   settings: Settings,
@@ -70,7 +71,7 @@ export async function openFilled(
   return open(settings, clock, join, false)
 }
 
-/** The same for `tenrec dev`, whose keys everybody knows. */
+/** Opens the data directory of `tenrec dev`, whose keys are public. */
 export function openForDevelopment(settings: Settings, clock: Clock): Promise<FilledDataDir> {
   return open(settings, clock, fillAlone, true)
 }
@@ -109,7 +110,7 @@ async function open(
   }
 }
 
-/** As `openFilled`, and releases it. Null when it was filled before. */
+/** Fills the data directory as `openFilled` does, and releases it. Returns null if it was filled before. */
 export async function initialise(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
@@ -120,8 +121,8 @@ export async function initialise(
 }
 
 /**
- * Writes the address at which the daemon really listens, once it is known. Answers what is now
- * true.
+ * Writes the address at which the daemon listens to `credentials.json`, once the address is known. Returns the
+ * corrected values.
  */
 export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
   if (first.baseUrl === baseUrl) return first
@@ -130,7 +131,10 @@ export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
   return corrected
 }
 
-/** Keys that everybody knows open a daemon to everybody. Throws `UsageError`. */
+/**
+ * Refuses preset keys that are the public keys of `tenrec dev`: with them anyone could use the daemon. Throws
+ * `UsageError`.
+ */
 function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Settings): void {
   const keys = { project: bootstrapProjectKey, personal: bootstrapPersonalKey }
   for (const [kind, key] of Object.entries(keys)) {
@@ -141,7 +145,10 @@ function refusePublicKeys({ bootstrapProjectKey, bootstrapPersonalKey }: Setting
   }
 }
 
-/** A copy or a leftover of a directory of `tenrec dev` must not be served to others. Throws `OperatorError`. */
+/**
+ * Refuses a data directory, or a copy of one, that `tenrec dev` filled. It must not be served to others. Throws
+ * `OperatorError`.
+ */
 function refuseThrowAway(store: ProjectStore, path: string): void {
   if (!store.hasDevelopmentKey) return
   throw new OperatorError(
@@ -168,7 +175,7 @@ function fill(store: ProjectStore, path: string, settings: Settings): FirstStart
   return first
 }
 
-/** What `credentials.json` says; null when the operator has deleted it, or it cannot be read. */
+/** Returns the contents of `credentials.json`, or null if the operator has deleted the file or it cannot be read. */
 export function readCredentials(
   dataDir: string,
 ): { readonly baseUrl: string; readonly personalKey: string } | null {
@@ -194,19 +201,21 @@ function credentialsText(first: FirstStart): string {
   return `${JSON.stringify(content, null, 2)}\n`
 }
 
-/** What a command works with. */
+/** The parts of the store that a command needs. */
 export interface StoreRequest {
   readonly dataDir: string
-  /** The parts that have to be fit for use. */
+  /** The parts that must be usable. */
   readonly environments: readonly PartName[]
-  /** Nobody but a daemon has the directory meanwhile. */
+  /**
+   * True if the command writes. It then locks the directory against other commands; only a daemon may use it meanwhile.
+   */
   readonly isWriting: boolean
   readonly clock?: Clock
 }
 
 /**
- * Runs `action` with the store and closes it. Throws `OperatorError` for a store that cannot be
- * opened, and what `action` throws.
+ * Opens the store, runs `action` with it, and closes it. Throws `OperatorError` if the store cannot be opened, and
+ * whatever `action` throws.
  */
 export async function openStore<T>(
   { dataDir, environments, isWriting, clock }: StoreRequest,
@@ -217,7 +226,7 @@ export async function openStore<T>(
   const release = isWriting ? await lockForCommand(path) : () => {}
   const store = new OpenStore(path, clock)
   try {
-    // Before the lock a restore may have replaced it.
+    // A restore may have replaced the directory before it was locked.
     if (isWriting) for (const name of environments) requireStore(path, name)
     return await action(store)
   } finally {
@@ -227,8 +236,8 @@ export async function openStore<T>(
 }
 
 /**
- * The same for the events alone, to get out what is left of a store: nothing is written, and the
- * other environments may be damaged or gone.
+ * Opens only the events, runs `action` with them, and closes them. Used to export the rest of a damaged store: nothing
+ * is written, and the other environments may be damaged or missing.
  */
 export async function openEvents<T>(
   dataDir: string,
@@ -242,9 +251,9 @@ export async function openEvents<T>(
   }
 }
 
-/** The parts of a store, each opened when it is first asked for. */
+/** The parts of a store. Each part is opened when it is first used. */
 export class OpenStore {
-  /** Absolute. */
+  /** The absolute path of the data directory. */
   readonly path: string
   readonly #clock: Clock | undefined
   readonly #opened = new Map<string, { close(): Promise<void> }>()
@@ -254,31 +263,32 @@ export class OpenStore {
     this.#clock = clock
   }
 
-  /** Users, roles, projects, keys and the audit log. */
+  /** The users, roles, projects, keys and the audit log. */
   get organization(): OrganizationStore {
     return this.#part('organization', () => new OrganizationStore(this.path, this.#clock))
   }
 
+  /** The stored data about the users for which flags are decided. */
   get flags(): FlagStore {
     return this.#part('flags', () => new FlagStore(this.path))
   }
 
-  /** What is stored about those for whom flags are decided. */
+  /** The stored data about the users for whom flags are decided. */
   get decisions(): DecisionSourceReader {
     return this.#part('decisions', () => new DecisionSourceReader(this.path))
   }
 
-  /** For reading only. */
+  /** The events, opened only for reading. */
   get events(): EventReader {
     return this.#part('events', () => new EventReader({ dataDir: this.path, isReadOnly: true }))
   }
 
-  /** For reading only. */
+  /** The log, opened only for reading. */
   get log(): LogReader {
     return this.#part('log', () => new LogReader({ dataDir: this.path }))
   }
 
-  /** All flags of all projects, read without changing anything. Throws `DamagedRecordError`. */
+  /** Returns all flags of all projects without changing anything. Throws `DamagedRecordError`. */
   readFlags(): Promise<StoredFlags> {
     return readStoredFlags(this.path)
   }
@@ -288,26 +298,32 @@ export class OpenStore {
   }
 
   #part<T extends { close(): Promise<void> }>(name: string, open: () => T): T {
-    // What stands under a name was made by the same call.
+    // The part under a name was created by an earlier call with the same type.
     const part = (this.#opened.get(name) as T | undefined) ?? open()
     this.#opened.set(name, part)
     return part
   }
 }
 
-/** How far a directory has followed a log that several machines share; null: not at all. Throws `DamagedRecordError`. */
+/**
+ * Returns the position up to which a directory has followed a shared log, or null if it follows none. Throws
+ * `DamagedRecordError`.
+ */
 export function readOrigin(dataDir: string): LogOrigin | null {
   const tables = ['shared_log']
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables })
   try {
     return loadOrigin(environment.table('shared_log'))
   } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
+    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
     void environment.close()
   }
 }
 
-/** Sets it; null: the directory is that of one box. Nobody may have the store open to process. */
+/**
+ * Stores the position in the shared log, or removes it if `origin` is null: the directory then belongs to a single
+ * machine. No other process may have the store open for processing.
+ */
 export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
   const tables = ['shared_log']
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables })
@@ -315,18 +331,18 @@ export function writeOrigin(dataDir: string, origin: LogOrigin | null): void {
     const table = environment.table('shared_log')
     environment.write(() => (origin === null ? clearOrigin(table) : storeOrigin(table, origin)))
   } finally {
-    // As above; the write has ended.
+    // The same as above: the write has ended.
     void environment.close()
   }
 }
 
 /**
- * Lets a directory store a partition of a cluster, or makes sure that it does: for ever, as blocks of another would be
- * taken for those that follow. Throws `OperatorError`.
+ * Assigns a partition of a cluster to a directory, or checks that it has this partition. The assignment is permanent,
+ * because blocks of another partition would be mistaken for the next blocks of this one. Throws `OperatorError`.
  */
 export function claimPartition(dataDir: string, partition: number): void {
   const origin = readOrigin(dataDir)
-  // cluster/one-box.ts was there before.
+  // cluster/one-box.ts has already converted the events of a single machine.
   if (origin === null && readProcessedPosition(dataDir) > 0) {
     throw new TypeError('these events are of one box')
   }

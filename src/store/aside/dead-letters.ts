@@ -1,10 +1,11 @@
 /**
- * Events that could not be processed, kept as they arrived so that an operator can look at them and have
- * them processed again. They were acknowledged: only beyond the limits are the oldest given up.
+ * Dead letters: events that could not be processed. They are stored as they arrived, so that an operator can inspect
+ * them and have them processed again. They were acknowledged, so the oldest are removed only above the limits.
  *
- * Table `dead_letters`: letter u32 (from 1, ascending) -> `head length u32 little-endian, head as
- * MessagePack [project, step, reason, time in milliseconds, origin], raw bytes`. Letters of old versions
- * have no origin.
+ *   dead_letters   letter u32 (from 1, ascending) -> head length u32 little-endian | head | raw bytes
+ *     head         MessagePack [project, step, reason, time in milliseconds, origin]
+ *
+ * Letters of old versions have no origin.
  */
 import type { PageRequest } from '../../base/pages.ts'
 import type {
@@ -35,22 +36,22 @@ type Head = readonly [
   ],
 ]
 
-/** Reads and writes dead letters. For the one writing thread. */
+/** Reads and writes dead letters, for the one writing thread. */
 export class DeadLetters {
   readonly #table: Table
   readonly #state: Table
-  /** What the next `store` writes, by number, with its value. */
+  /** The letters that the next `store` writes, by number, with their values. */
   readonly #pending = new Map<number, readonly [letter: StoredDeadLetter, value: Buffer]>()
-  /** What it removes. */
+  /** The letters that the next `store` removes. */
   readonly #removed = new Set<number>()
-  /** All letters, stored or not: what is kept must not depend on when they are stored. */
+  /** All letters, stored or not. The letters that are kept must not depend on the time when they are stored. */
   readonly #ring: RecordRing<number>
   #isLoaded = false
   #last = 0
   #forgotten = 0
-  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  /** The estimated bytes of the letters added since the last `store`. */
   gatheredBytes = 0
-  /** Letters that were ever noted by this object. */
+  /** The number of letters added to this object so far. */
   added = 0
 
   constructor(table: Table, state: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
@@ -59,13 +60,13 @@ export class DeadLetters {
     this.#ring = new RecordRing(lettersMax, bytesMax)
   }
 
-  /** Number of the newest letter that there ever was, 0 when there was none. */
+  /** The number of the newest letter ever, or 0 if there was none. */
   get newest(): number {
     this.#load()
     return this.#last
   }
 
-  /** Notes a copy of a letter, with the time of the log; it is stored by the next `store`. */
+  /** Adds a copy of a letter, with the time of the log. The next `store` writes it. */
   add(letter: DeadLetter, logTimeMs: number): void {
     const ring = this.#load()
     this.added++
@@ -82,7 +83,7 @@ export class DeadLetters {
     length.writeUInt32LE(packed.length)
     const value = seal(numberKey(stored.number), length, packed, stored.raw)
     this.#pending.set(stored.number, [stored, value])
-    // A letter is in memory as it arrived and as it is stored.
+    // A letter is in memory twice: as it arrived and as it is stored.
     this.gatheredBytes += 2 * value.length
     ring.add(stored.number, value.length)
     for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
@@ -92,8 +93,8 @@ export class DeadLetters {
   }
 
   /**
-   * Letters behind `after` up to `through`, those that wait for `store` included; such as come meanwhile are
-   * not among them. Throws `DamagedRecordError`.
+   * Returns letters after `after` up to `through`, including those that wait for `store`. Letters added during the
+   * iteration are not included. Throws `DamagedRecordError`.
    */
   *some(after: number, through: number, limit: number): Generator<StoredDeadLetter> {
     const waiting = [...this.#pending.values()].filter(([{ number }]) => number > after)
@@ -110,13 +111,13 @@ export class DeadLetters {
     }
   }
 
-  /** Notes that a letter is not needed any more; it is removed by the next `store`. */
+  /** Removes a letter with the next `store`. */
   remove(number: number): void {
     this.#load()
     this.#forget(number)
   }
 
-  /** Stores what was noted. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     if (this.#pending.size === 0 && this.#removed.size === 0) return
     for (const [number, [, value]] of this.#pending) {
@@ -126,11 +127,11 @@ export class DeadLetters {
     this.#pending.clear()
     this.#removed.clear()
     this.gatheredBytes = 0
-    // The table tells the newest only as long as that one is there.
+    // The table contains the number of the newest letter only as long as that letter exists.
     storeNumber(this.#state, 'letters', this.#last)
   }
 
-  /** What there is now. Cost: reads all letters, once. */
+  /** Returns the current counts. The first call reads all letters. */
   takeCounts(): DeadLetterCounts {
     const { count, bytes } = this.#load()
     const counts = { count, bytes, forgotten: this.#forgotten }
@@ -172,17 +173,17 @@ function originOf(packed: Head[4]): DeadLetterOrigin | null {
   return { flags, arrivedAtMs, sentAtMs: sentAtMs ?? Number.NaN, address, uuid }
 }
 
-/** Number of dead letters. */
+/** Returns the number of dead letters. */
 export function countDeadLetters(table: Table): number {
   return table.getKeysCount({})
 }
 
-/** Dead letters behind number `after`, oldest first. Throws `DamagedRecordError`. */
+/** Returns the dead letters after number `after`, oldest first. Throws `DamagedRecordError`. */
 export function* readDeadLetters(table: Table, after = 0): Generator<StoredDeadLetter> {
   for (const entry of entriesOf(table, { start: numberKey(after + 1) })) yield letterOf(entry)
 }
 
-/** A page of dead letters, newest first. Throws `DamagedRecordError`. */
+/** Returns a page of dead letters, newest first. Throws `DamagedRecordError`. */
 export function newestDeadLetters(
   table: Table,
   { limit, offset }: PageRequest,
@@ -192,7 +193,7 @@ export function newestDeadLetters(
 
 function letterOf({ key, value: bytes }: Entry): StoredDeadLetter {
   const rawStart = 4 + bytes.readUInt32LE()
-  // Written by `store`; the checksum says that it is unchanged.
+  // `store` wrote the record, and the checksum guarantees that it is unchanged.
   const head = unpack(bytes.subarray(4, rawStart)) as Head
   const [projectId, step, reason, storedAtMs, packedOrigin] = head
   const raw = Buffer.from(bytes.subarray(rawStart))

@@ -1,6 +1,6 @@
 /**
- * How many events of a project were not stored, by hour of arrival and reason. Unlike the events
- * (dropped-events.ts) these are never given up before their time.
+ * Counts the events of a project that were not stored, by hour of arrival and reason. Unlike the events
+ * (dropped-events.ts) the counts are never removed early.
  *
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count.
  */
@@ -19,28 +19,28 @@ const HOUR_MS = 3_600_000
 
 type Counts = Partial<Record<DropReason, number>>
 
-/** What was counted of a project since the last `store`. */
+/** The counts of a project since the last `store`. */
 interface Added {
   readonly hours: Map<number, Counts>
-  /** The newest hour since the last `expire`; 0: none. */
+  /** The newest hour since the last `expire`, or 0 if there is none. */
   newest: number
-  /** Stored hours before this one go. */
+  /** Stored hours before this one are removed. */
   firstKept: number
 }
 
-/** Writes counts. For the one writing thread. */
+/** Writes counts, for the one writing thread. */
 export class DroppedCounts {
   readonly #table: Table
   readonly #onDamage: DamageListener
   readonly #added = new Map<number, Added>()
 
-  /** `onDamage`: told of counts that are damaged; they begin anew. */
+  /** `onDamage` receives the error of each damaged count, which starts again at 0. */
   constructor(table: Table, onDamage: DamageListener) {
     this.#table = table
     this.#onDamage = onDamage
   }
 
-  /** Counts an event; it is stored by the next `store`. */
+  /** Counts an event. The next `store` writes it. */
   add(projectId: number, arrivedAtMs: number, reason: DropReason): void {
     const hour = Math.min(Math.max(Math.floor(arrivedAtMs / HOUR_MS), 0), NUMBER_MAX)
     const newAdded = (): Added => ({ hours: new Map(), newest: 0, firstKept: 0 })
@@ -50,11 +50,11 @@ export class DroppedCounts {
     added.newest = Math.max(added.newest, hour)
   }
 
-  /** Lets go what is too old at a moment, of projects that something was counted of since the last call. */
+  /** Removes counts that are too old at a moment, for projects with events counted since the last call. */
   expire(atMs: number): void {
     for (const added of this.#added.values()) {
       if (added.newest === 0) continue
-      // An event from a clock that is ahead makes nothing old.
+      // An event from a clock that is ahead must not make other counts too old.
       const firstKept = Math.min(added.newest, Math.floor(atMs / HOUR_MS)) - DROPPED_HOURS_MAX
       for (const hour of added.hours.keys()) if (hour < firstKept) added.hours.delete(hour)
       added.firstKept = Math.max(added.firstKept, firstKept)
@@ -63,8 +63,8 @@ export class DroppedCounts {
   }
 
   /**
-   * Stores what was counted: one record for each hour. Only in a write transaction, between two blocks or within one:
-   * what the block makes too old is let go at its end all the same.
+   * Stores the counts, with one record for each hour. Call it only within a write transaction. It may be called between
+   * two blocks or within one, because counts that the block makes too old are removed at its end in either case.
    */
   store(): void {
     for (const [projectId, { hours, firstKept }] of this.#added) {
@@ -73,10 +73,10 @@ export class DroppedCounts {
       for (const [hour, added] of hours) {
         const key = pairKey(projectId, hour)
         const stored = attempt(() => getRecord(this.#table, key), this.#onDamage)
-        // Written below; the checksum says that it is unchanged.
+        // `putRecord` below wrote the record, and the checksum guarantees that it is unchanged.
         const before = stored as Counts | null
         const counts: Counts = {}
-        // In the order of the table, whichever came first.
+        // The reasons are in a fixed order, independent of the order in which the events arrived.
         for (const reason of DROP_REASONS) {
           const count = (before?.[reason] ?? 0) + (added[reason] ?? 0)
           if (count > 0) counts[reason] = count
@@ -91,7 +91,7 @@ export class DroppedCounts {
   }
 }
 
-/** The counts of hours that end behind `afterMs`, newest hour first. Throws `DamagedRecordError`. */
+/** Returns the counts of hours that end after `afterMs`, newest hour first. Throws `DamagedRecordError`. */
 export function countDropped(
   table: Table,
   projectId: number,
@@ -102,7 +102,7 @@ export function countDropped(
   const counts: DroppedCount[] = []
   for (const { key, value } of entriesOf(table, range)) {
     const hour = new Date(numberInKey(key, 4) * HOUR_MS).toISOString()
-    // Written by `store`; the checksum says that it is unchanged.
+    // `store` wrote the record, and the checksum guarantees that it is unchanged.
     const byReason = unpack(value) as Counts
     for (const reason of DROP_REASONS.toReversed()) {
       const count = byReason[reason]

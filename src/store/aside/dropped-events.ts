@@ -1,12 +1,13 @@
 /**
- * Events that were accepted and are not stored, by specification: a bounded number of the newest of each
- * project and reason, so that somebody can find out what became of one. What is given up for the limits is
- * still counted (dropped-counts.ts).
+ * Dropped events: events that were accepted and are intentionally not stored. A limited number of the newest ones of
+ * each project and reason is kept, so that users can find out why an event is missing. Events removed because of the
+ * limits are still counted (dropped-counts.ts).
  *
- * Table `dropped_events`: project u32, block of the log u48, place among those that the block led to u32 ->
- * `head length u32 little-endian, head as MessagePack [reason, event, distinct_id, bytes, arrival in
- * milliseconds, uuid], first bytes of the event's JSON`. Keys follow from the log, so that processing it
- * twice stores the same records, and their order is that of arrival.
+ *   dropped_events   project u32, block of the log u48, position among the dropped events of the block u32
+ *                    -> head length u32 little-endian | head | first bytes of the event's JSON
+ *     head           MessagePack [reason, event, distinct_id, bytes, arrival in milliseconds, uuid]
+ *
+ * Keys follow from the log, so processing it again stores the same records. The order of keys is the order of arrival.
  */
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
@@ -37,25 +38,25 @@ import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dropped_events'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
-/** What a record takes beside its texts. */
+/** The bytes of a record in addition to its texts. */
 const RECORD_BYTES = 96
-/** Memory of a record beside its texts and data. */
+/** The memory of a record in addition to its texts and data. */
 const RECORD_MEMORY_BYTES = 600
 
 /** An event that is not stored. */
 export interface DroppedEvent {
   readonly projectId: number
-  /** Sequence of the block in the log. */
+  /** The sequence number of the block in the log. */
   readonly block: number
-  /** Tells it from others that the same block led to; later ones have larger numbers. */
+  /** Distinguishes the event from other events of the same block. Later events have larger numbers. */
   readonly place: number
   readonly arrivedAtMs: number
   readonly reason: LossReason
-  /** 16 bytes. */
+  /** The uuid, 16 bytes. */
   readonly uuid: Uint8Array
   readonly event: string | null
   readonly distinctId: string | null
-  /** Its JSON; the beginning is copied. */
+  /** The JSON of the event. Its beginning is copied. */
   readonly json: Uint8Array
 }
 
@@ -72,28 +73,28 @@ interface Entry {
   readonly projectId: number
   readonly head: Head
   readonly key: Buffer
-  /** The kept JSON; null: it is stored already. */
+  /** The kept part of the JSON. Null: it is already stored. */
   data: Buffer | null
 }
 
-/** Limits, for tests. */
+/** The limits, for tests. */
 export interface DroppedLimits {
   readonly reasonEventsMax?: number
   readonly allEventsMax?: number
 }
 
-/** Writes dropped events. For the one writing thread. */
+/** Writes dropped events, for the one writing thread. */
 export class DroppedEvents {
   readonly #table: Table
   readonly #onDamage: DamageListener
   readonly #reasonEventsMax: number
   readonly #entries = new Map<string, Entry>()
-  /** By project and reason. */
+  /** The events by project and reason. */
   readonly #rings = new Map<string, RecordRing<string>>()
   readonly #all: RecordRing<string>
   readonly #changed = new Set<Entry>()
   #removed: Buffer[] = []
-  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  /** The estimated bytes of the events added since the last `store`. */
   gatheredBytes = 0
   #isLoaded = false
 
@@ -104,7 +105,7 @@ export class DroppedEvents {
     this.#all = new RecordRing(limits.allEventsMax ?? DROPPED_EVENTS_MAX, DROPPED_BYTES_MAX)
   }
 
-  /** Notes an event; it is stored by the next `store`, unless newer ones take its place before. */
+  /** Adds an event. The next `store` writes it, unless newer events have replaced it by then. */
   add({ projectId, block, place, reason, event, distinctId, json, ...rest }: DroppedEvent): void {
     this.#load()
     const data = Buffer.from(json.subarray(0, DROPPED_DATA_BYTES_MAX))
@@ -118,8 +119,8 @@ export class DroppedEvents {
   }
 
   /**
-   * Erases what a job means, of what was noted so far: events of its distinct_ids, or of everybody, whose
-   * name and arrival its rules mean. `idOf` answers D, or 0.
+   * Erases the events so far that a job covers: events of its distinct_ids, or of all persons, whose name and arrival
+   * time match its rules. `idOf` returns the distinct ID number of a text, or 0.
    */
   erase(projectId: number, job: DeletionJob, idOf: (distinctId: string) => number): void {
     this.#load()
@@ -138,7 +139,7 @@ export class DroppedEvents {
     }
   }
 
-  /** Stores what was noted and removed. Only in a write transaction. */
+  /** Stores additions and removals. Call it only within a write transaction. */
   store(): void {
     this.#load()
     for (const key of this.#removed) void this.#table.remove(key)
@@ -184,8 +185,8 @@ export class DroppedEvents {
   }
 
   /**
-   * Removes what is too old at a moment. Those who came first are the oldest; a clock that was wrong puts
-   * events far off into the other direction.
+   * Removes events that are too old at a moment. The events that arrived first are the oldest. A clock that was wrong
+   * can also put the arrival time of an event far into the future.
    */
   expire(atMs: number): void {
     this.#load()
@@ -208,20 +209,20 @@ export class DroppedEvents {
       const entry = { projectId, head, key: copy, data: null }
       stored.push({ entry, bytes: data.length })
     }
-    // In the table they are in the order of projects.
+    // The table is in the order of projects.
     stored.sort((a, b) => Buffer.compare(a.entry.key.subarray(4), b.entry.key.subarray(4)))
     for (const { entry, bytes } of stored) this.#take(entry, bytes)
   }
 }
 
-/** What becomes of events that are accepted and not stored, between commits. For the one writing thread. */
+/** Handles events that are accepted and not stored, between commits. For the one writing thread. */
 export class DroppedWriter {
   readonly #events: DroppedEvents
   readonly #counts: DroppedCounts
-  /** The newest erasure of each project that the dropped events have heard of. */
+  /** The newest erasure of each project that was applied to the dropped events. */
   readonly #erasures = new Map<number, number>()
 
-  /** `onDamage` is told of records that are left out. */
+  /** `onDamage` receives the error of each damaged record, which is skipped. */
   constructor(
     tables: Pick<EventTables, 'dropped_events' | 'dropped_counts'>,
     onDamage: DamageListener,
@@ -230,22 +231,25 @@ export class DroppedWriter {
     this.#counts = new DroppedCounts(tables.dropped_counts, onDamage)
   }
 
-  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  /** The estimated bytes of the events added since the last `store`. */
   get gatheredBytes(): number {
     return this.#events.gatheredBytes
   }
 
-  /** Counts an event, by the hour of its arrival. */
+  /** Counts an event by the hour of its arrival. */
   count(projectId: number, arrivedAtMs: number, reason: DropReason): void {
     this.#counts.add(projectId, arrivedAtMs, reason)
   }
 
-  /** Keeps an event; its bytes are copied. */
+  /** Adds an event. Its bytes are copied. */
   add(event: DroppedEvent): void {
     this.#events.add(event)
   }
 
-  /** Erases what commands to these persons' project have asked for since the last call. Call it after each. */
+  /**
+   * Applies the erasures that commands have ordered for the project of these persons since the last call. Call it after
+   * each command.
+   */
   erase(projectId: number, persons: Pick<ProjectPersons, 'newJobs' | 'ids'>): void {
     for (const { number, job } of persons.newJobs) {
       if (number <= (this.#erasures.get(projectId) ?? 0)) continue
@@ -255,15 +259,15 @@ export class DroppedWriter {
   }
 
   /**
-   * Lets go what is too old at the moment of a block, of all that the blocks before it led to: what is kept
-   * must not depend on how many blocks a commit takes together.
+   * Removes the events and counts of earlier blocks that are too old at the time of a block. The records that are kept
+   * must not depend on the number of blocks in a commit.
    */
   expire(atMs: number): void {
     this.#events.expire(atMs)
     this.#counts.expire(atMs)
   }
 
-  /** Stores what was gathered. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     this.#events.store()
     this.#counts.store()
@@ -285,13 +289,13 @@ function decode(key: Buffer, value: Buffer): StoredEvent {
     projectId: numberInKey(key, 0),
     block: key.readUIntBE(4, 6),
     place: key.readUInt32BE(10),
-    // Written by `store`; the checksum says that it is unchanged.
+    // `store` wrote the record, and the checksum guarantees that it is unchanged.
     head: unpack(bytes.subarray(4, dataStart)) as Head,
     data: bytes.subarray(dataStart),
   }
 }
 
-/** A page of the dropped events of a project. Cost: those of the project. Throws `DamagedRecordError`. */
+/** Returns a page of the dropped events of a project. The cost grows with their number. Throws `DamagedRecordError`. */
 export function listDropped(table: Table, query: DroppedEventsQuery): DroppedEventPage {
   const results: DroppedEventView[] = []
   let last: DroppedEventCursor | null = null
@@ -308,7 +312,10 @@ export function listDropped(table: Table, query: DroppedEventsQuery): DroppedEve
   return { results, nextCursor: null }
 }
 
-/** The newest dropped event with a uuid, or null. Cost: those of the project. Throws `DamagedRecordError`. */
+/**
+ * Returns the newest dropped event with a uuid, or null. The cost grows with the number of dropped events of the
+ * project. Throws `DamagedRecordError`.
+ */
 export function findDropped(
   table: Table,
   projectId: number,
@@ -348,7 +355,7 @@ function viewOf({ head, data }: StoredEvent): DroppedEventView {
   }
 }
 
-/** UTF-8 that may be cut within a character, which is then left out. */
+/** Decodes UTF-8 that may be truncated within a character. An incomplete character is omitted. */
 function textOf(data: Buffer, bytes: number): string {
   return new TextDecoder().decode(data, { stream: data.length < bytes })
 }

@@ -1,11 +1,11 @@
-/** What a bounded collection of records holds, oldest first: beyond its limits the oldest have to go. */
+/** Selects the records that a limited collection must remove: the oldest ones above its limits. */
 
-/** Keeps the sizes of records in the order in which they came. */
+/** Tracks the sizes of records, in the order in which they were added. */
 export class RecordRing<Key> {
   readonly #entriesMax: number
   readonly #bytesMax: number
   readonly #sizes = new Map<Key, number>()
-  /** Goes through the keys: beginning anew each time would pass all that were deleted. */
+  /** An iterator over the keys. A new iterator for each call would pass all deleted keys again. */
   #iterator: MapIterator<Key>
   #oldest: Key | undefined
   #bytes = 0
@@ -20,12 +20,12 @@ export class RecordRing<Key> {
     return this.#sizes.size
   }
 
-  /** Of all records together. */
+  /** The total bytes of all records. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Takes a record on as the newest. */
+  /** Adds a record as the newest. */
   add(key: Key, bytes: number): void {
     this.delete(key)
     this.#sizes.set(key, bytes)
@@ -38,12 +38,15 @@ export class RecordRing<Key> {
     if (key === this.#oldest) this.#oldest = undefined
   }
 
-  /** The records, oldest first. */
+  /** Returns the keys of the records, oldest first. */
   keys(): Iterable<Key> {
     return this.#sizes.keys()
   }
 
-  /** The oldest record while there is too much, else undefined. The newest stays whatever its size. */
+  /**
+   * Returns the oldest record while a limit is exceeded, otherwise undefined. The newest record always stays, whatever
+   * its size.
+   */
   excess(): Key | undefined {
     const isTooMuch = this.#sizes.size > this.#entriesMax || this.#bytes > this.#bytesMax
     if (!isTooMuch || this.#sizes.size === 1) return undefined

@@ -1,7 +1,7 @@
 /**
- * The log of ingestion warnings: per project a bounded number of lines, one for each type and key in
- * an hour; further occurrences raise its count. The key is the `distinct_id` or the `field` that the
- * details name. Time is the arrival of the event, so that a replay gives the same lines.
+ * The log of ingestion warnings: a limited number of lines for each project, with one line for each type and key in an
+ * hour. Further occurrences increase the count of the line. The key is the `distinct_id` or the `field` in the details.
+ * The time is the arrival of the event, so that a replay produces the same lines.
  *
  * Table `warnings`: project u32, line u32 (from 1, ascending) -> MessagePack of `StoredLine`.
  */
@@ -16,7 +16,7 @@ import { entriesOf, putRecord } from '../lmdb/records.ts'
 import { WARNING_LINES_MAX } from './limits.ts'
 
 const SAMPLE_MS = 60 * 60 * 1000
-/** Memory of a line beside its texts. */
+/** The memory of a line in addition to its texts. */
 const LINE_MEMORY_BYTES = 300
 
 type StoredLine = readonly [
@@ -38,20 +38,20 @@ interface Line {
 
 /** The lines of one project in the writing thread. */
 interface ProjectLines {
-  /** Newest line of each type and key, oldest first. */
+  /** The newest line of each type and key, oldest first. */
   readonly samples: Map<string, Line>
   readonly changed: Set<Line>
   first: number
   last: number
 }
 
-/** Writes warnings. For the one writing thread. */
+/** Writes warnings, for the one writing thread. */
 export class WarningLog {
   readonly #table: Table
   readonly #linesMax: number
   readonly #projects = new Map<number, ProjectLines>()
 
-  /** Bytes of memory, estimated, of what was noted since the last `store`. */
+  /** The estimated bytes of the warnings added since the last `store`. */
   gatheredBytes = 0
 
   constructor(table: Table, linesMax = WARNING_LINES_MAX) {
@@ -59,7 +59,7 @@ export class WarningLog {
     this.#linesMax = linesMax
   }
 
-  /** Notes a warning; it is stored by the next `store`. */
+  /** Adds a warning. The next `store` writes it. */
   add(projectId: number, arrivedAtMs: number, warning: IngestionWarning): void {
     const lines = this.#project(projectId)
     const sampleKey = sampleKeyOf(warning)
@@ -82,14 +82,14 @@ export class WarningLog {
     lines.samples.set(sample, line)
     lines.changed.add(line)
     this.gatheredBytes += LINE_MEMORY_BYTES + (sample.length + line.detailsJson.length) * 2
-    // Only samples of lines that are still kept can be counted on.
+    // Only the samples of lines that are still kept can be counted further.
     for (const [key, oldest] of lines.samples) {
       if (oldest.number > lines.last - this.#linesMax) break
       lines.samples.delete(key)
     }
   }
 
-  /** Stores what was noted. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     for (const [projectId, lines] of this.#projects) {
       const firstKept = lines.last - this.#linesMax + 1
@@ -131,12 +131,12 @@ function sampleKeyOf(warning: IngestionWarning): string {
   return ''
 }
 
-/** Lines of a project, newest first. */
+/** Returns the lines of a project, newest first. */
 function readLines(table: Table, projectId: number, limit: number): Line[] {
   const { start: end, end: start } = keysOf(projectId)
   const lines: Line[] = []
   for (const { key, value } of entriesOf(table, { start, end, reverse: true, limit })) {
-    // Written by `store`; the checksum says that it is unchanged.
+    // `store` wrote the record, and the checksum guarantees that it is unchanged.
     const stored = unpack(value) as StoredLine
     const [type, sampleKey, arrivedAtMs, detailsJson, count] = stored
     lines.push({ number: numberInKey(key, 4), type, sampleKey, arrivedAtMs, detailsJson, count })
@@ -144,7 +144,7 @@ function readLines(table: Table, projectId: number, limit: number): Line[] {
   return lines
 }
 
-/** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
+/** Returns the newest warnings of a project, newest first. Throws `DamagedRecordError`. */
 export function listWarningLines(
   table: Table,
   projectId: number,

@@ -1,7 +1,7 @@
 /**
- * From older formats of the store to the current one, step by step. A new format adds one step to
- * `MIGRATIONS`; it is used by `tenrec migrate`, so that no start changes a store unasked. The steps from 2 to 5
- * are the exception: they cost next to nothing, and a start takes them, too.
+ * Migrations from older formats of the store to the current one, step by step. A new format adds one step to
+ * `MIGRATIONS`. The steps are run by `tenrec migrate`, so that no start changes a store without being asked. The steps
+ * from format 2 to 5 are an exception: they cost almost nothing, and a start runs them too.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -17,32 +17,32 @@ import {
 import { lockDataDir } from '../directory/data-dir-lock.ts'
 import { joinEnvironment } from '../directory/environment-lock.ts'
 
-/** Turns a store of one format into one of the next. */
+/** Converts a store of one format into the next. */
 export interface Migration {
-  /** The format that it reads; it leaves the store in the next one. */
+  /** The format that the step reads. It produces the next one. */
   readonly from: number
-  /** What it does, and what it costs in time and space, for the operator. */
+  /** A description of the step and its cost in time and space, for the operator. */
   readonly sentence: string
   /**
-   * Changes the store in an absolute path that this process has locked. It may be cut short at any
-   * moment and is begun again then: what it has done already must not matter. Throws
-   * `OperatorError` when it cannot be done.
+   * Converts the store in an absolute path that this process has locked. The step may be interrupted at any time and is
+   * then run again from the beginning, so repeating completed work must do no harm. Throws `OperatorError` if it cannot
+   * be done.
    */
   run(path: string): Promise<void>
 }
 
-/** What lies between a store and the current format. */
+/** The steps from the format of a store to the current one. */
 export interface MigrationPlan {
-  /** Absolute. */
+  /** The absolute path of the data directory. */
   readonly path: string
   readonly format: number
-  /** In order; none when the format is current. */
+  /** The steps in order. None if the format is current. */
   readonly steps: readonly Migration[]
 }
 
 /**
- * Every step there is, by format. None from format 1, which was never released, and lacks what persons
- * and flags need.
+ * All steps, by format. There is none from format 1, which was never released and lacks data that persons and flags
+ * need.
  */
 export const MIGRATIONS: readonly Migration[] = [
   {
@@ -66,8 +66,8 @@ export const MIGRATIONS: readonly Migration[] = [
 ]
 
 /**
- * Says which steps a store needs, and reads nothing but its format. Throws `OperatorError`: exit code 1
- * without a store, 78 when it is incomplete or the format is newer, or when no steps lead from it to the current one.
+ * Returns the steps that a store needs. Reads only its format. Throws `OperatorError` with exit code 1 if there is no
+ * store, and with 78 if the store is incomplete, the format is newer, or no steps lead from it to the current one.
  */
 export function planMigration(
   dataDir: string,
@@ -90,8 +90,8 @@ export function planMigration(
 }
 
 /**
- * The steps from an older format to the current one, in order. `what` is named when there is no way: it
- * throws `OperatorError` then, exit code 78.
+ * Returns the steps from an older format to the current one, in order. Throws `OperatorError` with exit code 78 if a
+ * step is missing; the message names `what`.
  */
 export function stepsFrom(
   format: number,
@@ -108,8 +108,8 @@ export function stepsFrom(
 }
 
 /**
- * Takes all steps of a plan; after each the store has the next format. `onStep` is called before each.
- * Throws `OperatorError`: exit code 1 when a process has the store open, 78 when it is damaged.
+ * Runs all steps of a plan. After each step the store has the next format. Calls `onStep` before each step. Throws
+ * `OperatorError` with exit code 1 if a process has the store open, and with 78 if it is damaged.
  */
 export async function runMigration(
   plan: MigrationPlan,

@@ -1,10 +1,9 @@
 /**
- * Who changed what, when and from where: one entry for each change that was asked for through the private
- * API, and for each change that a command made in the store. Entries stand in the environment `flags`;
- * they raise no version, because nobody decides by them. Neither keys nor bodies nor query strings are kept.
+ * The audit log: one entry for each change that was requested through the private API or made by a command in the
+ * store, with its author, its time and its origin. Entries are in the environment `flags`. They do not raise a version,
+ * because no decision depends on them. Keys, request bodies and query strings are not stored.
  *
- * Table `audit_log`: entry u32 (from 1, ascending, without gaps) -> `AuditEntry` as MessagePack with a
- * checksum.
+ * Table `audit_log`: entry u32 (from 1, ascending, without gaps) -> `AuditEntry` as MessagePack with a checksum.
  */
 import type { Page, PageRequest } from '../../base/pages.ts'
 import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit-entry.ts'
@@ -16,7 +15,7 @@ import { AUDIT_ENTRIES_MAX } from './limits.ts'
 
 const TABLE = 'audit_log'
 
-/** The log behind an open environment. */
+/** The audit log of an open environment. */
 export class AuditLog {
   readonly #environment: DirectoryEnvironment
   readonly #entriesMax: number
@@ -26,14 +25,14 @@ export class AuditLog {
     this.#entriesMax = entriesMax
   }
 
-  /** Stores entries durably, and removes the oldest beyond the limit. */
+  /** Stores entries durably, and removes the oldest entries above the limit. */
   append(entries: readonly AuditEntry[]): void {
     this.#environment.record(() => {
       putAuditEntries(this.#environment.table(TABLE), entries, this.#entriesMax)
     })
   }
 
-  /** Entries, newest first. Throws `DamagedRecordError`. */
+  /** Returns a page of entries, newest first. Throws `DamagedRecordError`. */
   list({ limit, offset }: PageRequest): Page<StoredAuditEntry> {
     const { first, last } = extentOf(this.#environment.table(TABLE))
     const newest = last - offset
@@ -42,7 +41,7 @@ export class AuditLog {
     if (newest >= first) {
       const range = { start: numberKey(oldest), end: numberKey(newest + 1) }
       for (const record of recordsOf(this.#environment.table(TABLE), range)) {
-        // Written by `append`; the checksum says that it is unchanged.
+        // `append` wrote the entry, and the checksum guarantees that it is unchanged.
         results.push({ id: oldest + results.length, ...(record as unknown as AuditEntry) })
       }
     }
@@ -51,8 +50,8 @@ export class AuditLog {
 }
 
 /**
- * Stores entries in the table of the log, and removes the oldest beyond the limit. Only in a write
- * transaction: that of the change which they tell of.
+ * Stores entries in the table of the log, and removes the oldest entries above the limit. Call it only within the write
+ * transaction of the change that they describe.
  */
 export function putAuditEntries(
   table: Table,
@@ -64,7 +63,7 @@ export function putAuditEntries(
   for (; first <= last - entriesMax; first++) table.removeSync(numberKey(first))
 }
 
-/** Numbers of the oldest and the newest entry; 1 and 0 when there is none. */
+/** Returns the numbers of the oldest and the newest entry, or 1 and 0 if there is none. */
 function extentOf(table: Table): { first: number; last: number } {
   for (const key of table.getKeys({ limit: 1 })) {
     const first = numberInKey(key, 0)

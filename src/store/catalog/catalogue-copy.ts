@@ -1,10 +1,10 @@
 /**
- * The environment `flags` of a machine that shares its catalogue with others (port: ports/change-log.ts). What the
- * stores of a thread write is captured and taken back, until it comes as a write set that has its place; then it
- * is applied as it is, in one transaction with the place: table `state`, under `place`.
+ * The environment `flags` of a machine that shares its catalogue with other machines (port: ports/change-log.ts). The
+ * writes of a thread are captured and rolled back. When they return as a write set with a position in the change log,
+ * they are applied unchanged, in one transaction with the position (table `state`, key `place`).
  *
- * Sessions of the console, codes of login links and counts of what flags were decided to be belong to their
- * machine and are never in a set: people can log in while no broker answers.
+ * Console sessions, login codes and counts of flag decisions belong to their machine and are never in a write set, so
+ * users can log in while no broker is reachable.
  */
 import { OperatorError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -34,7 +34,7 @@ const FOREIGN =
 
 let proposed: Proposal | null = null
 
-/** What the transaction of this thread that was taken back last would have written; once. */
+/** Returns the writes of the last transaction of this thread that was rolled back, and clears them. */
 export function takeProposal(): Proposal | null {
   const taken = proposed
   proposed = null
@@ -42,8 +42,8 @@ export function takeProposal(): Proposal | null {
 }
 
 /**
- * From now on this thread proposes what it would write to the catalogue, until what it answers is called. Call it
- * before stores are opened.
+ * Makes this thread propose its writes to the catalogue instead of committing them, until the returned function is
+ * called. Call it before stores are opened.
  */
 export function proposeWrites(dataDir: string): () => void {
   captureWrites({
@@ -62,18 +62,18 @@ export function proposeWrites(dataDir: string): () => void {
   return () => captureWrites(null)
 }
 
-/** Where the copy in a data directory stands. */
+/** Returns the position of the copy in a data directory. */
 export function readChangePlace(dataDir: string): ChangePlace | null {
   const copy = new StoredCatalogue(dataDir)
   try {
     return copy.place()
   } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
+    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
     void copy.close()
   }
 }
 
-/** From now on the catalogue is that of one box. */
+/** Makes the catalogue that of a single machine. */
 export async function leaveShared(dataDir: string): Promise<void> {
   const copy = new StoredCatalogue(dataDir)
   copy.leave()
@@ -82,7 +82,7 @@ export async function leaveShared(dataDir: string): Promise<void> {
 
 /** The copy in a data directory, which a daemon may have open. Close it before the thread ends. */
 export class StoredCatalogue implements CatalogueCopy {
-  /** A catalogue that was never shared may be replaced by that of another organization. */
+  /** True if the catalogue was just created. A new catalogue may be replaced by that of another organization. */
   isNew = false
   readonly #environment: Environment
 
@@ -93,7 +93,7 @@ export class StoredCatalogue implements CatalogueCopy {
     })
   }
 
-  /** Throws `DamagedRecordError`. */
+  /** Returns the position of the copy, or null if it is not shared. Throws `DamagedRecordError`. */
   place(): ChangePlace | null {
     this.#environment.refresh()
     return placeIn(this.#environment)
@@ -113,7 +113,7 @@ export class StoredCatalogue implements CatalogueCopy {
     })
   }
 
-  /** Throws `OperatorError` when it would lose a catalogue of another organization. */
+  /** Replaces the catalogue. Throws `OperatorError` if that would delete the catalogue of another organization. */
   replace({ place, parts }: WholeCopy): void {
     this.#environment.write(() => {
       const organization = this.#organizationId()
@@ -131,7 +131,7 @@ export class StoredCatalogue implements CatalogueCopy {
     })
   }
 
-  /** A store that was never shared has the place 0. */
+  /** Returns the whole catalogue. One that was never shared has position 0. */
   whole(): WholeCopy {
     this.#environment.refresh()
     const pin = this.#environment.pin()
@@ -161,7 +161,7 @@ export class StoredCatalogue implements CatalogueCopy {
     }
   }
 
-  /** It is a copy of nothing any more; what it holds stays, but for the warehouse of the cluster. */
+  /** Ends the sharing. The contents stay, except for the warehouse of the cluster. */
   leave(): void {
     this.#environment.write(() => {
       this.#environment.table(STATE).removeSync(PLACE_KEY)
@@ -174,7 +174,7 @@ export class StoredCatalogue implements CatalogueCopy {
   }
 
   #organizationId(): unknown {
-    // Written by `DirectoryEnvironment.putOrganization`.
+    // `DirectoryEnvironment.putOrganization` wrote the record.
     const record = getRecord(this.#environment.table(STATE), ORGANIZATION_KEY)
     return (record as { readonly id: string } | undefined)?.id
   }
@@ -189,7 +189,7 @@ export class StoredCatalogue implements CatalogueCopy {
 }
 
 function placeIn(environment: Environment): ChangePlace | null {
-  // Written by `apply` and `replace`; the checksum says that it is unchanged.
+  // `apply` and `replace` wrote the position, and the checksum guarantees that it is unchanged.
   return (getRecord(environment.table(STATE), PLACE_KEY) as ChangePlace | undefined) ?? null
 }
 
@@ -202,7 +202,9 @@ function encode(writes: WriteSet): Uint8Array {
   return new Uint8Array(pack(writes.map(({ table, key, value }) => [table, key, value])))
 }
 
-/** The reverse; a message with another content does not come from a machine of this cluster. */
+/**
+ * Decodes the result of `encode`. Only machines of this cluster send such messages, so the contents are not checked.
+ */
 function decode(bytes: Uint8Array): WriteSet {
   const rows = unpack(bytes) as readonly (readonly [string, Uint8Array, Uint8Array | null])[]
   return rows.map(([table, key, value]) => ({ table, key, value }))

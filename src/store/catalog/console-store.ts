@@ -1,9 +1,9 @@
 /**
- * Sessions of the console and codes of login links. Of both only hashes are kept. They raise no version:
- * whoever asks for a session reads it.
+ * Console sessions and login codes. Only their hashes are stored. They do not raise a version, because every request
+ * reads its session from the table. Both tables contain MessagePack with a checksum:
  *
- * Table `console_sessions`: SHA-256 of the token -> `ConsoleSession`; table `login_codes`: SHA-256 of the
- * code -> `LoginCode`. Both MessagePack with a checksum.
+ *   console_sessions   SHA-256 of the token -> `ConsoleSession`
+ *   login_codes        SHA-256 of the code  -> `LoginCode`
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -22,7 +22,7 @@ import { LOGIN_CODE_MS_MAX, LOGIN_CODES_MAX, SESSIONS_OF_USER_MAX } from './limi
 
 const CODE_BYTES = 18
 
-/** A code that waits to be used. */
+/** A code that is not used yet. */
 interface LoginCode {
   readonly userId: number
   readonly expiresAtMs: number
@@ -30,7 +30,7 @@ interface LoginCode {
 
 type Owner = Pick<ConsoleSession, 'userId' | 'keyHash'>
 
-/** Reads and writes them, each change in a durable transaction. */
+/** Reads and writes sessions and codes. Each change is a durable transaction. */
 export class ConsoleStore {
   readonly #environment: DirectoryEnvironment
 
@@ -38,7 +38,10 @@ export class ConsoleStore {
     this.#environment = environment
   }
 
-  /** The session of a token as it is kept, ended or not; null for an unknown or damaged one. One lookup. */
+  /**
+   * Returns the stored session of a token, ended or not. Returns null for an unknown or damaged session. Costs one
+   * lookup.
+   */
   find(token: string): ConsoleSession | null {
     const table = this.#environment.table('console_sessions')
     const record = sound(
@@ -49,8 +52,8 @@ export class ConsoleStore {
   }
 
   /**
-   * Begins a session; false when its code is unknown, used or too old, or its user inactive. Forgets ended
-   * sessions, and of the user's own the one that was unused longest when they are too many.
+   * Begins a session. Returns false if its code is unknown, used or expired, or if its user is inactive. Removes ended
+   * sessions, and the least recently used session of a user with too many.
    */
   begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
     return this.#environment.record(() => {
@@ -70,7 +73,7 @@ export class ConsoleStore {
     })
   }
 
-  /** Notes that a session was used, unless it was a short while ago. */
+  /** Records the use of a session, unless it was recorded recently. */
   seen(token: string, atMs: number): void {
     this.#environment.record(() => {
       const session = this.find(token)
@@ -80,7 +83,7 @@ export class ConsoleStore {
     })
   }
 
-  /** Ends a session; one that is not there has ended. */
+  /** Ends a session. Does nothing if the session does not exist. */
   end(id: number): void {
     this.#environment.record(() => {
       const all = this.#orNone('console_sessions', () => this.#all())
@@ -88,7 +91,7 @@ export class ConsoleStore {
     })
   }
 
-  /** The sessions of a user that are open, the newest first. Linear in all sessions. */
+  /** Returns the open sessions of a user, newest first. The cost is linear in the number of all sessions. */
   list(userId: number, atMs: number): readonly ConsoleSessionView[] {
     const keys = this.#environment.all('personal_keys').filter((key) => key.revokedAtMs === null)
     return this.#all().flatMap(({ session: { keyHash, ...session } }): ConsoleSessionView[] => {
@@ -101,7 +104,7 @@ export class ConsoleStore {
     })
   }
 
-  /** Makes a code with which a user logs in once. Beyond the limit the oldest is void. */
+  /** Creates a code with which a user can log in once. Above the limit the oldest code becomes invalid. */
   createCode(userId: number): string {
     const code = randomBytes(CODE_BYTES).toString('base64url')
     this.#environment.record(() => {
@@ -120,10 +123,10 @@ export class ConsoleStore {
     return code
   }
 
-  /** Uses a code up. */
+  /** Redeems a code, which cannot be used again. */
   #redeem(code: string, atMs: number): Owner | null {
     const table = this.#environment.table('login_codes')
-    // Written by `createCode`; the checksum says that it is unchanged.
+    // `createCode` wrote the record, and the checksum guarantees that it is unchanged.
     const known = getRecord(table, hashKey(code)) as LoginCode | undefined
     if (known === undefined) return null
     table.removeSync(hashKey(code))
@@ -143,7 +146,10 @@ export class ConsoleStore {
     for (const { key } of own.slice(0, removed)) this.#remove(key)
   }
 
-  /** What a table holds. A damaged one is emptied: who was logged in logs in again. Within a write. */
+  /**
+   * Returns the contents of a table. A damaged table is emptied, so that users must log in again. Call it only within a
+   * write.
+   */
   #orNone<T>(name: 'console_sessions' | 'login_codes', read: () => readonly T[]): T[] {
     return sound(
       () => [...read()],
@@ -158,7 +164,7 @@ export class ConsoleStore {
     this.#environment.table('console_sessions').removeSync(key)
   }
 
-  /** All sessions, the newest first, with their keys in the table. Throws `DamagedRecordError`. */
+  /** Returns all sessions, newest first, with their keys in the table. Throws `DamagedRecordError`. */
   #all() {
     return [...entriesOf(this.#environment.table('console_sessions'))]
       .map(({ key, value }) => ({ key: Buffer.from(key), session: decodeSession(unpack(value)) }))
@@ -166,13 +172,13 @@ export class ConsoleStore {
   }
 }
 
-/** Written by the store, and unchanged since: the checksum says so. */
+/** Decodes a session. The store wrote it, and the checksum guarantees that it is unchanged. */
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
   return { ...session, keyHash: session.keyHash && Buffer.from(session.keyHash) }
 }
 
-/** What `read` answers, or for a damaged record what `instead` does. */
+/** Returns the result of `read`, or the result of `instead` if a record is damaged. */
 function sound<T>(read: () => T, instead: () => T): T {
   try {
     return read()

@@ -1,10 +1,11 @@
 /**
- * Tiles of dashboards, and which tiles show an insight. Changed within a transaction of the environment only.
+ * The tiles of dashboards, and an index of the tiles that show an insight. Changes are made only within a transaction
+ * of the environment.
  *
- * | table           | key                                | value                  |
- * |-----------------|------------------------------------|------------------------|
- * | dashboard_tiles | project u32, dashboard u32, tile u32 | `Tile`, JSON         |
- * | insight_tiles   | project u32, insight u32, tile u32 | dashboard number, JSON |
+ * | table           | key                                  | value                  |
+ * |-----------------|--------------------------------------|------------------------|
+ * | dashboard_tiles | project u32, dashboard u32, tile u32 | `Tile`, JSON           |
+ * | insight_tiles   | project u32, insight u32, tile u32   | dashboard number, JSON |
  */
 import { TILES_MAX } from '../../rules/saved/limits.ts'
 import type { Tile } from '../../rules/saved/saved.ts'
@@ -15,7 +16,7 @@ import type { SavedEnvironment } from './saved-table.ts'
 
 const TILE_OFFSET = 8
 
-/** What a new tile shows, and how. */
+/** The contents of a new tile. */
 export type NewTile = Pick<Tile, 'dashboardId'> & Partial<Omit<Tile, 'id'>>
 
 /** The tiles of all dashboards. */
@@ -26,13 +27,13 @@ export class DashboardTiles {
     this.#environment = environment
   }
 
-  /** The tiles of a dashboard, oldest first. */
+  /** Returns the tiles of a dashboard, oldest first. */
   of(projectId: number, dashboardId: number): Tile[] {
     const tiles = jsonOf<Tile>(this.#tiles, keysOf(projectId, dashboardId))
     return [...tiles].map(({ value }) => value)
   }
 
-  /** The tiles that show an insight, oldest first. */
+  /** Returns the tiles that show an insight, oldest first. */
   showing(projectId: number, insightId: number): Pick<Tile, 'id' | 'dashboardId'>[] {
     const entries = jsonOf<number>(this.#places, keysOf(projectId, insightId))
     return Array.from(entries, ({ key, value: dashboardId }) => ({
@@ -41,7 +42,7 @@ export class DashboardTiles {
     }))
   }
 
-  /** Adds a tile. Throws 400 `invalid_input` when the dashboard is full. */
+  /** Adds a tile. Throws 400 `invalid_input` if the dashboard is full. */
   add(projectId: number, tile: NewTile): void {
     const range = keysOf(projectId, tile.dashboardId)
     demandRoom(this.#tiles.getKeysCount(range), TILES_MAX, 'tiles of a dashboard')
@@ -56,7 +57,7 @@ export class DashboardTiles {
     if (insightId !== null) putJson(this.#places, tripleKey(projectId, insightId, id), dashboardId)
   }
 
-  /** Removes a tile; `insightId` null: it shows a text. */
+  /** Removes a tile. `insightId` is null if the tile shows a text. */
   remove(
     projectId: number,
     { id, dashboardId, insightId }: Pick<Tile, 'id' | 'dashboardId' | 'insightId'>,

@@ -1,7 +1,6 @@
 /**
- * Definitions of events that were deleted: the events stay, and one that comes later brings its definition
- * back. Table `deleted_definitions`: project u32, id as text -> `DeletedDefinition`, MessagePack with a
- * checksum.
+ * Deleted event definitions. The events stay, and a later event creates the definition again. Table
+ * `deleted_definitions`: project u32, id as text -> `DeletedDefinition`, MessagePack with a checksum.
  */
 import type { DeletedDefinition } from '../../rules/events/definitions.ts'
 import { distinctIdKey, keysOf } from '../lmdb/keys.ts'
@@ -10,7 +9,7 @@ import { demandRoom } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { DELETED_DEFINITIONS_MAX } from './limits.ts'
 
-/** Deletes definitions, each in a durable transaction, and tells which are. */
+/** Deletes definitions, each in a durable transaction, and lists the deleted ones. */
 export class DefinitionStore {
   readonly #environment: DirectoryEnvironment
 
@@ -18,15 +17,15 @@ export class DefinitionStore {
     this.#environment = environment
   }
 
-  /** Id of each that was deleted in a project -> the newest S that does not count for it. */
+  /** Returns the deleted definitions of a project: id -> the newest sequence number that does not count for it. */
   deleted(projectId: number): ReadonlyMap<string, number> {
     const table = this.#environment.table('deleted_definitions')
-    // Written by `delete`, and unchanged since: the checksum says so.
+    // `delete` wrote the records, and the checksum guarantees that they are unchanged.
     const records = [...recordsOf(table, keysOf(projectId))] as unknown as DeletedDefinition[]
     return new Map(records.map(({ id, sequence }) => [id, sequence]))
   }
 
-  /** Nobody decides by it, so that no version is raised. Throws 400 when there are too many. */
+  /** Deletes a definition. Raises no version, because no decision depends on it. Throws 400 if there are too many. */
   delete(projectId: number, definition: DeletedDefinition): void {
     this.#environment.record(() => {
       const deleted = this.deleted(projectId)

@@ -1,20 +1,18 @@
 /**
- * The environment `flags` as those open it who change the organization, users, projects, keys and
- * roles. Every change is one durable transaction that raises two versions: the one of the environment,
- * and one of its own, so that a changed flag does not make everybody read all users again.
+ * The environment `flags`, opened to change the organization, users, projects, keys and roles. Every change is one
+ * durable transaction that raises two versions: that of the environment, and one of its own, so that a changed flag
+ * does not make every thread read all users again. The records, as MessagePack with a checksum (codec.ts):
  *
- * What it holds about them; every value is MessagePack with a checksum (codec.ts):
- *
- * | table         | key         | value                                             |
- * |---------------|-------------|---------------------------------------------------|
- * | state         | `version`   | number of the last write transaction (`number`)   |
- * | state         | `directory` | number of the last one that changed what this table or role-store.ts lists |
- * | state         | `organization` | `Organization`                                 |
- * | state         | `warehouse` | the name of the one that the cluster has          |
- * | users         | id u32      | `User`                                            |
- * | projects      | id u32      | `Project`, its lists as JSON texts                |
- * | personal_keys | id u32      | `PersonalKey`                                     |
- * | secret_keys   | id u32      | `SecretKey`                                       |
+ * | table         | key            | value                                                                     |
+ * |---------------|----------------|---------------------------------------------------------------------------|
+ * | state         | `version`      | number of the last write transaction (`number`)                           |
+ * | state         | `directory`    | number of the last change of the records listed here or in role-store.ts  |
+ * | state         | `organization` | `Organization`                                                            |
+ * | state         | `warehouse`    | the name of the warehouse of the cluster                                  |
+ * | users         | id u32         | `User`                                                                    |
+ * | projects      | id u32         | `Project`, its lists as JSON texts                                        |
+ * | personal_keys | id u32         | `PersonalKey`                                                             |
+ * | secret_keys   | id u32         | `SecretKey`                                                               |
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -38,7 +36,7 @@ const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 const WAREHOUSE_KEY = Buffer.from('warehouse', 'latin1')
 
-/** Tables that are read as a whole -> what their records are. */
+/** The tables that are read as a whole, with the types of their records. */
 interface DirectoryRecords {
   users: User
   projects: Project
@@ -54,7 +52,7 @@ const DECODERS: {
     record: Record<string, unknown>,
   ) => DirectoryRecords[Name]
 } = {
-  // Written by `put`, and unchanged since: the checksum says so.
+  // `put` wrote the records, and the checksum guarantees that they are unchanged.
   users: (record) => record as unknown as User,
   projects: decodeProject,
   personal_keys: decodePersonalKey,
@@ -64,18 +62,18 @@ const DECODERS: {
   invites: decodeHashed<Invite>,
 }
 
-/** An open environment; close it before the thread ends. */
+/** An open environment. Close it before the thread ends. */
 export class DirectoryEnvironment {
   readonly clock: Clock
   readonly #environment: Environment
   #hasFailed = false
   #isWriting = false
 
-  /** `dataDir` must hold a store (data-dir.ts). */
+  /** `dataDir` must contain a store (data-dir.ts). */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.clock = clock
-    // Not read-only, even for reading: LMDB would then refuse to open it for writing elsewhere in the
-    // same process.
+    // The environment is not opened read-only, even for reading: LMDB would then refuse to open it for writing
+    // elsewhere in the same process.
     this.#environment = new Environment({
       dataDir,
       name: FLAGS_ENVIRONMENT,
@@ -83,7 +81,7 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** Raised by every change of what the tables hold. Cost: one read. */
+  /** A number that every change of these records raises. Costs one read. */
   get version(): number {
     this.#environment.refresh()
     return readCount(this.table('state'), DIRECTORY_VERSION)
@@ -93,35 +91,35 @@ export class DirectoryEnvironment {
     return this.#environment.table(name)
   }
 
-  /** Null before the first start is complete. Throws `DamagedRecordError`. */
+  /** Returns the organization, or null before the first start is complete. Throws `DamagedRecordError`. */
   organization(): Organization | null {
     return decodeOrganization(getRecord(this.table('state'), ORGANIZATION_KEY))
   }
 
-  /** Within `change` only. */
+  /** Stores the organization. Call it only within `change`. */
   putOrganization(organization: Organization): void {
     putRecord(this.table('state'), ORGANIZATION_KEY, organization)
   }
 
-  /** The warehouse of the cluster, which receipts of erasures wait for; null: there is none. */
+  /** Returns the name of the cluster's warehouse, for which the receipts of erasures wait, or null if there is none. */
   warehouse(): string | null {
     const name = getRecord(this.table('state'), WAREHOUSE_KEY)
     return typeof name === 'string' ? name : null
   }
 
-  /** Within `change` only. */
+  /** Stores the name of the warehouse, or removes it. Call it only within `change`. */
   putWarehouse(name: string | null): void {
     const state = this.table('state')
     if (name === null) state.removeSync(WAREHOUSE_KEY)
     else putRecord(state, WAREHOUSE_KEY, name)
   }
 
-  /** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
+  /** Returns all records of a table in the order of their keys. Throws `DamagedRecordError`. */
   all<Name extends keyof DirectoryRecords>(name: Name): DirectoryRecords[Name][] {
     return [...recordsOf(this.table(name))].map(DECODERS[name])
   }
 
-  /** Writes a record under its number, and answers it. Within `change` only. */
+  /** Writes a record under its number, and returns it. Call it only within `change`. */
   put<Name extends Exclude<keyof DirectoryRecords, 'role_access'>>(
     name: Name,
     record: DirectoryRecords[Name],
@@ -132,19 +130,19 @@ export class DirectoryEnvironment {
     return record
   }
 
-  /** A number that was never given before under this name, from 1. Within `change` only. */
+  /** Returns a number that was never used before under this name, from 1. Call it only within `change`. */
   nextNumber(name: RecordNumber): number {
     return raiseCount(this.table('state'), name)
   }
 
-  /** Lets reads of this thread see what others have committed. */
+  /** Makes commits of other threads and processes visible to the reads of this thread. */
   refresh(): void {
     this.#environment.refresh()
   }
 
   /**
-   * Runs a change and raises the versions with it. `action` must not answer a promise. Throws what it
-   * throws, and 503 after a write that failed.
+   * Runs a change and raises both versions. `action` must not return a promise. Throws the errors of `action`, and 503
+   * after a failed write.
    */
   change<T>(action: () => T): T {
     return this.save(() => {
@@ -154,7 +152,7 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** The same for what nobody keeps in memory: only the version of the environment is raised. */
+  /** Runs a change of records that no thread caches. Only the version of the environment is raised. */
   save<T>(action: () => T): T {
     return this.record(() => {
       const result = action()
@@ -164,8 +162,8 @@ export class DirectoryEnvironment {
   }
 
   /**
-   * The same for what nobody decides by: the versions stay as they are. Within another one it is
-   * part of that one's transaction.
+   * Runs a change on which no decision depends. The versions stay the same. Within another change it becomes part of
+   * that transaction.
    */
   record<T>(action: () => T): T {
     if (this.#isWriting) return action()
@@ -179,7 +177,7 @@ export class DirectoryEnvironment {
         return result
       })
     } catch (error) {
-      // What a failed commit has left behind is not known: nothing may be written on top of it.
+      // The state after a failed commit is unknown, so nothing may be written afterwards.
       this.#hasFailed = isComplete
       throw error
     } finally {
@@ -192,16 +190,19 @@ export class DirectoryEnvironment {
   }
 }
 
-/** Numbers of saved things; dashboards of flags share theirs with the others (flag-records.ts). */
+/**
+ * The names under which saved objects are numbered. Dashboards of flags share their numbers with other dashboards
+ * (flag-records.ts).
+ */
 export type SavedNumber = 'insight' | 'flag_dashboard_id' | 'annotation' | 'tile'
 
 type RecordNumber = 'role' | 'role_access' | 'invite' | 'console_session' | SavedNumber
 
 const PROJECT_DEFAULTS = Object.entries({ ...DEFAULT_BROWSER_CAPTURE, ...EMPTY_LISTS })
-/** What a list of `ProjectLists` is called as it is stored -> its name. */
+/** Maps the stored name of each list of `ProjectLists` to its name. */
 const LISTS = new Map(Object.keys(EMPTY_LISTS).map((name) => [`${name}Json`, name]))
 
-/** A project as it is stored: its lists are text of clients and stay JSON. */
+/** Returns the stored form of a project. Its lists are texts of clients and stay JSON. */
 function encodeProject(project: Project): Record<string, unknown> {
   const record: Record<string, unknown> = { ...project }
   for (const [stored, name] of LISTS) {
@@ -211,9 +212,9 @@ function encodeProject(project: Project): Record<string, unknown> {
   return record
 }
 
-/** The reverse of `encodeProject`; projects of before there was a setting or list have its default. */
+/** Decodes the result of `encodeProject`. Older projects get the defaults of settings and lists that they lack. */
 export function decodeProject(record: Record<string, unknown>): Project {
-  // In loops: to spread one object over another takes 20 us, and a list of projects has many.
+  // Loops are used because spreading one object into another takes 20 us, and a list of projects has many.
   const project: Record<string, unknown> = {}
   for (const [name, value] of PROJECT_DEFAULTS) project[name] = value
   for (const [name, value] of Object.entries(record)) {
@@ -221,24 +222,24 @@ export function decodeProject(record: Record<string, unknown>): Project {
     if (list === undefined) project[name] = value
     else project[list] = value === '[]' ? [] : JSON.parse(String(value))
   }
-  // Written by `encodeProject`, and unchanged since: the checksum says so.
+  // `encodeProject` wrote the record, and the checksum guarantees that it is unchanged.
   return project as unknown as Project
 }
 
-/** A personal key from its record. */
+/** Returns a personal key from its record. */
 function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
   const key = decodeHashed<PersonalKey>(record)
-  // Keys of before there was `rolledAtMs` were never rolled.
+  // Keys from before `rolledAtMs` existed were never rolled.
   return { ...key, rolledAtMs: key.rolledAtMs ?? null }
 }
 
-/** What is known by its hash, from its record. */
+/** Returns a record that is identified by a hash. */
 function decodeHashed<T extends { readonly hash: Buffer }>(record: Record<string, unknown>): T {
   const kept = record as unknown as T
   return { ...kept, hash: Buffer.from(kept.hash) }
 }
 
-/** The organization from its record, or null when there is none yet. */
+/** Returns the organization from its record, or null if there is none yet. */
 function decodeOrganization(record: unknown): Organization | null {
   if (record === undefined) return null
   const organization = record as Organization

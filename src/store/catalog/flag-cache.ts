@@ -1,6 +1,6 @@
 /**
- * The flags of all projects in memory, as of the last `refresh`: of a project that changed only the flags
- * that did are read again. Used by readers (`FlagDirectory`) and by the writing side (`FlagStore`).
+ * Caches the flags of all projects, as of the last `refresh`. If a project has changed, only its changed flags are read
+ * again. Used by readers (`FlagDirectory`) and by the writer (`FlagStore`).
  */
 
 import type { Flag } from '../../rules/flags/types.ts'
@@ -11,7 +11,7 @@ import { entriesOf, readCount, recordsOf } from '../lmdb/records.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 import { FLAG_CHANGES_READ_MAX } from './limits.ts'
 
-/** Flags of one project as of the last refresh. */
+/** The flags of one project as of the last refresh. */
 export class ProjectFlags {
   readonly #all: Map<number, StoredFlag>
   #live: readonly Flag[] | null = null
@@ -22,7 +22,7 @@ export class ProjectFlags {
     this.#all = all
   }
 
-  /** All that are not deleted, in the order of their numbers. */
+  /** The flags that are not deleted, in the order of their numbers. */
   get flags(): readonly Flag[] {
     this.#live ??= [...this.#all.values()]
       .map(({ flag }) => flag)
@@ -31,12 +31,12 @@ export class ProjectFlags {
     return this.#live
   }
 
-  /** How many there are, deleted ones too. */
+  /** The number of flags, including deleted ones. */
   get size(): number {
     return this.#all.size
   }
 
-  /** UTF-16 units of the JSON of all filters. */
+  /** The UTF-16 units of the JSON of all filters. */
   get filtersUnits(): number {
     if (this.#filtersUnits === null) {
       let sum = 0
@@ -46,25 +46,25 @@ export class ProjectFlags {
     return this.#filtersUnits
   }
 
-  /** A flag, deleted or not. */
+  /** Returns a flag, deleted or not. */
   stored(id: number): StoredFlag | null {
     return this.#all.get(id) ?? null
   }
 
-  /** The flag with a key that is not deleted. */
+  /** Returns the flag with a key, if it is not deleted. */
   byKey(key: string): Flag | null {
     this.#byKey ??= new Map(this.flags.map((flag) => [flag.key, flag]))
     return this.#byKey.get(key) ?? null
   }
 
-  /** Deleted flags that once had a key. Linear. */
+  /** Returns the deleted flags that had a key. The cost is linear. */
   deletedWithKey(key: string): readonly StoredFlag[] {
     return [...this.#all.values()].filter(({ flag }) => flag.deleted && flag.key === key)
   }
 
   /**
-   * Replaces some flags, or removes those that are null. Lists that were handed out stay as they are. Cost:
-   * a copy of the list, and each change.
+   * Replaces flags, or removes those that are null. Lists that were returned before stay unchanged. Costs a copy of the
+   * list, and each change.
    */
   apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
     if (changes.size > FLAG_CHANGES_READ_MAX) {
@@ -83,7 +83,7 @@ export class ProjectFlags {
     this.#live = live
   }
 
-  /** Takes a flag out of what was made of all of them. */
+  /** Removes a flag from the lists and sums of all flags. */
   #forget({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
     if (this.#filtersUnits !== null) this.#filtersUnits -= filtersUnits
     if (flag.deleted) return
@@ -101,7 +101,7 @@ export class ProjectFlags {
   }
 }
 
-/** The place of the first flag whose id is not lower. */
+/** Returns the index of the first flag whose id is not lower. */
 function placeOf(flags: readonly Flag[], id: number): number {
   let low = 0
   let high = flags.length
@@ -115,7 +115,7 @@ function placeOf(flags: readonly Flag[], id: number): number {
 
 const NO_FLAGS = new ProjectFlags(new Map())
 
-/** Flags of all projects. */
+/** The flags of all projects. */
 export class FlagCache {
   readonly #environment: Environment
   readonly #projects = new Map<number, { readonly change: number; readonly flags: ProjectFlags }>()
@@ -125,25 +125,25 @@ export class FlagCache {
     this.#environment = environment
   }
 
-  /** Number of the last write that is taken over. */
+  /** The number of the last write that is included. */
   get version(): number {
     return this.#version
   }
 
-  /** The flags of a project; none for an unknown one. */
+  /** Returns the flags of a project, or none for an unknown project. */
   project(projectId: number): ProjectFlags {
     return this.#projects.get(projectId)?.flags ?? NO_FLAGS
   }
 
-  /** Number of the last change of a project's flags; 0 before the first. */
+  /** Returns the number of the last change of a project's flags, or 0 before the first one. */
   change(projectId: number): number {
     return this.#projects.get(projectId)?.change ?? 0
   }
 
   /**
-   * Takes over what was committed since the last call, from the snapshot or the write transaction that
-   * the environment is at. Answers the projects whose flags changed. Throws `DamagedRecordError`; what
-   * was known stays. Cost: one read when nothing changed.
+   * Reads the changes committed since the last call, in the current snapshot or write transaction of the environment.
+   * Returns the projects whose flags changed. If it throws `DamagedRecordError`, the cached flags stay. Costs one read
+   * if nothing changed.
    */
   refresh(): readonly number[] {
     const version = readCount(this.#table('state'), 'version')
@@ -172,7 +172,7 @@ export class FlagCache {
     return new ProjectFlags(new Map(stored.map((each) => [each.flag.id, each])))
   }
 
-  /** The flags that changed after a change, as they are now; null for those that are gone. */
+  /** Returns the flags that changed after a change, in their current state, or null for removed ones. */
   #changesBehind(projectId: number, change: number): ReadonlyMap<number, StoredFlag | null> {
     const range = { ...keysOf(projectId), start: pairKey(projectId, change + 1) }
     const changes = new Map<number, StoredFlag | null>()

@@ -1,7 +1,7 @@
 /**
- * Feature flags in the environment `flags`: `FlagStore` changes them, `FlagDirectory` answers from
- * memory. Every change is one durable transaction, so that a crash leaves the old flag or the new one;
- * it raises the version of the environment and the project's own, by which readers see what is new.
+ * Feature flags in the environment `flags`. `FlagStore` changes them, and `FlagDirectory` returns them from memory.
+ * Every change is one durable transaction, so a crash leaves either the old flag or the new one. A change raises the
+ * version of the environment and that of the project, by which readers find the changed flags.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
@@ -33,49 +33,49 @@ import { loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 import { SavedStore } from './saved-store.ts'
 
-/** Tables of dashboards that a flag may name. */
+/** The tables of dashboards to which a flag may refer. */
 const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'the project has no such flag'
 
-/** Where, by whom and when flags are changed. */
+/** The project, author and time of a change of flags. */
 export interface FlagChangeContext {
   readonly projectId: number
   readonly actor: Actor
   readonly nowMs: number
-  /** A cohort of the project that is not deleted, or null. */
+  /** Returns a cohort of the project that is not deleted, or null. */
   readonly cohort: (id: number) => FlagCohort | null
-  /** Stored with the change; the number of the flag stands for an object that it does not name. */
+  /** The audit entry to store with the change. If it names no object, it gets the number of the flag. */
   readonly audit?: AuditEntry | undefined
 }
 
-/** Where a change is planned. */
+/** The context of a planned change. */
 export type FlagPlanContext = Pick<FlagChangeContext, 'projectId' | 'nowMs' | 'cohort'>
 
-/** A flag before and after a change that nobody has made; null: there is none before. */
+/** A flag before and after a change that is only planned. `before` is null for a new flag. */
 export interface FlagPlan {
   readonly before: Flag | null
   readonly after: Flag
 }
 
-/** No flag has this number: that of one that is only planned. */
+/** The number of a planned flag. No stored flag has it. */
 const UNKNOWN_ID = Number.MAX_SAFE_INTEGER
 
-/** The writing side. For threads of the pool and commands; close it before the thread ends. */
+/** Changes flags, for worker threads and commands. Close it before the thread ends. */
 export class FlagStore {
   readonly #environment: Environment
   readonly #cache: FlagCache
   #hasFailed = false
 
-  /** `dataDir` must hold a store (data-dir.ts). */
+  /** `dataDir` must contain a store (data-dir.ts). */
   constructor(dataDir: string) {
     this.#environment = openFlags(dataDir)
     this.#cache = new FlagCache(this.#environment)
   }
 
   /**
-   * Creates the flag that a body of POST describes. Deleted flags with its key are gone for good then.
-   * Throws 400, and 503 after a failed write.
+   * Creates the flag described by the body of a POST request. Deleted flags with the same key are then removed
+   * permanently. Throws 400, and 503 after a failed write.
    */
   create(context: FlagChangeContext, body: JsonObject): Flag {
     const { projectId, actor, nowMs } = context
@@ -107,8 +107,8 @@ export class FlagStore {
   }
 
   /**
-   * Changes a flag as a body of PATCH says, or of PUT (then the key is required). Throws 404 `not_found`,
-   * 400, 409 `conflict`, and 503 after a failed write.
+   * Changes a flag as described by the body of a PATCH or PUT request. A PUT request must contain the key. Throws 404
+   * `not_found`, 400, 409 `conflict`, and 503 after a failed write.
    */
   update(context: FlagChangeContext, id: number, body: JsonObject, isKeyRequired: boolean): Flag {
     const { projectId, nowMs, actor } = context
@@ -138,8 +138,8 @@ export class FlagStore {
   }
 
   /**
-   * What a body of PATCH would make of a flag, or, when `id` is null, a body of POST of none; nothing is
-   * stored. Throws 400, and 404 `not_found`.
+   * Returns the result of a PATCH body for a flag, or of a POST body if `id` is null, without storing it. Throws 400,
+   * and 404 `not_found`.
    */
   plan(context: FlagPlanContext, id: number | null, body: JsonObject): FlagPlan {
     const flags = this.flags(context.projectId)
@@ -159,7 +159,7 @@ export class FlagStore {
     return { before, after }
   }
 
-  /** Gives a flag a dashboard, if it has none. Throws 404 `not_found`, and 503. */
+  /** Creates a dashboard for a flag that has none. Throws 404 `not_found`, and 503. */
   addDashboard(context: FlagChangeContext, id: number): Flag {
     const { projectId, nowMs, actor } = context
     return this.#write(context, () => {
@@ -179,8 +179,8 @@ export class FlagStore {
   }
 
   /**
-   * A page of activity of a project, or of one flag; null when there is no such flag. `page` counts from
-   * 1. Throws `DamagedRecordError`.
+   * Returns activity of a project, or of one flag, without the newest `offset` entries. Returns null if there is no
+   * such flag. Throws `DamagedRecordError`.
    */
   activity(
     projectId: number,
@@ -195,7 +195,7 @@ export class FlagStore {
     return listEntries(tables, projectId, flagId, offset, limit)
   }
 
-  /** The flags of a project as of now, from memory where nothing changed. */
+  /** Returns the current flags of a project, from memory if nothing has changed. */
   flags(projectId: number): ProjectFlags {
     this.#environment.refresh()
     this.#cache.refresh()
@@ -222,7 +222,7 @@ export class FlagStore {
   }
 
   /**
-   * Runs a change, notes it and raises the version of the environment. A refusal leaves everything
+   * Runs a change, stores its audit entry and raises the version of the environment. A refused change leaves everything
    * as it was.
    */
   #write({ audit }: FlagChangeContext, action: () => Flag): Flag {
@@ -241,7 +241,7 @@ export class FlagStore {
         return flag
       })
     } catch (error) {
-      // What a failed commit has left behind is not known: nothing may be written on top of it.
+      // The state after a failed commit is unknown, so nothing may be written afterwards.
       this.#hasFailed = isComplete
       throw error
     }
@@ -251,7 +251,7 @@ export class FlagStore {
     return raiseCount(this.#table('state'), name)
   }
 
-  /** Saved things, within the transaction of a change. */
+  /** Returns the store of saved objects, for use within the transaction of a change. */
   #saved(nowMs: number): SavedStore {
     return new SavedStore({
       clock: { now: () => nowMs },
@@ -266,12 +266,12 @@ export class FlagStore {
   }
 }
 
-/** Flags as of the last `refreshIfChanged`, for one thread. Lookups touch no disk. */
+/** The flags as of the last `refreshIfChanged`, for one thread. Lookups do not access the disk. */
 export class FlagDirectory {
   readonly #environment: Environment
   readonly #cache: FlagCache
 
-  /** Opens the store that is in `dataDir` and reads all flags. Throws `DamagedRecordError`. */
+  /** Opens the store in `dataDir` and reads all flags. Throws `DamagedRecordError`. */
   constructor(dataDir: string) {
     this.#environment = openFlags(dataDir)
     this.#cache = new FlagCache(this.#environment)
@@ -279,31 +279,34 @@ export class FlagDirectory {
   }
 
   /**
-   * Takes over what any process changed since the last call; whether flags did. Throws
-   * `DamagedRecordError` and then still answers what it knew. Cost: one read when nothing changed, else
-   * the flags that did.
+   * Reads the changes that any process has made since the last call. Returns whether flags changed. If it throws
+   * `DamagedRecordError`, the earlier flags are still returned. Costs one read if nothing changed, otherwise a read of
+   * the changed flags.
    */
   refreshIfChanged(): boolean {
     this.#environment.refresh()
     return this.#cache.refresh().length > 0
   }
 
-  /** Number of the last change of flags, of any project, that is taken over. */
+  /** The number of the last included change of flags of any project. */
   get version(): number {
     return this.#cache.version
   }
 
-  /** All flags of a project that are not deleted, in the order of their numbers; the same list until one changes. */
+  /**
+   * Returns all flags of a project that are not deleted, in the order of their numbers. Returns the same list until a
+   * flag changes.
+   */
   flagsOf(projectId: number): readonly Flag[] {
     return this.#cache.project(projectId).flags
   }
 
-  /** A flag of a project, deleted or not, or null. */
+  /** Returns a flag of a project, deleted or not, or null. */
   flagById(projectId: number, id: number): Flag | null {
     return this.#cache.project(projectId).stored(id)?.flag ?? null
   }
 
-  /** The flag of a project with a key that is not deleted, or null. */
+  /** Returns the flag of a project with a key, if it is not deleted, or null. */
   flagByKey(projectId: number, key: string): Flag | null {
     return this.#cache.project(projectId).byKey(key)
   }
@@ -313,7 +316,7 @@ export class FlagDirectory {
   }
 }
 
-/** The records of one change of a project's flags; written by `store`. */
+/** The records of one change of a project's flags. `store` writes its counters. */
 class ProjectChange {
   readonly #environment: Environment
   readonly #projectId: number
@@ -325,7 +328,7 @@ class ProjectChange {
     this.#counters = loadCounters(environment.table('flag_projects'), projectId)
   }
 
-  /** `lastChange` is the number of the flag's last change; null for a new flag. */
+  /** `lastChange` is the number of the flag's previous change, or null for a new flag. */
   putFlag(flag: Flag, lastChange: number | null): void {
     storeFlag(this.#environment.table('flags'), flag, this.#count(flag.id, lastChange))
   }
@@ -333,7 +336,7 @@ class ProjectChange {
   removeFlag(flag: Flag, lastChange: number): void {
     this.#count(flag.id, lastChange)
     this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
-    // Rights on a flag that is gone for good mean nothing; see role-store.ts.
+    // Access rights to a removed flag have no meaning; see role-store.ts.
     const access = this.#environment.table('role_access')
     if (removeRange(access, keysOf(this.#projectId, flag.id)) > 0) {
       raiseCount(this.#environment.table('state'), 'directory')
@@ -361,14 +364,14 @@ class ProjectChange {
   }
 }
 
-/** The log of who changed which flag: entries as answers show them. */
+/** Returns the tables of the activity log of flags, whose entries are in the form of the API. */
 function activityTables(environment: Environment): EntryTables {
   return { entries: environment.table(ACTIVITY), items: environment.table('flag_activity_items') }
 }
 
 function openFlags(dataDir: string): Environment {
-  // Not read-only, even for reading: LMDB would then refuse to open it for writing elsewhere in the
-  // same process.
+  // The environment is not opened read-only, even for reading: LMDB would then refuse to open it for writing elsewhere
+  // in the same process.
   return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES })
 }
 

@@ -1,6 +1,6 @@
 /**
- * Invitations into the organization. Who has the code of one becomes a user with a personal key, once and within
- * some days. Only the hash of the code is kept. Table `invites`: number u32 -> `Invite`, MessagePack with a
+ * Invitations to the organization. The holder of an invitation code can become a user with a personal key, once and
+ * within some days. Only the hash of the code is stored. Table `invites`: number u32 -> `Invite`, MessagePack with a
  * checksum.
  */
 import { randomBytes } from 'node:crypto'
@@ -21,7 +21,7 @@ import type { UserStore } from './user-store.ts'
 
 const CODE_BYTES = 32
 
-/** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
+/** Changes invitations. A change that is not allowed throws a `ServiceError` and changes nothing. */
 export class InviteStore {
   readonly #environment: DirectoryEnvironment
   readonly #users: UserStore
@@ -33,12 +33,15 @@ export class InviteStore {
     this.#keys = keys
   }
 
-  /** Those that nobody has accepted, the oldest first; expired ones too, until another is made. */
+  /**
+   * Returns the invitations that are not accepted, oldest first. Expired ones are included until another one is
+   * created.
+   */
   list(): readonly Invite[] {
     return this.#environment.all('invites')
   }
 
-  /** Invites an address; an earlier invitation of the same address is void then. */
+  /** Invites an e-mail address. An earlier invitation of the same address becomes invalid. */
   create({ email: address, firstName = '', level, ...rest }: InviteRequest): NewInvite {
     return this.#environment.save(() => {
       const email = address.trim()
@@ -62,7 +65,7 @@ export class InviteStore {
     })
   }
 
-  /** Takes an invitation back, by its uuid. */
+  /** Withdraws an invitation, by its uuid. */
   delete(id: string): void {
     this.#environment.save(() => {
       const invite = this.list().find((one) => one.id === id)
@@ -71,21 +74,21 @@ export class InviteStore {
     })
   }
 
-  /** The invitation that has this code, if its user could be made now. Throws 400 `invalid_input`. */
+  /** Returns the invitation with this code, if its user could be created now. Throws 400 `invalid_input`. */
   byCode(code: string): Invite {
     const hash = hashKey(code)
     const invite = this.list().find((one) => one.hash.equals(hash))
     const isValid = invite !== undefined && invite.expiresAtMs > this.#environment.clock.now()
     const detail = 'the invitation is used, taken back, expired or unknown: ask for another one'
     demand(isValid, 'invalid_input', detail, 'code')
-    // Who may not invite any more has invited nobody.
+    // An invitation is invalid if its author may no longer invite users.
     const host = this.#users.list().find(({ id }) => id === invite.createdById)
     const isVouched = host?.isActive === true && isAdministrator(host.level)
     demand(isVouched && host.level >= invite.level, 'invalid_input', detail, 'code')
     return invite
   }
 
-  /** Makes the user and a key of the rights that the inviting key had. */
+  /** Creates the user, and a key with the rights of the key that created the invitation. */
   accept(code: string, firstName?: string): AcceptedInvite {
     return this.#environment.change(() => {
       const invite = this.byCode(code)

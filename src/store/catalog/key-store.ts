@@ -1,6 +1,6 @@
 /**
- * Personal keys and project secret keys: made, replaced, revoked and listed. Only hashes are kept; the
- * text of a key is answered once, by the call that made it.
+ * Personal keys and project secret keys: creating, rolling, revoking and listing them. Only hashes are stored. The text
+ * of a key is returned once, by the call that created it.
  */
 
 import { createHash, randomInt } from 'node:crypto'
@@ -28,34 +28,34 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SCOPE_PATTERN = /^(\*|[a-z_]{1,40}:(read|write))$/
 const OWNER_ID = 1
 
-/** A random project key: `phc_` and 43 letters and digits (256 bits). */
+/** Returns a random project key: `phc_` and 43 letters and digits (256 bits). */
 export function generateProjectKey(): string {
   return PROJECT_KEY_PREFIX + randomBase62()
 }
 
-/** A random personal key: `phx_` and 43 letters and digits (256 bits). */
+/** Returns a random personal key: `phx_` and 43 letters and digits (256 bits). */
 export function generatePersonalKey(): string {
   return PERSONAL_KEY_PREFIX + randomBase62()
 }
 
-/** The hash by which a key is known. */
+/** Returns the hash by which a key is identified. */
 export function hashKey(text: string): Buffer {
   return createHash('sha256').update(text, 'utf8').digest()
 }
 
-/** Throws 400 for a text that can be no key. `attr` is the field that it stands in. */
+/** Throws 400 for a text that is not a valid key. `attr` is the field that contains it. */
 export function checkKeyText(what: string, text: string, attr: string): void {
   demand(KEY_PATTERN.test(text), 'invalid_input', `${what} must be ${KEY_ALLOWED}`, attr)
 }
 
-/** Throws 400 for a key of `tenrec dev`, which everybody knows. `attr` is the field that it stands in. */
+/** Throws 400 for a public key of `tenrec dev`. `attr` is the field that contains it. */
 export function refuseDevelopmentKey(text: string | undefined, attr?: string): void {
   const isSecret = text === undefined || !isDevelopmentKey(text)
   const detail = 'This key is public, because `tenrec dev` uses it. Choose another key.'
   demand(isSecret, 'invalid_input', detail, attr)
 }
 
-/** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
+/** Changes keys. A change that is not allowed throws a `ServiceError` and changes nothing. */
 export class KeyStore {
   readonly #environment: DirectoryEnvironment
 
@@ -70,13 +70,13 @@ export class KeyStore {
     return { text, key: this.#environment.change(() => this.insert(text, request)) }
   }
 
-  /** Whether the personal key of `tenrec dev` is in force here. */
+  /** True if the personal key of `tenrec dev` is valid in this store. */
   get hasDevelopmentKey(): boolean {
     const hash = hashKey(DEVELOPMENT_PERSONAL_KEY)
     return this.list().some((key) => key.revokedAtMs === null && key.hash.equals(hash))
   }
 
-  /** The same within a change that is already on its way. */
+  /** Creates a personal key within a change that has already begun. */
   insert(text: string, request: KeyRequest): PersonalKey {
     this.#requireFree('personal_keys', text)
     const userId = request.userId ?? OWNER_ID
@@ -103,17 +103,17 @@ export class KeyStore {
     })
   }
 
-  /** Gives a key another text; the old one is nobody's from then on. */
+  /** Replaces the text of a key. The old text becomes invalid. */
   roll(id: number): NewKey<PersonalKey> {
     return this.#roll('personal_keys', id, generatePersonalKey())
   }
 
-  /** Revokes a key; revoking it again changes nothing. */
+  /** Revokes a key. Revoking it again changes nothing. */
   revoke(id: number): PersonalKey {
     return this.#revoke('personal_keys', id)
   }
 
-  /** All personal keys by id, revoked and expired ones too. */
+  /** Returns all personal keys by id, including revoked and expired ones. */
   list(): readonly PersonalKey[] {
     return this.#environment.all('personal_keys')
   }
@@ -134,28 +134,28 @@ export class KeyStore {
     return { text, key }
   }
 
-  /** Gives a secret key another text; the old one is nobody's from then on. */
+  /** Replaces the text of a secret key. The old text becomes invalid. */
   rollSecret(id: number): NewKey<SecretKey> {
     return this.#roll('secret_keys', id, generateSecretKey())
   }
 
-  /** Revokes a secret key; revoking it again changes nothing. */
+  /** Revokes a secret key. Revoking it again changes nothing. */
   revokeSecret(id: number): SecretKey {
     return this.#revoke('secret_keys', id)
   }
 
-  /** All project secret keys by id, revoked ones too. */
+  /** Returns all project secret keys by id, including revoked ones. */
   listSecrets(): readonly SecretKey[] {
     return this.#environment.all('secret_keys')
   }
 
-  /** Whether a personal or secret key has this text. */
+  /** Returns whether a personal or secret key has this text. */
   isTaken(text: string): boolean {
     const hash = hashKey(text)
     return [...this.list(), ...this.listSecrets()].some((key) => key.hash.equals(hash))
   }
 
-  /** What keys of both kinds have in common. */
+  /** Returns the fields that keys of both kinds have. */
   #newKey(text: string, others: readonly RevocableKey[], label: string) {
     return {
       ...{ id: nextId(others), label, ...hashed(text) },
@@ -196,7 +196,7 @@ export class KeyStore {
       const rolledAtMs = this.#environment.clock.now()
       return this.#environment.put<KeyKind>(kind, { ...before, ...hashed(text), rolledAtMs })
     })
-    // What was put is a key of this kind.
+    // The stored record is a key of this kind.
     return { text, key: key as Keys[Kind] }
   }
 
@@ -223,12 +223,12 @@ export class KeyStore {
     return key
   }
 
-  /** Refuses one key too many, and forgets the revoked keys that are too many. */
+  /** Refuses a key above the limit, and removes the oldest revoked keys above theirs. */
   #makeRoom(name: 'personal_keys' | 'secret_keys', keys: readonly RevocableKey[]): void {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
     demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys: revoke some')
     const table = this.#environment.table(name)
-    // The newest stays whatever its state: its number must not be given again.
+    // The newest key always stays, so that its number is not used again.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
     for (const { id } of forgotten) table.removeSync(numberKey(id))
   }

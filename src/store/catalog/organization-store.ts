@@ -1,7 +1,4 @@
-/**
- * Everything about users, roles, projects and keys behind one open environment, for those who
- * change it.
- */
+/** All stores of users, roles, projects and keys in one open environment, for changing them. */
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -45,17 +42,17 @@ import { SavedStore } from './saved-store.ts'
 import { UsageStore } from './usage-store.ts'
 import { UserStore } from './user-store.ts'
 
-/** The catalogue of a directory as one of several that are the same (catalogue-copy.ts). */
+/** The operations on a catalogue that is shared by several machines (catalogue-copy.ts). */
 export const SHARED_CATALOGUE = {
-  /** The copy in a data directory; close it before the thread ends. */
+  /** Opens the copy in a data directory. Close it before the thread ends. */
   open: (dataDir: string) => new StoredCatalogue(dataDir),
-  /** Where the copy stands; null: the catalogue is not shared. */
+  /** Returns the position of the copy, or null if the catalogue is not shared. */
   place: readChangePlace,
-  /** From now on it is that of one box. */
+  /** Makes the catalogue that of a single machine. */
   leave: leaveShared,
   propose: proposeWrites,
   takeProposal,
-  /** As `OrganizationStore.noteWarehouse`; without a name nothing is changed. */
+  /** Sets the warehouse; see `OrganizationStore.noteWarehouse`. Without a name nothing is changed. */
   async warehouse(dataDir: string, name?: string): Promise<string | null> {
     const store = new OrganizationStore(dataDir)
     try {
@@ -66,7 +63,7 @@ export const SHARED_CATALOGUE = {
   },
 }
 
-/** The stores of one environment; close it before the thread ends. */
+/** The stores of one environment. Close it before the thread ends. */
 export class OrganizationStore {
   readonly audit: AuditLog
   readonly console: ConsoleStore
@@ -79,7 +76,7 @@ export class OrganizationStore {
   readonly users: UserStore
   readonly #environment: DirectoryEnvironment
 
-  /** `dataDir` must hold a store (data-dir.ts). */
+  /** `dataDir` must contain a store (data-dir.ts). */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.audit = new AuditLog(this.#environment)
@@ -93,12 +90,15 @@ export class OrganizationStore {
     this.invites = new InviteStore(this.#environment, this.users, this.projects.keys)
   }
 
-  /** As `DirectoryEnvironment.warehouse`. */
+  /** The name of the cluster's warehouse; see `DirectoryEnvironment.warehouse`. */
   get warehouse(): string | null {
     return this.#environment.warehouse()
   }
 
-  /** Sets it; a cluster with another one keeps it. Answers the one that it has then. */
+  /**
+   * Sets the name of the warehouse, or removes it if `name` is null. A cluster that already has another name keeps it.
+   * Returns the resulting name.
+   */
   noteWarehouse(name: string | null): string | null {
     const known = this.warehouse
     if (known === name || (known !== null && name !== null)) return known
@@ -107,9 +107,8 @@ export class OrganizationStore {
   }
 
   /**
-   * Makes a change together with its entry in the audit log: both are durable, or neither.
-   * `entryOf` is given what the change answers. Throws what `action` throws, and then nothing is
-   * changed or noted.
+   * Runs a change together with its audit entry: both are durable, or neither is. `entryOf` receives the result of the
+   * change. If `action` throws, nothing is changed or recorded, and the error is rethrown.
    */
   noted<T>(entryOf: (result: T) => AuditEntry, action: () => T): T {
     return this.#environment.record(() => {
@@ -119,7 +118,7 @@ export class OrganizationStore {
     })
   }
 
-  /** Lets reads see what other threads and processes have committed. */
+  /** Makes commits of other threads and processes visible to reads. */
   refresh(): void {
     this.#environment.refresh()
   }
@@ -129,7 +128,7 @@ export class OrganizationStore {
   }
 }
 
-/** The number of the project that the first start makes. */
+/** The number of the project that the first start creates. */
 const FIRST_PROJECT_ID = 1
 
 /** The roles of one user. */
@@ -139,8 +138,8 @@ interface RolesOfUser {
 }
 
 /**
- * Organization, users, projects and keys as of the last `refreshIfChanged`, for one thread. Lookups
- * touch no disk and answer null for whatever is unknown.
+ * The organization, users, projects and keys as of the last `refreshIfChanged`, for one thread. Lookups do not access
+ * the disk, and return null for unknown values.
  */
 export class ProjectDirectory implements IngestProjectDirectory {
   readonly #environment: DirectoryEnvironment
@@ -158,8 +157,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #roles: ReadonlyMap<number, RolesOfUser> = new Map()
 
   /**
-   * Opens the store that is in `dataDir` and reads it. `firstProjectKey`: once project 1 was replaced, its number
-   * stands for the project that has this key. Throws `DamagedRecordError`.
+   * Opens the store in `dataDir` and reads it. After project 1 was replaced, number 1 stands for the project with the
+   * key `firstProjectKey`. Throws `DamagedRecordError`.
    */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK, firstProjectKey: string | null = null) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
@@ -170,8 +169,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * Takes over what any process changed since the last call; whether there was something. Throws
-   * `DamagedRecordError` and then still answers what it knew. Cost: one read when nothing changed.
+   * Reads the changes that any process has made since the last call. Returns whether there were any. If it throws
+   * `DamagedRecordError`, the earlier data is still returned. Costs one read if nothing changed.
    */
   refreshIfChanged(): boolean {
     const version = this.#environment.version
@@ -195,12 +194,12 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return true
   }
 
-  /** Null before the first start is complete. */
+  /** Returns the organization, or null before the first start is complete. */
   organization(): Organization | null {
     return this.#organization
   }
 
-  /** As `DirectoryEnvironment.warehouse`. */
+  /** Returns the name of the cluster's warehouse; see `DirectoryEnvironment.warehouse`. */
   warehouse(): string | null {
     return this.#warehouse
   }
@@ -217,8 +216,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * The partition whose machines store a project, whichever thread knew of it first. Throws `ServiceError` not_found
-   * for none.
+   * Returns the partition whose machines store a project. Reads again if the project was created by another thread.
+   * Throws `ServiceError` not_found if there is no such project.
    */
   partitionOf(projectId: number): number {
     const project = this.#byId.get(projectId)
@@ -227,30 +226,30 @@ export class ProjectDirectory implements IngestProjectDirectory {
     throw new ServiceError('not_found', `there is no project ${projectId}`)
   }
 
-  /** Partitions that projects belong to, the lowest first; 0 is always one. */
+  /** Returns the partitions to which projects belong, lowest first. Partition 0 is always included. */
   partitions(): readonly number[] {
     const used = this.projects().map(({ partition = 0 }) => partition)
     return [...new Set([0, ...used])].sort((a, b) => a - b)
   }
 
-  /** Inactive users, too: what they made still names them. */
+  /** Returns a user. Includes inactive users, because the objects they created still refer to them. */
   userById(id: number): User | null {
     return this.#users.get(id) ?? null
   }
 
-  /** All users by id, inactive ones too. */
+  /** Returns all users by id, including inactive ones. */
   users(): readonly User[] {
     return [...this.#users.values()]
   }
 
-  /** All projects by id. */
+  /** Returns all projects by id. */
   projects(): readonly Project[] {
     return [...this.#byId.values()]
   }
 
   /**
-   * What the rights of a user about flags depend on; from memory, but for the role access entries
-   * of a flag, which are read when they decide.
+   * Returns the data on which a user's rights to change flags depend. It comes from memory, except for the role access
+   * entries of a flag, which are read when they are needed.
    */
   flagEditor({ id, level }: { readonly id: number; readonly level: number }): FlagEditor {
     const roles = this.#roles.get(id)
@@ -264,9 +263,9 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * What a personal key opens; null for an unknown, revoked or expired one, and for the key of an
-   * inactive user. Keys are compared by their hash, so that the time of an answer tells nothing
-   * about how much of a key was right.
+   * Returns the rights of a personal key. Returns null for an unknown, revoked or expired key, and for the key of an
+   * inactive user. Keys are compared by their hashes, so the response time does not reveal how much of a key was
+   * correct.
    */
   personalKeyByText(text: string): PersonalKeyGrant | null {
     const key = findByHash(this.#keys, hashKey(text))
@@ -274,8 +273,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * What a session of the console opens; null for an unknown or ended one, for one whose key is revoked,
-   * replaced or expired, and for that of an inactive user. Cost: one lookup through the memory map.
+   * Returns the rights of a console session. Returns null if the session is unknown or ended, if its key is revoked,
+   * replaced or expired, or if its user is inactive. Costs one lookup through the memory map.
    */
   consoleSession(token: string): SessionGrant | null {
     this.#environment.refresh()
@@ -296,7 +295,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return { keyId: key.id, userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
   }
 
-  /** All that a user may do. */
+  /** Returns all rights of a user. */
   #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
@@ -307,7 +306,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return this.personalKeyByText(key)
   }
 
-  /** The project whose secret key this is; null for an unknown or revoked one. Compared by hash. */
+  /** Returns the project of a secret key, or null for an unknown or revoked key. Keys are compared by their hashes. */
   projectBySecretKey(text: string): Project | null {
     const key = findByHash(this.#secretKeys, hashKey(text))
     return key === null ? null : this.projectById(key.projectId)
@@ -352,17 +351,17 @@ function findByHash<Key extends { readonly hash: Buffer }>(
 
 const STATE = 'state'
 
-/** Reads the version again and again; close it before the thread ends. */
+/** Reads the version repeatedly. Close it before the thread ends. */
 export class FlagsVersion {
   readonly #environment: Environment
 
-  /** `isReadOnly`: for a process that does not open the environment to write. */
+  /** Set `isReadOnly` in a process that does not open the environment for writing. */
   constructor(dataDir: string, isReadOnly = false) {
     const options = { dataDir, name: FLAGS_ENVIRONMENT, tables: [STATE], isReadOnly }
     this.#environment = new Environment(options)
   }
 
-  /** As of now; 0 before the first change. Throws `DamagedRecordError`. */
+  /** Returns the current version, or 0 before the first change. Throws `DamagedRecordError`. */
   read(): number {
     this.#environment.refresh()
     const state = this.#environment.find(STATE)
@@ -370,7 +369,7 @@ export class FlagsVersion {
     return readCount(state, 'version')
   }
 
-  /** The same, and 0 when the record is damaged: others report that. */
+  /** Returns the current version, or 0 if the record is damaged, which other code reports. */
   readIfSound(): number {
     try {
       return this.read()

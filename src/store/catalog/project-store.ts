@@ -1,7 +1,7 @@
 /**
- * Organization and projects: the environment `flags`, which the daemon and commands write alike.
- * `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory on every request and
- * notices changes by a counter that every write transaction raises.
+ * The organization and its projects, in the environment `flags`, which the daemon and commands write. `ProjectStore`
+ * changes and lists them. `ProjectDirectory` returns them from memory for every request, and detects changes by a
+ * counter that every write transaction raises.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -36,12 +36,12 @@ export interface FirstKeys {
 const OWNER_ID = 1
 const [, , HIGHEST] = USER_LEVELS
 
-/** The writing side. Every change is one durable transaction; what is not allowed is a `ServiceError`. */
+/** Changes projects. Every change is one durable transaction. A change that is not allowed throws a `ServiceError`. */
 export class ProjectStore {
   readonly keys: KeyStore
   readonly #environment: DirectoryEnvironment
 
-  /** `dataDir` must hold a store (data-dir.ts). */
+  /** `dataDir` must contain a store (data-dir.ts). */
   constructor(
     dataDir: string,
     clock: Clock = SYSTEM_CLOCK,
@@ -51,14 +51,14 @@ export class ProjectStore {
     this.keys = new KeyStore(environment)
   }
 
-  /** Null before the first start is complete. */
+  /** Returns the organization, or null before the first start is complete. */
   organization(): Organization | null {
     return this.#environment.organization()
   }
 
   /**
-   * Creates organization, owner, project 1 and a personal key. Null, and nothing is changed, when there
-   * is an organization already.
+   * Creates the organization, its owner, project 1 and a personal key. Returns null and changes nothing if there is an
+   * organization already.
    */
   bootstrap(keys: { readonly projectKey: string; readonly personalKey: string }): FirstKeys | null {
     return this.#environment.change(() => {
@@ -93,7 +93,7 @@ export class ProjectStore {
     return this.#environment.change(() => this.#insertProject(request))
   }
 
-  /** Changes a project and answers it. */
+  /** Changes a project and returns it. */
   setProject(id: number, changes: ProjectChanges): Project {
     return this.#environment.change(() => {
       const projects = this.listProjects()
@@ -107,8 +107,8 @@ export class ProjectStore {
   }
 
   /**
-   * Puts a new, empty project with the settings of a new one in the place of a project, whose key and name it takes
-   * over. The number of the old one is not given again. What belonged to it stays on the disk, where nothing finds it.
+   * Replaces a project by a new, empty one with default settings, which keeps the key and the name. The number of the
+   * old project is not used again. Its data stays on the disk but can no longer be reached.
    */
   replaceProject(id: number): Project {
     return this.#environment.change(() => {
@@ -121,13 +121,13 @@ export class ProjectStore {
     })
   }
 
-  /** Whether one of the keys of `tenrec dev` is in force here. */
+  /** True if one of the keys of `tenrec dev` is valid in this store. */
   get hasDevelopmentKey(): boolean {
     if (this.listProjects().some(({ apiKey }) => isDevelopmentKey(apiKey))) return true
     return this.keys.hasDevelopmentKey
   }
 
-  /** All projects by id. */
+  /** Returns all projects by id. */
   listProjects(): readonly Project[] {
     return this.#environment.all('projects')
   }
@@ -158,7 +158,7 @@ export class ProjectStore {
     return this.#environment.put('projects', project)
   }
 
-  /** `projects`: all that there are, this one as it is stored included. */
+  /** `projects` are all projects, including the stored version of this one. */
   #checkProject(project: Project, projects: readonly Project[]): void {
     checkName(project.name)
     checkKeyText('a project key', project.apiKey, 'api_token')
@@ -184,7 +184,7 @@ function checkName(name: string): void {
 }
 
 function checkTimezone(timezone: string): void {
-  // Nearly all have it, and with the first other one the tables of time zones are read.
+  // Nearly all projects use UTC. The first other time zone loads the tables of time zones.
   if (timezone === 'UTC') return
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })

@@ -1,6 +1,7 @@
 /**
- * What saved things of a project refer to: the texts within its insights, dashboards, actions and cohorts, and the
- * properties that tell of its flags. Any text may be the name of an event or a property, so all are taken.
+ * The texts to which saved objects of a project refer: all texts within its insights, dashboards, actions and cohorts,
+ * and the properties with the variants of its flags. Any text may be the name of an event or a property, so all of them
+ * are included.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,15 +12,15 @@ import { addTexts, jsonOf, recordsOf } from '../lmdb/records.ts'
 
 const EVENT_TABLES = ['actions', 'cohorts'] as const
 const SAVED_TABLES = ['insights', 'insight_queries', 'dashboards'] as const
-/** The property of events that has the variant of a flag, before the key of the flag. */
+/** The prefix of the event property with the variant of a flag. The key of the flag follows. */
 const FLAG_PROPERTY = '$feature/'
 
-/** Reads what saved things refer to. For one thread; close it before the thread ends. */
+/** Reads the texts, for one thread. Close it before the thread ends. */
 export class ReferredTexts {
   readonly #dataDir: string
   readonly #tables: Pick<EventTables, (typeof EVENT_TABLES)[number]>
   readonly #isReadOnly: boolean
-  /** Opened when it is needed: most threads never ask. */
+  /** The environment is opened when it is first needed, because most threads never need it. */
   #saved: Environment | null = null
 
   constructor(
@@ -32,7 +33,7 @@ export class ReferredTexts {
     this.#isReadOnly = isReadOnly
   }
 
-  /** The texts of a project. What cannot be read refers to nothing: those who ask for it are told. */
+  /** Returns the texts of a project. Unreadable records are skipped, because other code reports them. */
   of(projectId: number): ReadonlySet<string> {
     const texts = new Set<string>()
     attempt(

@@ -1,13 +1,13 @@
 /**
- * Roles, who has them, and which flags they may change. Every change is one durable transaction; what
- * is not allowed is a `ServiceError` and changes nothing. Source: docs/compatibility/organization.md, "Roles and role
+ * Roles, their members, and the flags that they may change. Every change is one durable transaction. A change that is
+ * not allowed throws a `ServiceError` and changes nothing. Source: docs/compatibility/organization.md, "Roles and role
  * access". Values are MessagePack with a checksum.
  *
- * | table       | key                                   | value                                   |
- * |-------------|---------------------------------------|-----------------------------------------|
- * | roles       | number u32, in order of creation      | `Role`                                  |
- * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
- * | state       | `role`, `role_access`                 | the last number given (`number`)        |
+ * | table       | key                              | value                           |
+ * |-------------|----------------------------------|---------------------------------|
+ * | roles       | number u32, in order of creation | `Role`                          |
+ * | role_access | project u32, flag u32, entry u32 | `RoleAccess`                    |
+ * | state       | `role`, `role_access`            | the last number used (`number`) |
  */
 import { uuidV7 } from '../../base/ids.ts'
 import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
@@ -41,13 +41,13 @@ export class RoleStore {
     this.#environment = environment
   }
 
-  /** Roles in the order in which they were made. */
+  /** Returns a page of roles in the order of their creation. */
   list({ limit, offset }: PageRequest): Page<RoleView> {
     const roles = this.#roles()
     return { count: roles.length, results: this.#views(roles.slice(offset, offset + limit)) }
   }
 
-  /** A role by its uuid, or null. */
+  /** Returns a role by its uuid, or null. */
   get(id: string): RoleView | null {
     const role = this.#find(id)
     return role === null ? null : this.#view(role)
@@ -95,7 +95,7 @@ export class RoleStore {
     })
   }
 
-  /** Who has a role, in order of joining. Null for an unknown role. */
+  /** Returns the members of a role, in the order in which they joined. Null for an unknown role. */
   members(id: string): readonly RoleMember[] | null {
     return this.get(id)?.members ?? null
   }
@@ -124,7 +124,7 @@ export class RoleStore {
     })
   }
 
-  /** Takes a role from a user, by the uuid of the membership. */
+  /** Removes a role from a user, by the uuid of the membership. */
   removeMember(id: string, membershipId: string): void {
     this.#environment.change(() => {
       const role = this.#require(id)
@@ -135,7 +135,9 @@ export class RoleStore {
     })
   }
 
-  /** The role access entries of a flag, oldest first; only those of one role when `roleId` is given. */
+  /**
+   * Returns a page of the role access entries of a flag, oldest first. With `roleId` it returns only those of one role.
+   */
   flagAccess(flag: FlagNumbers, roleId: string | null, page: PageRequest): Page<RoleAccessView> {
     const role = roleId === null ? null : this.#find(roleId)
     const all = this.#accessesOf(flag).filter(
@@ -145,13 +147,13 @@ export class RoleStore {
     return { count: all.length, results: this.#accessViews(results) }
   }
 
-  /** One role access entry of a flag, or null. */
+  /** Returns one role access entry of a flag, or null. */
   getAccess(flag: FlagNumbers, id: number): RoleAccessView | null {
     const access = this.#findAccess(flag, id)
     return access === null ? null : (this.#accessViews([access])[0] ?? null)
   }
 
-  /** Lets a role change a flag. That there is such a flag, the caller knows. */
+  /** Allows a role to change a flag. The caller has checked that the flag exists. */
   addAccess(flag: FlagNumbers, roleId: string): RoleAccessView {
     return this.#environment.change(() => {
       const role = this.#find(roleId)
@@ -174,7 +176,7 @@ export class RoleStore {
     })
   }
 
-  /** Takes an entry away. */
+  /** Removes a role access entry. */
   removeAccess(flag: FlagNumbers, id: number): void {
     this.#environment.change(() => {
       const access = this.#findAccess(flag, id)
@@ -219,7 +221,7 @@ export class RoleStore {
     if (flagId > NUMBER_MAX || id > NUMBER_MAX) return null
     const key = tripleKey(projectId, flagId, id)
     const record = getRecord(this.#environment.table('role_access'), key)
-    // Written by `addAccess`, and unchanged since: the checksum says so.
+    // `addAccess` wrote the record, and the checksum guarantees that it is unchanged.
     return record === undefined ? null : (record as RoleAccess)
   }
 

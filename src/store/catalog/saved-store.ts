@@ -1,11 +1,11 @@
 /**
- * Insights, dashboards, annotations, and the tokens under which they are shared. Every change is one durable
- * transaction; what is not allowed is a `ServiceError` and changes nothing. Layouts: saved-table.ts,
- * dashboard-tiles.ts, and
+ * Insights, dashboards, annotations, and the tokens with which they are shared. Every change is one durable
+ * transaction. A change that is not allowed throws a `ServiceError` and changes nothing. The formats are in
+ * saved-table.ts and dashboard-tiles.ts, and:
  *
- * | table        | key                     | value                                  |
- * |--------------|-------------------------|----------------------------------------|
- * | share_tokens | SHA-256 of the token    | `SharedPlace` of what it opens, JSON   |
+ * | table        | key                  | value                                     |
+ * |--------------|----------------------|-------------------------------------------|
+ * | share_tokens | SHA-256 of the token | `SharedPlace` of the shared object, JSON  |
  */
 import { randomBytes, randomInt } from 'node:crypto'
 import { invalidInput } from '../../base/errors.ts'
@@ -57,13 +57,13 @@ import { DashboardTiles } from './dashboard-tiles.ts'
 import { hashKey } from './key-store.ts'
 import { type SavedEnvironment, SavedTable } from './saved-table.ts'
 
-/** Annotations of the whole organization stand under no project. */
+/** The project number under which annotations of the whole organization are stored. */
 const ORGANIZATION = 0
 const TOKEN_BYTES = 24
 const SHORT_ID_CHARACTERS = 8
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** Reads and changes saved things. Views of things that are not there are null; deleted ones are shown. */
+/** Reads and changes saved objects. The view of an object that does not exist is null. Deleted objects have views. */
 export class SavedStore {
   readonly #environment: SavedEnvironment
   readonly #tiles: DashboardTiles
@@ -88,7 +88,7 @@ export class SavedStore {
     })
   }
 
-  /** A page of insights, up to its limit of units. Cost: a look at every insight of the project. */
+  /** Returns a page of insights, limited by its UTF-16 units. Costs a read of every insight of the project. */
   listInsights({ projectId, filter, page }: ListRequest<InsightFilter>): Page<InsightView> {
     const found = listedInsights(this.#insights.all(projectId), filter)
     const results: InsightView[] = []
@@ -125,7 +125,10 @@ export class SavedStore {
     })
   }
 
-  /** A page of dashboards up to its limit of units, without tiles, filters and variables. Cost: a look at every dashboard of the project. */
+  /**
+   * Returns a page of dashboards without tiles, filters and variables, limited by its UTF-16 units. Costs a read of
+   * every dashboard of the project.
+   */
   listDashboards({ projectId, filter, page }: ListRequest<DashboardFilter>): Page<Dashboard> {
     const { filters, variables } = NEW_DASHBOARD
     const plain = this.#dashboards
@@ -134,7 +137,7 @@ export class SavedStore {
     return pageOf(listedDashboards(plain, filter), page)
   }
 
-  /** A dashboard without its tiles. */
+  /** Returns a dashboard without its tiles. */
   dashboardAlone({ projectId, id }: SavedPlace): Dashboard | null {
     return this.#dashboards.get(projectId, id)
   }
@@ -162,7 +165,10 @@ export class SavedStore {
     })
   }
 
-  /** A page of annotations of a project and of the organization, up to its limit of units. Cost: a look at all of them. */
+  /**
+   * Returns a page of annotations of a project and of the organization, limited by its UTF-16 units. Costs a read of
+   * all of them.
+   */
   listAnnotations({ projectId, filter, page }: ListRequest<AnnotationFilter>): Page<Annotation> {
     const all = [projectId, ORGANIZATION].flatMap((owner) => this.#annotations.all(owner))
     return pageOf(listedAnnotations(all, filter), page)
@@ -194,7 +200,9 @@ export class SavedStore {
     })
   }
 
-  /** Shares a thing, or no longer, or otherwise; nothing is kept before it is shared first. */
+  /**
+   * Starts, stops or changes the sharing of an object. Nothing is stored before an object is shared for the first time.
+   */
   changeSharing({ enabled, settings, ...place }: SharedPlace & SharingChanges): Sharing | null {
     return this.#share(place, (before) => {
       if (before === null && enabled !== true) return null
@@ -207,7 +215,7 @@ export class SavedStore {
     })
   }
 
-  /** Gives a thing that was shared a new token; the old one opens nothing any more. */
+  /** Gives a shared object a new token. The old token becomes invalid. */
   refreshSharing(place: SharedPlace): Sharing | null {
     return this.#share(place, (before) => {
       demand(before !== null, 'invalid_input', 'it was never shared: set enabled first')
@@ -215,7 +223,7 @@ export class SavedStore {
     })
   }
 
-  /** What a token opens; null for one that opens nothing, any more or for now. */
+  /** Returns the object that a token shares, or null if the token is invalid or the sharing is stopped. */
   findShared(token: string): SharedView | null {
     const place = getJson<SharedPlace>(this.#tokens, hashKey(token))
     if (place === null) return null
@@ -256,7 +264,7 @@ export class SavedStore {
     if (sharing !== null) this.#tokens.removeSync(hashKey(sharing.token))
   }
 
-  /** Puts an insight on these dashboards, and takes it from all others that are not deleted. */
+  /** Puts an insight on these dashboards, and removes it from all others that are not deleted. */
   #place({ projectId, id }: Insight, dashboards: readonly number[]): void {
     const missing = new Set(dashboards)
     for (const tile of this.#tiles.showing(projectId, id)) {
@@ -304,7 +312,7 @@ export class SavedStore {
       : { body, createdById: author, lastModifiedById: userId, lastModifiedAtMs }
   }
 
-  /** The maker of views of a project's insights; it looks at each dashboard once. */
+  /** Returns a function that creates views of a project's insights. It reads each dashboard once. */
   #insightViews(projectId: number): (insight: Insight) => InsightView {
     const shown = new Map<number, boolean>()
     const isShown = (id: number): boolean =>
@@ -355,13 +363,13 @@ function ownerOf({ scope }: AnnotationFields, projectId: number): number {
   return scope === 'organization' ? ORGANIZATION : projectId
 }
 
-/** Throws 404 `not_found` for what is gone by now. */
+/** Throws 404 `not_found` for an object that no longer exists. */
 function need<Found>(found: Found | null): Found {
   demand(found !== null, 'not_found', 'the project has no such thing')
   return found
 }
 
-/** Up to its limit of units. */
+/** Returns a page, limited by its UTF-16 units. */
 function pageOf<Item>(found: readonly Item[], { limit, offset }: PageRequest): Page<Item> {
   const results: Item[] = []
   let units = 0

@@ -1,13 +1,13 @@
 /**
- * One kind of saved things, a record each. Lists read all of a project, so what may be large and no list asks
- * for lies aside, in a table of its own.
+ * One kind of saved object, with one record for each. Lists read all objects of a project, so a large member that no
+ * list needs is stored in a separate table.
  *
- * | table           | key                      | value                                                    |
- * |-----------------|--------------------------|----------------------------------------------------------|
- * | insights        | project u32, insight u32 | `Insight` with a null in place of its query, JSON        |
- * | insight_queries | project u32, insight u32 | the query, JSON                                          |
- * | dashboards      | project u32, dashboard u32 | `Dashboard`, JSON                                      |
- * | annotations     | project u32, annotation u32 | `Annotation`, JSON; those of the organization under 0 |
+ * | table           | key                         | value                                                   |
+ * |-----------------|-----------------------------|---------------------------------------------------------|
+ * | insights        | project u32, insight u32    | `Insight` with null instead of its query, JSON          |
+ * | insight_queries | project u32, insight u32    | the query, JSON                                         |
+ * | dashboards      | project u32, dashboard u32  | `Dashboard`, JSON                                       |
+ * | annotations     | project u32, annotation u32 | `Annotation`, JSON; those of the organization under 0   |
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Changes, Saved } from '../../rules/saved/saved.ts'
@@ -17,30 +17,30 @@ import { getJson, jsonOf, load, putJson } from '../lmdb/records.ts'
 import { demand, demandRoom } from './checks.ts'
 import type { SavedNumber } from './directory-environment.ts'
 
-/** The environment, whoever has it open. */
+/** The environment of saved objects. */
 export interface SavedEnvironment {
   readonly clock: Pick<Clock, 'now'>
   table(name: FlagsTable): Table
-  /** A number that was never given before under this name. */
+  /** Returns a number that was never used before under this name. */
   nextNumber(name: SavedNumber): number
-  /** Runs a change within a transaction of its own, or within that which there is. */
+  /** Runs a change within a transaction of its own, or within the current one. */
   save<T>(action: () => T): T
 }
 
-/** What kinds differ in. */
+/** The differences between the kinds. */
 export interface SavedLayout<Fields> {
   readonly table: 'insights' | 'dashboards' | 'annotations'
-  /** What is counted for their numbers. */
+  /** The name under which their numbers are counted. */
   readonly number: SavedNumber
-  /** Things of a project, deleted ones too. */
+  /** The maximum number of objects of a project, including deleted ones. */
   readonly countMax: number
-  /** The member of the fields that lies aside, and its table. */
+  /** The member of the fields that is stored in a separate table, and that table. */
   readonly aside?: { readonly table: 'insight_queries'; readonly member: keyof Fields & string }
-  /** Removes what leads to a thing that goes for good. */
+  /** Removes the records that refer to an object, before the object is removed permanently. */
   readonly onRemove?: (saved: Saved<Fields>) => void
 }
 
-/** The things of one kind; changed within a transaction of the environment only. */
+/** The objects of one kind. Changes are made only within a transaction of the environment. */
 export class SavedTable<Fields> {
   readonly #environment: SavedEnvironment
   readonly #layout: SavedLayout<Fields>
@@ -50,20 +50,20 @@ export class SavedTable<Fields> {
     this.#layout = layout
   }
 
-  /** All of a project by number, deleted ones too, without what lies aside. */
+  /** Returns all objects of a project by number, including deleted ones, without the separate member. */
   all(projectId: number): Saved<Fields>[] {
     const records = jsonOf<Saved<Fields>>(this.#table, keysOf(projectId))
     return [...records].map(({ value }) => value)
   }
 
-  /** A thing, deleted or not, with what lies aside; null: there is none. */
+  /** Returns an object, deleted or not, with the separate member, or null. */
   get(projectId: number, id: number): Saved<Fields> | null {
     if (!isNumber(id)) return null
     const saved = getJson<Saved<Fields>>(this.#table, pairKey(projectId, id))
     return saved && this.whole(saved)
   }
 
-  /** The same; 400 `does_not_exist` about a field that names none, or a deleted one. */
+  /** Returns an object that a field names. Throws 400 `does_not_exist` if there is none or it is deleted. */
   named(projectId: number, id: number, attr: string): Saved<Fields> {
     const saved = this.get(projectId, id)
     const detail = `${attr} must name ${this.#layout.table} of the project`
@@ -71,7 +71,7 @@ export class SavedTable<Fields> {
     return saved
   }
 
-  /** A thing of `all` with what lies aside. */
+  /** Adds the separate member to an object from `all`. */
   whole(saved: Saved<Fields>): Saved<Fields> {
     const { aside } = this.#layout
     if (aside === undefined) return saved
@@ -79,14 +79,17 @@ export class SavedTable<Fields> {
     return { ...saved, fields: { ...saved.fields, [aside.member]: value } }
   }
 
-  /** Bytes of what lies aside of a thing. */
+  /** Returns the bytes of the separate member of an object. */
   bytesAside(saved: Saved<Fields>): number {
     const { aside } = this.#layout
     if (aside === undefined) return 0
     return load(this.#environment.table(aside.table), keyOf(saved))?.length ?? 0
   }
 
-  /** Makes a thing; what was deleted first goes when there is no room. Throws 400 when nothing is deleted. */
+  /**
+   * Creates an object. If there is no room, the object that was deleted first is removed permanently. Throws 400 if no
+   * object is deleted.
+   */
   add(projectId: number, createdById: number | null, fields: Fields): Saved<Fields> {
     const { number, countMax } = this.#layout
     this.makeRoom(projectId, countMax)
@@ -97,7 +100,7 @@ export class SavedTable<Fields> {
     return this.put(made)
   }
 
-  /** Changes a thing. */
+  /** Changes an object. */
   change(before: Saved<Fields>, { fields, isDeleted }: Changes<Fields>): Saved<Fields> {
     return this.put({
       ...before,
@@ -107,7 +110,7 @@ export class SavedTable<Fields> {
     })
   }
 
-  /** Writes a whole thing, and answers it. */
+  /** Writes a whole object and returns it. */
   put(saved: Saved<Fields>): Saved<Fields> {
     const { aside } = this.#layout
     if (aside === undefined) putJson(this.#table, keyOf(saved), saved)
@@ -119,7 +122,7 @@ export class SavedTable<Fields> {
     return saved
   }
 
-  /** Removes a thing for good. */
+  /** Removes an object permanently. */
   remove(saved: Saved<Fields>): void {
     const { aside, onRemove } = this.#layout
     onRemove?.(saved)
@@ -127,7 +130,7 @@ export class SavedTable<Fields> {
     if (aside !== undefined) this.#environment.table(aside.table).removeSync(keyOf(saved))
   }
 
-  /** Sees to it that a project has fewer than `countMax` things. Throws 400 `invalid_input`. */
+  /** Ensures that a project has fewer than `countMax` objects. Throws 400 `invalid_input`. */
   makeRoom(projectId: number, countMax = this.#layout.countMax): void {
     const count = this.#table.getKeysCount(keysOf(projectId))
     if (count < countMax) return
@@ -143,7 +146,7 @@ export class SavedTable<Fields> {
   }
 }
 
-/** Whether a number of a client can be that of a record. */
+/** Returns whether a number from a client can be the number of a record. */
 function isNumber(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= NUMBER_MAX
 }

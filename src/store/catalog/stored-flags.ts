@@ -1,4 +1,4 @@
-/** All flags of all projects, read once and without changing anything: for commands that examine a store. */
+/** Reads all flags of all projects once, without changing anything, for commands that examine a store. */
 import type { Flag } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
@@ -6,15 +6,15 @@ import { recordsOf } from '../lmdb/records.ts'
 import { decodeProject } from './directory-environment.ts'
 import { decodeFlag } from './flag-records.ts'
 
-/** What was found. */
+/** The flags of a store. */
 export interface StoredFlags {
-  /** Numbers of all projects. */
+  /** The numbers of all projects. */
   readonly projectIds: readonly number[]
-  /** Flags that are not deleted, in the order of projects and numbers. */
+  /** The flags that are not deleted, in the order of projects and numbers. */
   readonly flags: readonly Flag[]
 }
 
-/** Reads the store in `dataDir`. Throws `OperatorError` and `DamagedRecordError`. Cost: that of all flags. */
+/** Reads the store in `dataDir`. Throws `OperatorError` and `DamagedRecordError`. Costs a read of all flags. */
 export async function readStoredFlags(dataDir: string): Promise<StoredFlags> {
   const tables = ['flags', 'projects']
   const environment = new Environment({

@@ -1,6 +1,6 @@
 /**
- * How often flags were decided to have which value. Table `flag_usage`: number of the hour since 1970, u32 ->
- * `UsageHour`, MessagePack with a checksum. It raises no version: nobody decides by it.
+ * Counts of flag decisions by value. Table `flag_usage`: number of the hour since 1970, u32 -> `UsageHour`, MessagePack
+ * with a checksum. Writes do not raise a version, because no decision depends on them.
  */
 import type { UsageHour } from '../../rules/flags/types.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -10,7 +10,7 @@ import type { DirectoryEnvironment } from './directory-environment.ts'
 
 const HOUR_MS = 3_600_000
 
-/** Reads and writes it, each write a durable transaction. */
+/** Reads and writes the counts. Each write is a durable transaction. */
 export class UsageStore {
   readonly #environment: DirectoryEnvironment
 
@@ -18,12 +18,12 @@ export class UsageStore {
     this.#environment = environment
   }
 
-  /** All hours that are kept, the oldest first. A damaged one is left out: it is made anew or falls away. */
+  /** Returns all stored hours, oldest first. A damaged hour is skipped: it is written again or expires. */
   all(): readonly UsageHour[] {
     const table = this.#environment.table('flag_usage')
     return [...table.getKeys({})].flatMap((key) => {
       try {
-        // Written by `keep`, and unchanged since: the checksum says so.
+        // `keep` wrote the record, and the checksum guarantees that it is unchanged.
         return [getRecord(table, Buffer.from(key)) as UsageHour]
       } catch (cause) {
         if (cause instanceof DamagedRecordError) return []
@@ -32,7 +32,7 @@ export class UsageStore {
     })
   }
 
-  /** Writes those hours over what they were, and removes those that began before `fromMs`. */
+  /** Replaces the stored values of these hours, and removes the hours that began before `fromMs`. */
   keep({ hours, fromMs }: { readonly hours: readonly UsageHour[]; readonly fromMs: number }): void {
     this.#environment.record(() => {
       const table = this.#environment.table('flag_usage')

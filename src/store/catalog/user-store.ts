@@ -1,6 +1,7 @@
 /**
- * Users and what the organization lets them do by default. Users are never removed, because what they
- * made names them: who leaves becomes inactive, has no roles any more, and keys that open nothing.
+ * Users, and their default access level for flags in the organization. Users are never removed, because the objects
+ * that they created refer to them. A user who leaves becomes inactive, loses all roles, and the keys of the user become
+ * invalid.
  */
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
@@ -23,7 +24,7 @@ import {
 const [LOWEST] = USER_LEVELS
 const EMAIL_PATTERN = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u
 
-/** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
+/** Changes users. A change that is not allowed throws a `ServiceError` and changes nothing. */
 export class UserStore {
   readonly #environment: DirectoryEnvironment
 
@@ -31,7 +32,7 @@ export class UserStore {
     this.#environment = environment
   }
 
-  /** All users by id, inactive ones too. */
+  /** Returns all users by id, including inactive ones. */
   list(): readonly User[] {
     return this.#environment.all('users')
   }
@@ -57,7 +58,7 @@ export class UserStore {
     })
   }
 
-  /** Changes a user. Somebody active must remain owner. */
+  /** Changes a user. At least one active owner must remain. */
   change(id: number, changes: UserChanges): User {
     return this.#environment.change(() => {
       const users = this.list()
@@ -80,7 +81,7 @@ export class UserStore {
     return organization
   }
 
-  /** Sets what those without a role may do with flags, or takes the setting away. */
+  /** Sets or removes the default access level for flags of users without a role. */
   setFlagAccess(level: FlagAccessLevel | null, userId: number | null): FlagAccessSetting | null {
     return this.#environment.change(() => {
       const organization = this.organization()
@@ -101,7 +102,7 @@ export class UserStore {
     return { level, createdById, createdAtMs: updatedAtMs, updatedAtMs }
   }
 
-  /** Throws 400 unless a user of this address and name could be made. */
+  /** Throws 400 unless a user with this address and name could be created. */
   requireFree({ email, firstName }: Pick<User, 'email' | 'firstName'>, others = this.list()): void {
     checkPerson({ email, firstName })
     const folded = email.toLowerCase()

@@ -1,11 +1,11 @@
 /**
- * Exclusive ownership of a data directory by one process: a kernel lock on the directory itself
- * (kernel-lock.ts). It holds across pid and mount namespaces, ends with the process, and no file that
- * somebody removes belongs to it.
+ * Gives one process exclusive ownership of a data directory, by a kernel lock on the directory itself (kernel-lock.ts).
+ * The lock holds across pid and mount namespaces, ends with the process, and does not depend on any file that could be
+ * removed.
  *
- * Beside it lies a note, which tells others who that is and decides nothing against them: a symbolic link
- * `lock` to `lock.PID.START` with the details in it. The link alone was the lock of older versions, so
- * they find it, and one of theirs that names a living process is respected.
+ * A note beside it names the owner, but decides nothing: a symbolic link `lock` to a file `lock.PID.START` that
+ * contains details. In older versions the link alone was the lock. They therefore find it, and a link of theirs that
+ * names a living process is respected.
  */
 import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -19,27 +19,30 @@ import { LOCK_COMMAND_WAIT_MS_MAX, LOCK_SILENCE_MS_MAX, LOCK_WAIT_MS_MAX } from 
 import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 
 const PURPOSES = ['daemon', 'command', 'restore', 'migrate', 'backup'] as const
-/** What a directory is locked for. Others may work beside a `daemon`, and wait for a `command`. */
+/** The purpose of a lock. Other processes may work while a `daemon` holds it, and wait for a `command`. */
 export type LockPurpose = (typeof PURPOSES)[number]
 
-/** The process that has a directory, as far as it can be told. */
+/** The process that holds a directory, as far as it is known. */
 export interface LockHolder {
-  /** In our own pid namespace; null when it lives in another one, or nothing is known of it. */
+  /**
+   * The number of the process in the pid namespace of this process. Null if it runs in another namespace or nothing is
+   * known about it.
+   */
   readonly pid: number | null
-  /** Null for a process of an older version, `unknown` for one that left no note or none that we may read. */
+  /** Null for a process of an older version, `unknown` for a process without a readable note. */
   readonly purpose: LockPurpose | 'unknown' | null
-  /** For a sentence, such as `the process 17`. */
+  /** The process as a part of a sentence, such as `the process 17`. */
   readonly description: string
 }
 
 interface Note {
   readonly pid: number
   readonly startTime: string
-  /** What only newer versions say. */
+  /** The details of the note. Older versions write none. */
   readonly details: { readonly [key: string]: unknown } | null
 }
 
-/** Somebody has the lock and left no note, or it was removed. */
+/** The holder of a lock whose note is missing or was removed. */
 const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: 'unknown',
@@ -52,18 +55,18 @@ const ATTEMPT_PAUSE_MS = 20
 
 /** A lock that is held. */
 export interface HeldLock {
-  /** As `KernelLock.descriptor`. */
+  /** The descriptor of the lock, see `KernelLock.descriptor`. */
   readonly descriptor: number
   readonly release: () => void
 }
 
-/** Locks a directory until the returned function is called. Throws `OperatorError`, within 2 s. */
+/** Locks a directory until the returned function is called. Throws `OperatorError` within 2 s. */
 export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promise<() => void> {
   const { release } = await holdDataDir(dataDir, purpose)
   return release
 }
 
-/** The same, with the descriptor of the lock. */
+/** Locks a directory as `lockDataDir` does, and returns the lock with its descriptor. */
 export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promise<HeldLock> {
   const outcome = await take(dataDir, purpose)
   if ('release' in outcome) return outcome
@@ -73,9 +76,9 @@ export async function holdDataDir(dataDir: string, purpose: LockPurpose): Promis
 }
 
 /**
- * For a command that changes a store beside a running daemon or without one: without one it has the
- * directory to itself until the returned function is called. Throws `OperatorError` when another
- * process than a daemon of this pid namespace has it, after 10 s when that is a command.
+ * Locks a directory for a command that changes a store with or without a running daemon. Without a daemon the command
+ * owns the directory until the returned function is called. Throws `OperatorError` if any process other than a daemon
+ * of this pid namespace holds the directory, after 10 s if that process is a command.
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
@@ -87,7 +90,7 @@ export async function lockForCommand(dataDir: string): Promise<() => void> {
   throw new OperatorError(`${dataDir} is in use by ${description}: ${wayOut}`)
 }
 
-/** The process that has the directory, or null. Throws `OperatorError` when that cannot be found out. */
+/** Returns the process that holds the directory, or null. Throws `OperatorError` if that cannot be determined. */
 export function lockHolder(dataDir: string): LockHolder | null {
   const lock = new KernelLock(dataDir)
   try {
@@ -97,7 +100,7 @@ export function lockHolder(dataDir: string): LockHolder | null {
   }
 }
 
-/** Takes the lock, or answers who has it, after waiting for those who have it for a moment only. */
+/** Takes the lock, or returns its holder after waiting for a holder that will soon release it. */
 async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | LockHolder> {
   const startedAtMs = SYSTEM_CLOCK.monotonic()
   for (;;) {
@@ -114,22 +117,22 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<HeldLock | L
   }
 }
 
-/** How long to wait for somebody who has the lock. */
+/** Returns how long to wait for the holder of the lock. */
 function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
   if (holder.purpose === 'command') {
     return purpose === 'command' ? LOCK_COMMAND_WAIT_MS_MAX : LOCK_WAIT_MS_MAX
   }
-  // The note may be of the past, and the lock that of somebody who only looks.
+  // The note may be outdated, and the lock may belong to a process that only checks it.
   return holder.pid === null || holder.purpose === 'unknown' ? LOCK_SILENCE_MS_MAX : 0
 }
 
-/** The lock, or who has it; null: try again. */
+/** Returns the lock or its holder. Null means that the caller must try again. */
 function tryOnce(dataDir: string, purpose: LockPurpose): HeldLock | LockHolder | null {
   const lock = new KernelLock(dataDir)
   let isKept = false
   try {
     if (!lock.tryTake('exclusive')) return describeHolder(dataDir)
-    // The directory may have been replaced since it was opened.
+    // The directory may have been replaced after it was opened.
     if (!lock.isInPlace) return null
     const older = olderHolder(dataDir)
     if (older !== null) return older
@@ -146,7 +149,7 @@ function tryOnce(dataDir: string, purpose: LockPurpose): HeldLock | LockHolder |
   }
 }
 
-/** Somebody holds the kernel lock: who, as far as the note tells. */
+/** Describes the holder of the kernel lock from its note. */
 function describeHolder(dataDir: string): LockHolder {
   const note = readNote(dataDir)
   if (note === null) return UNKNOWN_HOLDER
@@ -167,7 +170,7 @@ function describeHolder(dataDir: string): LockHolder {
   return { pid: null, purpose, description }
 }
 
-/** A living process of an older version, which takes no kernel lock. */
+/** Returns the living process of an older version that owns the directory. Such a process takes no kernel lock. */
 function olderHolder(dataDir: string): LockHolder | null {
   const note = readNote(dataDir)
   if (note === null || note.details !== null || !isAlive(note)) return null
@@ -180,8 +183,8 @@ function isAlive({ pid, startTime }: Note): boolean {
 }
 
 /**
- * Says who we are, in the place of whoever was here before; answers what removes it, or null when
- * a process of an older version was quicker. The kernel lock is ours.
+ * Replaces the note of the previous owner by that of this process. Returns a function that removes it, or null if a
+ * process of an older version created its link first. Call it only while holding the kernel lock.
  */
 function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   const path = join(dataDir, LOCK_NAME)
@@ -201,7 +204,7 @@ function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
   try {
     writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o644 })
   } catch {
-    // The disk is full: the link, which needs no space, names the process.
+    // The disk is full. The link needs no space and still names the process.
   }
   if (!tryLink(name, path)) return null
   return () => {
@@ -220,7 +223,7 @@ function tryLink(target: string, path: string): boolean {
   }
 }
 
-/** What the link and the file behind it say; null when there is no link of ours. */
+/** Reads the link and the file that it points to. Returns null if there is no link of Tenrec. */
 function readNote(dataDir: string): Note | null {
   const target = readTarget(join(dataDir, LOCK_NAME))
   const match = target === null ? null : OWNER_PATTERN.exec(target)
@@ -235,7 +238,7 @@ function readNote(dataDir: string): Note | null {
   return { pid: Number(pid), startTime, details: isObject(details) ? details : null }
 }
 
-/** Where the link points to; null when it is missing or is no link. */
+/** Returns the target of the link, or null if it is missing or not a link. */
 function readTarget(path: string): string | null {
   try {
     return readlinkSync(path)

@@ -1,11 +1,16 @@
 /**
- * The data directory as a whole. In it: a folder for the log and for each environment, the file `format` (which
- * format the store has; written last, so that where it stands, a whole store stands), the note of
- * who has it open (data-dir-lock.ts), the file `processing` with the record of processing attempts
- * (engine/processor/processing-attempts.ts), and `credentials.json` of the first start (open-store.ts).
+ * The data directory as a whole. It contains:
  *
- * What is refused here never gets better by trying again: damaged or missing data files and a newer
- * format end with exit code 78 and one line that tells what to do.
+ * | entry                    | content                                                                  |
+ * |--------------------------|--------------------------------------------------------------------------|
+ * | `log`, `events`, `flags` | the log, and one folder for each environment                             |
+ * | `format`                 | the format of the store; written last, so it exists only in whole stores |
+ * | `lock`, `lock.*`         | the note about the owner (data-dir-lock.ts)                              |
+ * | `processing`             | processing attempts (engine/processor/processing-attempts.ts)            |
+ * | `credentials.json`       | the keys of the first start (open-store.ts)                              |
+ *
+ * The checks here refuse faults that a retry cannot repair: damaged or missing data files and a newer format end with
+ * exit code 78 and one line that tells the operator what to do.
  */
 
 import {
@@ -42,52 +47,47 @@ import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
 export const FORMAT_VERSION = 5
-/** The format whose log is in LMDB: a start takes it over. */
+/** The format that stored the log in LMDB. A start converts it. */
 const LMDB_LOG_FORMAT = 2
 /**
- * The format before deltas of persons (store/identity/person-changes.ts) and, from 4 to 5, pages of properties
- * (store/identity/properties/property-pages.ts): whoever knows them can read it as it is.
+ * The format before person deltas (store/identity/person-changes.ts) and, from 4 to 5, property pages
+ * (store/identity/properties/property-pages.ts). The current code reads it unchanged.
  */
 const NO_DELTAS_FORMAT = 3
-/** Folders of the environments. */
+/** The names of the environments, which are also the names of their folders. */
 export const ENVIRONMENT_NAMES = ['events', 'flags'] as const
 /** One of `ENVIRONMENT_NAMES`. */
 export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
-/** Folders of all that a store consists of. */
+/** The folders of all parts of a store. */
 export const PART_NAMES = ['log', ...ENVIRONMENT_NAMES] as const
 /** One of `PART_NAMES`. */
 export type PartName = (typeof PART_NAMES)[number]
 
-/**
- * Tables that exist from the beginning, so that a command can read a store that was never served.
- */
+/** The tables that a new store contains, so that a command can read a store that no daemon has served yet. */
 export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
 
-/**
- * Stands in a data directory while a restore moves environments into it; such a directory is
- * refused.
- */
+/** A file that exists while a restore moves environments into the data directory. Such a directory is refused. */
 export const RESTORE_MARK = 'restoring'
-/** Folder in which a restore builds environments: there from its first step to its last. */
+/** The folder in which a restore builds environments. It exists from the first to the last step of the restore. */
 export const RESTORE_NURSERY = '.restored'
-/** Stands in a data directory from before its first environment is there until `format` is. */
+/** A file that exists from before the first environment is created until `format` is written. */
 export const CREATION_MARK = 'creating'
 
 const FORMAT_NAME = 'format'
 const DATA_NAME = 'data.mdb'
-/** What `blocks` of a stat counts. */
+/** The unit of `blocks` in the result of stat(2). */
 const DISK_BLOCK_BYTES = 512
 const LMDB_LOCK_NAME = 'lock.mdb'
-/** Where environments are created before they are moved to their place. */
+/** The prefix of the folders in which environments are created before they are moved to their final path. */
 const NURSERY_PREFIX = '.new-'
-/** A data directory that this process owns: checked, complete, locked. */
+/** A data directory that this process owns: checked, complete and locked. */
 export class DataDir {
-  /** Absolute. */
+  /** The absolute path. */
   readonly path: string
-  /** What the checks found that is not as it was left, for the log. */
+  /** Findings of the checks for the program's log: files that are usable but were not left as they are now. */
   readonly notes: readonly string[]
   readonly #lock: HeldLock
   readonly #identities: ReadonlyMap<string, string>
@@ -104,9 +104,9 @@ export class DataDir {
   }
 
   /**
-   * Locks and checks a data directory, and creates what is missing if there is no store yet. Throws
-   * `OperatorError`: exit code 1 when it is in use, cannot be written or is on a network file
-   * system that is not allowed, 78 when it is damaged.
+   * Locks and checks a data directory, and creates the store if there is none. Throws `OperatorError` with exit code 1
+   * if the directory is in use, cannot be written or is on a network file system that is not allowed, and with 78 if it
+   * is damaged.
    */
   static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
@@ -141,28 +141,27 @@ export class DataDir {
     }
   }
 
-  /**
-   * The process that has a directory, or null. Throws `OperatorError` when that cannot be found
-   * out.
-   */
+  /** Returns the process that holds a directory, or null. Throws `OperatorError` if that cannot be determined. */
   static holder(path: string): LockHolder | null {
     return lockHolder(path)
   }
 
-  /** This process in the name of a folder that is to be removed after it. */
+  /**
+   * Returns a name for a folder that contains this process, so that the folder can be removed after the process has
+   * ended.
+   */
   static ownProcessName(): string {
     return ownProcessName()
   }
 
-  /** Whether the process with such a name is gone; null when it lives in another pid namespace. */
+  /** Returns whether the process with such a name has ended, or null if it runs in another pid namespace. */
   static hasProcessEnded(name: string): boolean | null {
     return hasProcessEnded(name)
   }
 
   /**
-   * Whether the directory and its data files still are the ones that were opened. False after they
-   * were moved, deleted or replaced: whatever is written from then on would be lost. Cost: four
-   * stats, and one for each file of the log.
+   * Returns whether the directory and its data files are still those that were opened. They are not after they were
+   * moved, deleted or replaced; later writes would be lost then. Costs four stats, and one for each file of the log.
    */
   isInPlace(): boolean {
     for (const [file, identity] of this.#identities) {
@@ -171,26 +170,26 @@ export class DataDir {
     return this.#log.isInPlace()
   }
 
-  /** The descriptor that holds the lock: a process that inherits it keeps others out until it ends. */
+  /** The descriptor that holds the lock. A process that inherits it keeps other processes out until it ends. */
   get lockDescriptor(): number {
     return this.#lock.descriptor
   }
 
-  /** Gives up the lock. */
+  /** Releases the lock. */
   release(): void {
     this.#lock.release()
   }
 }
 
 /**
- * Checks that there is a store which this program understands, that one of its environments may be
- * opened, and that all of them belong together, and registers the process for it
- * (environment-lock.ts): for commands that work beside a running daemon. Answers the absolute path.
- * Throws `OperatorError`, exit code 1 or 78.
+ * Checks that there is a store in a format that this program supports, that one of its environments may be opened, and
+ * that all environments belong together. Registers the process as a user of the environments (environment-lock.ts).
+ * Used by commands that work while a daemon runs. Returns the absolute path. Throws `OperatorError` with exit code 1 or
+ * 78.
  */
 export function requireStore(dataDir: string, name: PartName): string {
   const path = requireEnvironment(dataDir, name)
-  // Where another file is missing or damaged, those who open it say so.
+  // A missing or damaged file is reported by the code that opens it.
   if (PART_NAMES.every((each) => each === name || isSound(path, each))) {
     for (const each of ENVIRONMENT_NAMES) joinEnvironment(path, each)
     requireAgreement(path)
@@ -208,7 +207,10 @@ function isSound(path: string, name: PartName): boolean {
   }
 }
 
-/** The same without a look at the others: for commands that get out what is left of a store. */
+/**
+ * Checks one environment as `requireStore` does, without the others. Used by commands that export the rest of a damaged
+ * store.
+ */
 export function requireEnvironment(dataDir: string, name: PartName): string {
   const path = requireFormat(dataDir)
   if (name === 'log') {
@@ -221,7 +223,7 @@ export function requireEnvironment(dataDir: string, name: PartName): string {
   return path
 }
 
-/** Checks that there is a store which this program understands, and answers its absolute path. */
+/** Checks that there is a store in a format that this program supports, and returns its absolute path. */
 function requireFormat(dataDir: string): string {
   const path = resolve(dataDir)
   if (existsSync(path) && formatOf(path) !== null) return path
@@ -231,11 +233,11 @@ function requireFormat(dataDir: string): string {
 }
 
 /**
- * What is wrong with the data file of an environment of a store that may be in use, or null. Throws
- * `OperatorError` when it is missing or cannot be read.
+ * Returns the fault in the data file of an environment, which may be in use, or null. Throws `OperatorError` if the
+ * file is missing or cannot be read.
  */
 export function findDamage(path: string, name: EnvironmentName): string | null {
-  // A daemon may be writing: what looks wrong must look wrong again.
+  // A daemon may be writing, so a fault counts only if it is found repeatedly.
   let finding = inspectEnvironment(path, name, true)
   for (let attempt = 0; finding?.kind === 'damaged' && attempt < 2; attempt++) {
     finding = inspectEnvironment(path, name, true)
@@ -244,8 +246,8 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 }
 
 /**
- * Refuses a store of which one part is older than the others: what was acknowledged is
- * missing. `path` is absolute; `isAlone`: nobody has it open. Throws `OperatorError`, exit code 78.
+ * Refuses a store in which one part is older than the others, because acknowledged data is missing then. `path` is
+ * absolute. Set `isAlone` if no other process has the store open. Throws `OperatorError` with exit code 78.
  */
 export function requireAgreement(path: string, isAlone = false): void {
   const found = findDisagreement(path, isAlone)
@@ -257,8 +259,8 @@ export function requireAgreement(path: string, isAlone = false): void {
 }
 
 /**
- * Bytes of the disk that the data file of an environment takes, or all files of the log; 0 when it cannot be asked. Free
- * pages that were given back are part of the length of a data file, and take nothing.
+ * Returns the bytes on the disk of the data file of an environment or of all log files, or 0 if the file does not
+ * exist. Free pages that were released count towards the length of a data file, but not towards this number.
  */
 export function storeBytes(dataDir: string, name: PartName): number {
   if (name === 'log') return logBytes(dataDir)
@@ -275,7 +277,10 @@ function createFolder(path: string): void {
   }
 }
 
-/** The format of a directory, or null when there is no store in it; throws when it is another one. */
+/**
+ * Returns the format of a directory, or null if it contains no store. Throws `OperatorError` if the format is not
+ * supported.
+ */
 function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
   const version = requireComplete(path)
   if (version === null || (version >= oldest && version <= FORMAT_VERSION)) return version
@@ -289,9 +294,8 @@ function formatOf(path: string, oldest = NO_DELTAS_FORMAT): number | null {
 }
 
 /**
- * The format of a directory that may be used, or null when there is no store in it. Throws
- * `OperatorError`, exit code 78, when a restore into it was cut short, or its mark is lost or
- * damaged.
+ * Returns the format of a directory that may be used, or null if it contains no store. Throws `OperatorError` with exit
+ * code 78 if a restore into the directory was interrupted, or its `format` file is missing or damaged.
  */
 export function requireComplete(path: string): number | null {
   const again = `a restore into ${path} was interrupted, or still runs: repeat 'tenrec restore'`
@@ -312,8 +316,8 @@ export function requireComplete(path: string): number | null {
 }
 
 /**
- * The format that a directory is marked with; null without a mark. Throws `OperatorError`: exit
- * code 1 when the mark cannot be read, 78 when it is damaged.
+ * Returns the format in the `format` file, or null if there is no such file. Throws `OperatorError` with exit code 1 if
+ * the file cannot be read, and with 78 if it is damaged.
  */
 export function readFormat(path: string): number | null {
   const file = join(path, FORMAT_NAME)
@@ -330,8 +334,8 @@ export function readFormat(path: string): number | null {
 }
 
 /**
- * Checks one environment. Answers what there is to tell. Throws `OperatorError` when it is damaged,
- * or missing although there `isStore`.
+ * Checks one environment. Returns notes for the operator. Throws `OperatorError` if the environment is damaged, or if
+ * it is missing and `isStore` is true.
  */
 export function checkEnvironment(
   path: string,
@@ -341,7 +345,7 @@ export function checkEnvironment(
   const file = join(path, name, DATA_NAME)
   const finding = inspectEnvironment(path, name, isStore)
   const isReadable = finding !== null && finding.kind !== 'damaged'
-  // A command may write: what looks wrong must look wrong again.
+  // A command may be writing, so a fault counts only if it is found twice.
   const fault = isReadable && freeListFault(file) && freeListFault(file)
   if (typeof fault === 'string') throw damage(file, fault)
   switch (finding?.kind) {
@@ -355,7 +359,7 @@ export function checkEnvironment(
   }
 }
 
-/** What a look at the data file finds; null when there is none and need not be. */
+/** Checks the data file. Returns null if there is none and none is needed. */
 function inspectEnvironment(path: string, name: PartName, isStore: boolean): LmdbFinding | null {
   const file = join(path, name, DATA_NAME)
   try {
@@ -368,8 +372,8 @@ function inspectEnvironment(path: string, name: PartName, isStore: boolean): Lmd
 }
 
 /**
- * Takes over the log of a store of format 2 from LMDB, where it stays; nothing to do for one that a restore
- * has built. May be cut short and done again. Throws `OperatorError`, exit code 78 when it is damaged.
+ * Copies the log of a store of format 2 from LMDB, where it also stays. Does nothing for a store that a restore has
+ * built. May be interrupted and repeated. Throws `OperatorError`, with exit code 78 if the log is damaged.
  */
 export async function takeOver(path: string): Promise<void> {
   if (!isOldLog(path)) return
@@ -378,7 +382,7 @@ export async function takeOver(path: string): Promise<void> {
   await takeOverLog(path)
 }
 
-/** LMDB would say only that something may not be done, and not with which file. */
+/** Checks that a file can be written. LMDB would report an error without the name of the file. */
 function requireWritable(file: string): void {
   try {
     closeSync(openSync(file, 'r+'))
@@ -387,7 +391,7 @@ function requireWritable(file: string): void {
   }
 }
 
-/** Whether a data file is there; with `isStore` it has to be. */
+/** Returns whether a data file exists. Throws if it does not exist and `isStore` is true. */
 function requireDataFile(file: string, isStore: boolean): boolean {
   const stat = statSync(file, { throwIfNoEntry: false })
   if (stat === undefined) {
@@ -398,16 +402,16 @@ function requireDataFile(file: string, isStore: boolean): boolean {
   throw refusal(`${file} is not a file: restore the data directory from a backup`)
 }
 
-/** LMDB mends its lock file by itself, whatever is in it, but not a folder in its place. */
+/** Refuses a folder at the path of the LMDB lock file. LMDB repairs anything else there by itself. */
 function checkLmdbLock(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return
   throw new OperatorError(`${file} is a directory: remove it, LMDB needs the place for its lock`)
 }
 
 /**
- * Creates the environments that are missing, then the mark. Each is made elsewhere and moved to its
- * place when it is on the disk: a power cut leaves whole environments or none. Another mark tells
- * that nothing was ever stored in those that are there.
+ * Creates the missing environments and then the `format` file. Each environment is created in another folder and moved
+ * to its path once it is on the disk, so a power cut leaves whole environments or none. The creation mark shows that
+ * nothing was ever stored in the environments that already exist.
  */
 async function createStore(path: string): Promise<void> {
   await requireFreeDisk(path)
@@ -435,7 +439,7 @@ async function createStore(path: string): Promise<void> {
   markFormat(path)
 }
 
-/** What lacks its format from now on has lost it. */
+/** Removes the creation mark. From now on a missing `format` file means that it was lost. */
 function endCreation(path: string): void {
   const mark = join(path, CREATION_MARK)
   if (!existsSync(mark)) return
@@ -443,7 +447,7 @@ function endCreation(path: string): void {
   flush(path)
 }
 
-/** Marks a directory as a whole store of a format, by default of the one of this program. */
+/** Marks a directory as a whole store of a format, by default of the current one. */
 export function markFormat(path: string, version = FORMAT_VERSION): void {
   writeDurably(join(path, FORMAT_NAME), `tenrec ${version}\n`)
 }
@@ -463,17 +467,20 @@ function refusal(message: string): OperatorError {
   return new OperatorError(message, { exitCode: 78 })
 }
 
-/** In a cluster: where what this machine has accepted for a partition waits for the others, a log and its name. */
+/**
+ * Returns the folder in which a machine of a cluster queues accepted events of a partition for the other machines. The
+ * folder contains a log and its name.
+ */
 export const outboxFolder = (dataDir: string, partition = 0): string =>
   join(dataDir, 'outbox', partition === 0 ? '' : `partition-${partition}`)
 
-/** The position up to which the log of a data directory is processed; 0 for a new one. */
+/** Returns the sequence number up to which the log of a data directory is processed, or 0 for a new directory. */
 export function readProcessedPosition(dataDir: string): number {
   const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   try {
     return readNumber(environment.table('state'), 'position') ?? 0
   } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
+    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
     void environment.close()
   }
 }

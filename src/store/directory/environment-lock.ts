@@ -1,10 +1,12 @@
 /**
- * Who may open an environment beside others. LMDB's own lock file knows its readers by the numbers of
- * their processes, and a process that closes clears the places of its number: across pid namespaces that
- * are the places of others, whose pages are then written over. Nor does it hold when `lock.mdb` was
- * removed and made anew. So all who have an environment open share a kernel lock on its folder
- * (kernel-lock.ts), and the file `namespace` in it names their pid namespace and their `lock.mdb`. Only who is
- * alone may change it.
+ * Decides whether a process may open an environment that other processes have open. LMDB's own lock file is not enough,
+ * for two reasons. It identifies readers by their process numbers, and a process that closes clears the slots of its
+ * own number; across pid namespaces these can be the slots of other processes, whose pages are then overwritten. It
+ * also fails if `lock.mdb` was removed and created again.
+ *
+ * All processes that have an environment open therefore share a kernel lock on its folder (kernel-lock.ts). The file
+ * `namespace` in the folder names their pid namespace and their `lock.mdb`. Only a process that is alone may change
+ * that file.
  */
 import {
   chownSync,
@@ -29,13 +31,15 @@ const USERS_NAME = 'namespace'
 const LMDB_LOCK_NAME = 'lock.mdb'
 const ATTEMPT_PAUSE_MS = 20
 
-/** By identity of the folder: a process stands in line once, and until it ends. */
+/**
+ * The locks of this process by the identity of the folder. A process takes each lock once and keeps it until it ends.
+ */
 const joined = new Map<string, KernelLock>()
 
 /**
- * Registers this process as one that has the environment open, until it ends. Call it before LMDB opens
- * what others may open. Throws `OperatorError` when those who have it open live in another pid namespace,
- * or have another `lock.mdb`. About 5 ms, and up to 2 s before it throws.
+ * Registers this process as a user of an environment until it ends. Call it before LMDB opens an environment that other
+ * processes may open. Throws `OperatorError` if the other users run in another pid namespace or use another `lock.mdb`.
+ * Takes about 5 ms, and up to 2 s before it throws.
  */
 export function joinEnvironment(dataDir: string, name: string): void {
   const folder = join(dataDir, name)
@@ -59,10 +63,10 @@ function tryJoin(lock: KernelLock, folder: string): boolean {
   const users = usersText(folder)
   if (!lock.tryTake('shared')) return false
   if (isNamed(folder, users)) return lock.isInPlace
-  // Nobody else has it open: whatever the file says is of the past.
+  // No other process has the environment open, so the file is outdated.
   if (!lock.tryTake('exclusive') || !lock.isInPlace) return false
   if (!claim(folder)) return true
-  // On the way from one mode to the other somebody else may have claimed it.
+  // A change of the lock mode releases the lock for a moment, so another process may have claimed the environment.
   return lock.tryTake('shared') && isNamed(folder, usersText(folder))
 }
 
@@ -75,7 +79,10 @@ function isNamed(folder: string, users: string | null): boolean {
   }
 }
 
-/** What the file has to say for us to join; null when no other process can be told to be one of ours. */
+/**
+ * Returns the content that the file must have so that this process may join. Returns null if other processes of the
+ * same namespace cannot be recognized.
+ */
 function usersText(folder: string): string | null {
   const namespace = ownPidNamespace()
   const stat = statSync(join(folder, LMDB_LOCK_NAME), { throwIfNoEntry: false, bigint: true })
@@ -83,11 +90,14 @@ function usersText(folder: string): string | null {
   return `${namespace} ${stat.dev}.${stat.ino}\n`
 }
 
-/** Names us as those who use the folder. False when it could not be written: then nobody else can join. */
+/**
+ * Writes the pid namespace and the lock file of this process into the file. Returns false if it could not be written;
+ * then no other process can join.
+ */
 function claim(folder: string): boolean {
   const lockFile = join(folder, LMDB_LOCK_NAME)
   try {
-    // Only if it is missing: to close it would give up LMDB's locks of this process.
+    // The file is created only if it is missing, because closing it would release the LMDB locks of this process.
     if (statSync(lockFile, { throwIfNoEntry: false }) === undefined) {
       closeSync(openSync(lockFile, 'ax', 0o600))
       giveToOwner(lockFile, folder)
@@ -101,7 +111,7 @@ function claim(folder: string): boolean {
   }
 }
 
-/** Replaces the file; on a full disk its content, which has the same length and needs no space. */
+/** Replaces the file. On a full disk it overwrites the content, which has the same length and needs no space. */
 function writeUsers(folder: string, text: string): void {
   const file = join(folder, USERS_NAME)
   const draft = `${file}.new`
@@ -123,13 +133,16 @@ function writeUsers(folder: string, text: string): void {
   }
 }
 
-/** The superuser may run a command on the store of a daemon that is somebody else. */
+/**
+ * Gives the file to the owner of the folder, because the superuser may run a command on the store of another user's
+ * daemon.
+ */
 function giveToOwner(file: string, folder: string): void {
   const { uid, gid } = statSync(folder)
   if (process.getuid?.() === 0 && uid !== 0) chownSync(file, uid, gid)
 }
 
-/** Who else has the directory: a daemon that starts has it itself. */
+/** Returns the other process that holds the directory. A daemon that is starting holds it itself. */
 function otherHolder(dataDir: string): LockHolder | null {
   const holder = lockHolder(dataDir)
   return holder?.pid === process.pid ? null : holder

@@ -1,12 +1,12 @@
 /**
- * Which file systems a data directory may be on. LMDB maps its files into memory and relies on locks and
- * flushes; over a network one of them is missing, and data is lost without a word.
+ * Decides which file systems may contain a data directory. LMDB maps its files into memory and relies on locks and
+ * flushes. A network file system lacks one of these, and data would be lost silently.
  */
 import { statfsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 
-/** The number by which Linux knows a file system -> its name. Source: statfs(2). */
+/** The number of a file system in Linux -> its name. Source: statfs(2). */
 const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -26,16 +26,17 @@ const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 ])
 
 /**
- * The name of a network file system, or null for a local or unknown one. `type`: as `statfs` answers it.
- * FUSE counts as one: most of its kinds (sshfs, s3fs, shared folders) reach over a network.
+ * Returns the name of a network file system, or null for a local or unknown one. `type` is the number that `statfs`
+ * returns. FUSE counts as a network file system, because most FUSE file systems (sshfs, s3fs, shared folders) use a
+ * network.
  */
 export function networkFileSystem(type: number): string | null {
   return NETWORK_FILE_SYSTEMS.get(type >>> 0) ?? null
 }
 
 /**
- * Throws `OperatorError` when a data directory, or the folder in which it would be made, is on a network
- * file system. `typeOf` answers the number of the file system of a path, and throws for a missing path.
+ * Throws `OperatorError` if a data directory, or the folder in which it would be created, is on a network file system.
+ * `typeOf` returns the number of the file system of a path, and throws if the path does not exist.
  */
 export function requireLocalFileSystem(
   dataDir: string,
@@ -50,7 +51,7 @@ export function requireLocalFileSystem(
   )
 }
 
-/** The type of the file system of a path, or of the first folder above it that exists. */
+/** Returns the file system type of a path, or of the nearest existing folder above it. */
 function typeOfNearest(path: string, typeOf: (path: string) => number): number {
   try {
     return typeOf(path)

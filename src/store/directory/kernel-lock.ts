@@ -1,18 +1,23 @@
 /**
- * flock(2) for Node, which has none. The lock belongs to the open file description, and a child shares
- * that: so `flock` of util-linux or busybox (else perl) locks a descriptor of ours, ends, and the lock
- * stays with us until it is closed or the process ends in whatever way. Node opens with O_CLOEXEC, so no
- * later child keeps it. Only folders are locked: their inode stays as long as what they hold. About 3 ms.
+ * Provides flock(2), which Node.js lacks. The lock belongs to the open file description, which a child process shares.
+ * So `flock` of util-linux or busybox, or else perl, locks a descriptor of this process and ends. The lock then stays
+ * with this process until the descriptor is closed or the process ends for any reason. Node.js opens files with
+ * O_CLOEXEC, so later child processes do not inherit the lock.
+ *
+ * Only folders are locked, because their inode exists as long as their contents do. Taking a lock takes about 3 ms.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { OperatorError } from '../../base/errors.ts'
 import { LOCK_SPAWN_MS_MAX } from './limits.ts'
 
-/** Who else may hold the lock at the same time: nobody, or others that share it. */
+/** An `exclusive` lock excludes all others. A `shared` lock excludes only exclusive ones. */
 export type LockMode = 'exclusive' | 'shared'
 
-/** Each locks descriptor 3, and ends with 1 and without a word when somebody else has the lock. */
+/**
+ * The programs that can lock. Each of them locks descriptor 3, and exits with 1 and no output if the lock is held by
+ * another process.
+ */
 const PROGRAMS: readonly { readonly name: string; readonly words: (mode: LockMode) => string[] }[] =
   [
     { name: 'flock', words: (mode) => ['-n', mode === 'exclusive' ? '-x' : '-s', '3'] },
@@ -24,12 +29,12 @@ flock($folder, LOCK_NB | ($ARGV[0] eq 'shared' ? LOCK_SH : LOCK_EX)) or $!{EWOUL
 const HELD_BY_ANOTHER = 1
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
 
-/** A folder that is open and may be locked. */
+/** An open folder that may be locked. */
 export class KernelLock {
   readonly #path: string
   readonly #descriptor: number
 
-  /** Opens the folder and locks nothing. Throws `OperatorError`. */
+  /** Opens the folder without locking it. Throws `OperatorError`. */
   constructor(path: string) {
     this.#path = path
     try {
@@ -39,27 +44,27 @@ export class KernelLock {
     }
   }
 
-  /** A process that inherits it keeps the lock. */
+  /** The descriptor of the folder. A process that inherits it keeps the lock. */
   get descriptor(): number {
     return this.#descriptor
   }
 
-  /** Device and inode of the folder. */
+  /** The device and inode of the folder. */
   get identity(): string {
     const { dev, ino } = fstatSync(this.#descriptor, { bigint: true })
     return `${dev}.${ino}`
   }
 
-  /** False once another folder, or none, stands at the path. */
+  /** True if the path still leads to this folder. False if the folder was removed or replaced. */
   get isInPlace(): boolean {
     const stat = statSync(this.#path, { throwIfNoEntry: false, bigint: true })
     return stat !== undefined && `${stat.dev}.${stat.ino}` === this.identity
   }
 
   /**
-   * Takes the lock, or changes its mode; false when another process, or another `KernelLock` of this one,
-   * is in the way. A change of mode gives the lock up for a moment. Throws `OperatorError` when no program
-   * can lock, or the file system cannot.
+   * Takes the lock or changes its mode. Returns false if another process, or another `KernelLock` of this process,
+   * holds a conflicting lock. A change of mode releases the lock for a moment. Throws `OperatorError` if no program can
+   * lock or the file system does not support it.
    */
   tryTake(mode: LockMode): boolean {
     for (const { name, words } of PROGRAMS) {
@@ -82,7 +87,7 @@ export class KernelLock {
     )
   }
 
-  /** Gives up the lock, if it was taken, and closes the folder. */
+  /** Releases the lock if it was taken, and closes the folder. */
   release(): void {
     closeSync(this.#descriptor)
   }

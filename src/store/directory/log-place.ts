@@ -1,9 +1,12 @@
-/** The folder of the log within a data directory: that it is there, still the same, and of this format. */
+/** Checks the log folder of a data directory: that it exists, has not been replaced, and has the current format. */
 import { statSync } from 'node:fs'
 import { OperatorError } from '../../base/errors.ts'
 import { logFolder, logNumbers, logPath } from '../log/log-file.ts'
 
-/** The files of the log of a data directory, absolute, oldest first. Throws `OperatorError`, exit code 1 or 78. */
+/**
+ * Returns the absolute paths of the log files of a data directory, oldest first. Throws `OperatorError` with exit code
+ * 1 or 78.
+ */
 export function requireLogFiles(dataDir: string): readonly string[] {
   const folder = logFolder(dataDir)
   let numbers: readonly number[]
@@ -21,12 +24,12 @@ export function requireLogFiles(dataDir: string): readonly string[] {
   )
 }
 
-/** Whether the log of a data directory has files. */
+/** Returns whether the log of a data directory has files. */
 export function hasLogFiles(dataDir: string): boolean {
   return logNumbers(logFolder(dataDir)).length > 0
 }
 
-/** Bytes of all files of the log; 0 when there are none. */
+/** Returns the total size in bytes of all log files, or 0 if there are none. */
 export function logBytes(dataDir: string): number {
   const folder = logFolder(dataDir)
   const sizes = logNumbers(folder).map((number) =>
@@ -35,10 +38,10 @@ export function logBytes(dataDir: string): number {
   return sizes.reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Knows the files of a log. */
+/** Watches the files of a log. */
 export class LogPlace {
   readonly #dataDir: string
-  /** Identity by number. */
+  /** The identity of each file by its number. */
   #files: ReadonlyMap<number, string>
 
   constructor(dataDir: string) {
@@ -47,13 +50,13 @@ export class LogPlace {
   }
 
   /**
-   * Whether the files are those of the last call, or became others as they do: old ones go, new ones come, and
-   * one that is made beforehand, which is the newest of several, is replaced by a larger one before it is used.
-   * Cost: a stat for each file.
+   * Returns whether the files are those of the last call, or changed only as a log changes them. Old files are removed
+   * and new ones are added. The prepared file, which is the newest of several, may be replaced by a larger one before
+   * it is used. Costs a stat for each file.
    */
   isInPlace(): boolean {
     const files = identities(this.#dataDir)
-    // Nobody can look now: a process without descriptors.
+    // The check is not possible now, for example because the process has no free descriptors.
     if (files === null) return true
     if (files.size === 0) return false
     const newest = Math.max(...files.keys())

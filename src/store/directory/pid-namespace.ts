@@ -1,10 +1,10 @@
-/** Processes as this process sees them: which numbers mean the same, and who is still there. */
+/** Identifies processes: whether two process numbers belong to the same namespace, and whether a process still runs. */
 import { readFileSync, readlinkSync } from 'node:fs'
 
 /**
- * Names the pid namespace, such as `pid:[4026531836]`: two processes with the same name see the same
- * process under a number. Null when it cannot be told, and then it is equal to none. Systems other than
- * Linux have one.
+ * Returns the name of the pid namespace, such as `pid:[4026531836]`. Two processes with the same name see the same
+ * process under a number. Returns null if the namespace is unknown; it then equals no other. Systems other than Linux
+ * have one namespace.
  */
 export function ownPidNamespace(): string | null {
   if (process.platform !== 'linux') return 'pid:[all]'
@@ -15,14 +15,14 @@ export function ownPidNamespace(): string | null {
   }
 }
 
-/** When this process started, as `startTimeOf`. */
+/** Returns the start time of this process, in the format of `startTimeOf`. */
 export function ownStartTime(): string | null {
   return startTimeIn('/proc/self/stat')
 }
 
 /**
- * When a process started, in ticks since the machine did; null when there is no such process, when it
- * is a zombie, or when it is hidden from us: by its user, or in another pid namespace.
+ * Returns the start time of a process, in ticks since the machine started. Returns null if there is no such process, if
+ * it is a zombie, or if it is hidden because it belongs to another user or runs in another pid namespace.
  */
 export function startTimeOf(pid: number): string | null {
   return startTimeIn(`/proc/${pid}/stat`)
@@ -35,18 +35,21 @@ function startTimeIn(path: string): string | null {
   } catch {
     return null
   }
-  // The second field is the program's name in parentheses and may hold anything.
+  // The second field is the name of the program in parentheses and may contain any character.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const [state = ''] = fields
   return state === 'Z' || state === 'X' ? null : (fields[19] ?? null)
 }
 
-/** `NAMESPACE-PID-START`: this process in the name of a folder, for `hasProcessEnded`. */
+/** Returns a name for a folder that identifies this process: `NAMESPACE-PID-START`. See `hasProcessEnded`. */
 export function ownProcessName(): string {
   return [namespaceNumber(), process.pid, ownStartTime() ?? 0].join('-')
 }
 
-/** Whether the process with such a name is gone; null when it lives in a pid namespace that we cannot look into. */
+/**
+ * Returns whether the process with such a name has ended, or null if it runs in a pid namespace that is not visible
+ * from here.
+ */
 export function hasProcessEnded(name: string): boolean | null {
   const [namespace, pid, startTime] = name.split('-')
   if (namespace !== namespaceNumber()) return null

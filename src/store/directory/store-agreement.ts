@@ -1,14 +1,15 @@
 /**
- * Whether the three parts of a store belong together. Each of them may be sound by itself and yet
- * be older than the others: put back from a copy, or fallen back to an older state behind a damaged meta
- * page. What was acknowledged since is gone then, and nothing in that part says so; the others do:
+ * Checks whether the three parts of a store belong together. A part can be sound by itself and still be older than the
+ * others, because it was restored from a copy or fell back to an older state after damage to a meta page. Data
+ * acknowledged since then is lost. That part itself does not show it, but the others do:
  *
- *   log     has every block behind the position of `events`, and says how far it ever came (log-file.ts)
- *   events  says how far the log had come, and which version the flags had (event-state.ts)
+ *   log     has every block after the position of `events`, and the highest sequence number it ever had (log-file.ts)
+ *   events  has the highest sequence number and the flags version that it has seen (event-state.ts)
  *   flags   has its version (catalog/organization-store.ts)
  *
- * A block is forgotten by the log after the transaction of `events` that covers it is on the disk, so a crash or a power cut at any moment leaves a store that agrees. With
- * `--durability commit` the log may lose its last moments, and `events` bears no witness of it.
+ * The log trims a block only after the transaction of `events` that covers it is on the disk. A crash or a power cut at
+ * any moment therefore leaves a store whose parts agree. With `--durability commit` the log may lose its last moments,
+ * and `events` does not record them as seen.
  */
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
@@ -21,19 +22,19 @@ import { DamagedLogError, logFolder } from '../log/log-file.ts'
 import { type LogReach, lookAtLog } from '../log/log-inspection.ts'
 
 const STATE = 'state'
-/** What LMDB says of a file whose content is not what it should be. */
+/** Messages of LMDB about a file with invalid content. */
 const LMDB_DAMAGE = /MDB_(?:CORRUPTED|PAGE_NOTFOUND|INVALID|VERSION_MISMATCH|INCOMPATIBLE|PANIC)/
 const DATA_NAME = 'data.mdb'
 
-/** Why the parts of a store do not belong together. */
+/** The reason why the parts of a store do not belong together. */
 export interface Disagreement {
   /** The data file or folder that is older than the others, or cannot be read. */
   readonly file: string
-  /** What is missing, and from where to where. */
+  /** The data that is missing, with its range. */
   readonly what: string
 }
 
-/** What the parts say of themselves and of each other. */
+/** The states that the parts record of themselves and of each other. */
 export interface StoreClaims {
   readonly log: LogReach
   readonly witness: Witness
@@ -41,10 +42,10 @@ export interface StoreClaims {
 }
 
 /**
- * Compares what the parts of a store say. `path` is absolute, and the data files were found sound
- * (lmdb-file.ts). `isAlone`: nobody has the store open, and blocks that are not processed are compared with
- * their checksums (log-inspection.ts, where the cost is said). Throws `OperatorError` when something cannot
- * be read now. Nothing is written. Null: they agree.
+ * Compares the states that the parts of a store record. `path` is absolute, and the data files must have been found
+ * sound (lmdb-file.ts). Set `isAlone` if no process has the store open; unprocessed blocks are then compared with their
+ * checksums, at the cost given in log-inspection.ts. Throws `OperatorError` if something cannot be read now. Writes
+ * nothing. Returns null if the parts agree.
  */
 export function findDisagreement(path: string, isAlone = false): Disagreement | null {
   const place = { file: join(path, EVENTS_ENVIRONMENT, DATA_NAME) }
@@ -60,16 +61,16 @@ export function findDisagreement(path: string, isAlone = false): Disagreement | 
     if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
       return { file: place.file, what: `it cannot be read: ${reason}` }
     }
-    // A fault of the machine that passes, such as too many open files: nothing is wrong with the store.
+    // A temporary fault of the machine, such as too many open files. The store itself is not at fault.
     throw new OperatorError(`${place.file} cannot be read: ${reason}`, { cause })
   }
 }
 
-/** The rule: which part is older than the others or damaged, and what it lacks; null for none. */
+/** Returns the part that is damaged or older than the others, with the data that it lacks, or null if there is none. */
 export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
   readonly environment: 'log' | 'events' | 'flags'
   readonly what: string
-  /** Of the log: which of its files. */
+  /** For the log: the file concerned. */
   readonly file?: string
 } | null {
   if (log.missing !== null) {
@@ -98,7 +99,9 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
   return null
 }
 
-/** `place.file` is the one that is read, for who catches. */
+/**
+ * Reads the recorded states. `place.file` is always the file being read, so that the caller can name it in an error.
+ */
 function readClaims(path: string, place: { file: string }, isAlone: boolean): StoreClaims {
   const opened: { close(): Promise<void> }[] = []
   const keep = <T extends { close(): Promise<void> }>(part: T): T => {
@@ -122,11 +125,11 @@ function readClaims(path: string, place: { file: string }, isAlone: boolean): St
     place.file = logFolder(path)
     const log = lookAtLog(path, readPosition, isAlone)
     place.file = join(path, FLAGS_ENVIRONMENT, DATA_NAME)
-    // Last: what was seen of it is older then.
+    // Read last: the version that `events` has seen is then the older one.
     const flagsVersion = keep(new FlagsVersion(path, true)).read()
     return { log, witness, flagsVersion }
   } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
+    // Closing has already happened when the call returns. The promise only waits for writes, and there were none.
     for (const part of opened) void part.close()
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Actions of a project. Table `actions`: project, action -> JSON of `ActionRecord`, sealed. Deleted
- * actions stay, marked, so that no number is given twice.
+ * Stores the actions of a project. Table `actions`: project, action -> JSON of `ActionRecord`, sealed. Deleted actions
+ * stay in the table and are marked, so that no number is used twice.
  */
 import type { Page } from '../../base/pages.ts'
 import { type ActionRecord, type ActionView, actionView } from '../../rules/filters/actions.ts'
@@ -11,7 +11,7 @@ import { jsonOf } from '../lmdb/records.ts'
 
 /** The actions of one project in the processing thread. */
 export class ProjectActions extends NumberedRecords<ActionRecord> {
-  /** An action, deleted or not, or null. */
+  /** Returns an action, deleted or not, or null. */
   action(id: number): ActionRecord | null {
     return this.find(id)
   }
@@ -21,13 +21,13 @@ export class ProjectActions extends NumberedRecords<ActionRecord> {
   }
 }
 
-/** An action that is not deleted, or null. Throws `DamagedRecordError`. */
+/** Returns an action that is not deleted, or null. Throws `DamagedRecordError`. */
 export function findAction(table: Table, projectId: number, id: number): ActionView | null {
   const action = loadNumbered<ActionRecord>(table, projectId, id)
   return action === null || action.isDeleted ? null : actionView(action)
 }
 
-/** A page of the actions that are not deleted, in order of creation. */
+/** Returns a page of the actions that are not deleted, in order of creation. */
 export function listActions(
   table: Table,
   projectId: number,

@@ -1,7 +1,7 @@
 /**
- * The persons and groups of an analytic answer as the API shows them, as of the snapshot of the reader:
- * finished JSON, because an answer is copied between threads and written by the main thread, which is
- * quicker with bytes. The text of a person is kept and used again while nothing of the person changed.
+ * Writes the persons and groups of an analytic result in the form of the API, in the snapshot of the reader. The result
+ * is finished JSON, because it is copied between threads and sent by the main thread, and both are faster with bytes.
+ * The text of a person is cached as long as the person does not change.
  */
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import type { RowFormat } from '../../base/pages.ts'
@@ -14,18 +14,18 @@ import { ACTOR_TEXT_UNITS_MAX, ACTOR_TEXTS_MAX } from './limits.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
 
-/** The text of a person without its last member, and what it was made of. */
+/** The text of a person without its last member, and the record from which it was made. */
 interface KnownText {
-  /** Log position of the snapshot at which it was right. */
+  /** The log position of the last snapshot at which the text was correct. */
   position: number
   readonly record: PersonRecord
   readonly text: string
 }
 
-/** Writes answers for one reader. */
+/** Writes results for one reader. */
 export class ActorTexts {
   readonly #persons: PersonReader
-  /** By project and P. */
+  /** The cached texts, by project and person number. */
   readonly #known = new Map<string, KnownText>()
 
   constructor(persons: PersonReader) {
@@ -33,8 +33,8 @@ export class ActorTexts {
   }
 
   /**
-   * Looks up everybody on a page; who does not exist any more is left out and counted. `position` is that
-   * of the log at the snapshot. Cost: some 20 us for a person whose text is not known.
+   * Looks up the persons and groups of a page. Persons that no longer exist are omitted and counted. `position` is the
+   * log position of the snapshot. Costs about 20 us for each person whose text is not cached.
    */
   answerOf(
     page: ActorPage,
@@ -90,7 +90,7 @@ export class ActorTexts {
     return `${text}${String(value)}}`
   }
 
-  /** Everything up to the value of the last member, which belongs to the question. */
+  /** Returns the text up to the value of the last member, which depends on the query. */
   #openText(projectId: number, record: PersonRecord): string {
     const view = this.#persons.actor(projectId, record)
     const text = JSON.stringify(
@@ -140,7 +140,10 @@ export class ActorTexts {
   }
 }
 
-/** Whether two records of a P, each with ids of its own only, are shown alike. */
+/**
+ * Returns whether two records of the same person have the same text. Call it only for persons whose ids are all in the
+ * record.
+ */
 function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {
   return (
     a.uuid === b.uuid &&

@@ -1,15 +1,15 @@
 /**
- * Blocks of changes as bytes; their layout is at the top of person-changes.ts. An entry is copied, and a delta
- * put behind it, without a look at what it says: the checksum of the longer entry goes on from that of the
- * shorter one, so that damage done before is still found by who reads it.
+ * Encodes and decodes blocks of changes, in the format described in person-changes.ts. An entry can be copied, and a
+ * delta appended to it, without decoding it. The checksum of the longer entry continues that of the shorter one, so
+ * earlier damage is still detected when the entry is read.
  */
 import { crc32 } from 'node:zlib'
 import { DamagedRecordError } from '../faults.ts'
 import { PERSON_CHANGES_MAX } from './limits.ts'
 
-/** The table of blocks. */
+/** The name of the table of blocks. */
 export const CHANGES = 'person_changes'
-/** The version of an entry that is that of the whole person. */
+/** The version of an entry that has the version of the whole person. */
 const WHOLE_VERSION = 0xffff_ffff
 const BLOCK_BYTES = 16 * 1024
 const HEAD_BYTES = 4
@@ -18,24 +18,26 @@ const VERSION_BYTES = 4
 const CRC_BYTES = 4
 const LINE_FEED = 0x0a
 
-/** Changes of one person. */
+/** The changes of one person. */
 export interface StoredChanges {
-  /** Before the deltas; null: that of the person as a whole. */
+  /** The version before the deltas. Null: the version of the whole person. */
   readonly version: number | null
-  /** '' when there are only deltas. */
+  /** The changed properties as JSON, or '' if there are only deltas. */
   readonly json: string
-  /** Deltas in order, with line feeds between them; '' when there are none. */
+  /** The deltas in order, separated by line feeds, or '' if there are none. */
   readonly deltas: string
 }
 
-/** An entry of a block: the bytes from `start` to `end`, and its checksum behind them. */
+/** An entry of a block: the bytes from `start` to `end`, followed by its checksum. */
 export interface ChangesEntry {
   readonly block: Buffer
   readonly start: number
   readonly end: number
 }
 
-/** Where an entry lies; what it holds was not checked. Throws `DamagedRecordError` when it is not there. */
+/**
+ * Returns the location of an entry without checking its contents. Throws `DamagedRecordError` if the entry is missing.
+ */
 export function findEntry(
   key: Buffer,
   block: Buffer,
@@ -56,7 +58,7 @@ export function findEntry(
   return { block, start, end }
 }
 
-/** What an entry holds; `key` is that of its block. Throws `DamagedRecordError`. */
+/** Returns the contents of an entry. `key` is the key of its block. Throws `DamagedRecordError`. */
 export function readEntry(
   key: Buffer,
   number: number,
@@ -66,7 +68,7 @@ export function readEntry(
   if (crc !== block.readUInt32LE(end)) throw new DamagedRecordError(CHANGES, key)
   const version = block.readUInt32LE(start)
   const text = block.toString('utf8', start + VERSION_BYTES, end)
-  // No JSON of ours has one.
+  // The JSON that Tenrec writes contains no line feeds.
   const jsonEnd = text.indexOf('\n')
   return {
     version: version === WHOLE_VERSION ? null : version,
@@ -75,12 +77,12 @@ export function readEntry(
   }
 }
 
-/** How many entries a block has, current or not. */
+/** Returns the number of entries in a block, current or not. */
 export function entryCount(block: Buffer): number {
   return block.length < HEAD_BYTES ? 0 : block.readUInt32LE()
 }
 
-/** The P of an entry. */
+/** Returns the person number of an entry. */
 export function numberAt(block: Buffer, position: number): number {
   return block.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES)
 }
@@ -104,13 +106,13 @@ export function checkChangesBlock(key: Buffer, block: Buffer): void {
 /** An entry that was added to a block. */
 export interface AddedEntry {
   readonly number: number
-  /** Behind its last byte, from the first one of the first entry. */
+  /** The offset after its last byte, counted from the first byte of the first entry. */
   readonly end: number
-  /** As in table `change_places`. */
+  /** The room for further deltas, as in table `change_places`. */
   readonly room: number
 }
 
-/** A block that is being filled; its memory is used again for the next one. */
+/** A block that is being filled. Its memory is reused for the next block. */
 export class ChangesBlockWriter {
   readonly #projectId: number
   #body = Buffer.allocUnsafeSlow(4 * BLOCK_BYTES)
@@ -121,7 +123,7 @@ export class ChangesBlockWriter {
     this.#projectId = projectId
   }
 
-  /** What was added since the last `finish`. */
+  /** The entries added since the last `finish`. */
   get entries(): readonly AddedEntry[] {
     return this.#entries
   }
@@ -130,7 +132,7 @@ export class ChangesBlockWriter {
     return this.#entries.length >= PERSON_CHANGES_MAX || this.#length >= BLOCK_BYTES
   }
 
-  /** Adds the changes of a person without deltas. */
+  /** Adds the changes of a person, without deltas. */
   addChanges(number: number, version: number, json: string, room: number): void {
     this.#reserve(VERSION_BYTES + json.length * 3 + CRC_BYTES)
     const start = this.#length
@@ -139,7 +141,7 @@ export class ChangesBlockWriter {
     this.#seal(number, start, seedOf(this.#projectId, number), room)
   }
 
-  /** Adds a delta behind `stored`, or behind the whole person when that is null. */
+  /** Adds a delta after the entry `stored`, or after the whole person if `stored` is null. */
   addDelta(number: number, stored: ChangesEntry | null, delta: string, room: number): void {
     const storedBytes = stored === null ? VERSION_BYTES : stored.end - stored.start
     this.#reserve(storedBytes + 1 + delta.length * 3 + CRC_BYTES)
@@ -156,14 +158,14 @@ export class ChangesBlockWriter {
     this.#seal(number, added, crc, room)
   }
 
-  /** Adds an entry as it is. */
+  /** Adds an unchanged copy of an entry. */
   addCopy(number: number, { block, start, end }: ChangesEntry, room: number): void {
     this.#reserve(end - start + CRC_BYTES)
     this.#length += block.copy(this.#body, this.#length, start, end + CRC_BYTES)
     this.#entries.push({ number, end: this.#length, room })
   }
 
-  /** The block of all entries, which are forgotten. */
+  /** Returns the block of all entries, and starts a new one. */
   finish(): Buffer {
     const entries = this.#entries
     const bodyStart = HEAD_BYTES + entries.length * ENTRY_HEAD_BYTES
@@ -179,7 +181,7 @@ export class ChangesBlockWriter {
     return block
   }
 
-  /** Ends an entry with the checksum `crc` of what it had before `from`, gone on with. */
+  /** Ends an entry. Its checksum continues `crc`, which covers the bytes before `from`. */
   #seal(number: number, from: number, crc: number, room: number): void {
     const sum = crc32(this.#body.subarray(from, this.#length), crc)
     this.#length = this.#body.writeUInt32LE(sum, this.#length)
@@ -195,7 +197,7 @@ export class ChangesBlockWriter {
   }
 }
 
-/** What the checksum of an entry begins with, so that one under a wrong person is noticed. */
+/** Returns the initial value of the checksum of an entry, so that an entry under a wrong person is detected. */
 function seedOf(projectId: number, number: number): number {
   return (Math.imul(projectId, 0x9e3779b1) ^ number) >>> 0
 }

@@ -1,7 +1,11 @@
 /**
- * Cohorts of a project: fixed lists of persons, and trees of person filters that are evaluated when they
- * are asked for. Table `cohorts`: project, cohort -> JSON of `CohortRecord`. Table `cohort_members`:
- * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
+ * Stores the cohorts of a project: fixed lists of persons, and trees of person filters that are evaluated for each
+ * query. Tables, all sealed:
+ *
+ *   cohorts          project, cohort         -> JSON of `CohortRecord`
+ *   cohort_members   project, cohort, person -> nothing, for fixed lists
+ *
+ * Deleted cohorts stay in the table and are marked.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
@@ -17,9 +21,9 @@ export type CohortTables = Pick<EventTables, 'cohorts' | 'cohort_members'>
 /** The cohorts of one project in the processing thread. */
 export class ProjectCohorts extends NumberedRecords<CohortRecord> {
   readonly #members: Table
-  /** Whether what a cohort says has changed since the last commit; counting members does not matter. */
+  /** True if the definition of a cohort has changed since the last commit. The number of members does not count. */
   haveDefinitionsChanged = false
-  /** Changes of members since the last commit: key as text -> whether it is one. */
+  /** The changes of members since the last commit: cohort -> person number -> whether the person is a member. */
   readonly #changes = new Map<number, Map<number, boolean>>()
 
   constructor(projectId: number, tables: CohortTables) {
@@ -27,7 +31,7 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
     this.#members = tables.cohort_members
   }
 
-  /** A cohort, deleted or not, or null. */
+  /** Returns a cohort, deleted or not, or null. */
   cohort(id: number): CohortRecord | null {
     return this.find(id)
   }
@@ -42,7 +46,7 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
     return changed ?? isMember(this.#members, this.projectId, id, number)
   }
 
-  /** Adds or removes a member of a fixed list, and counts. */
+  /** Adds or removes a member of a fixed list, and updates the number of members. */
   setMember(id: number, number: number, isWanted: boolean): void {
     if (this.isMember(id, number) === isWanted) return
     getOrAdd(this.#changes, id, () => new Map<number, boolean>()).set(number, isWanted)
@@ -64,24 +68,24 @@ export class ProjectCohorts extends NumberedRecords<CohortRecord> {
   }
 }
 
-/** A cohort that is not deleted, or null. Throws `DamagedRecordError`. */
+/** Returns a cohort that is not deleted, or null. Throws `DamagedRecordError`. */
 export function loadCohort(table: Table, projectId: number, id: number): CohortRecord | null {
   const cohort = loadNumbered<CohortRecord>(table, projectId, id)
   return cohort?.isDeleted === true ? null : cohort
 }
 
-/** All cohorts of a project that are not deleted, in order of creation. */
+/** Returns all cohorts of a project that are not deleted, in order of creation. */
 export function loadCohorts(table: Table, projectId: number): readonly CohortRecord[] {
   const cohorts = [...jsonOf<CohortRecord>(table, keysOf(projectId))].map(({ value }) => value)
   return cohorts.filter(({ isDeleted }) => !isDeleted)
 }
 
-/** Whether a person is on the fixed list of a cohort. */
+/** Returns whether a person is on the fixed list of a cohort. */
 export function isMember(table: Table, projectId: number, cohort: number, number: number): boolean {
   return table.doesExist(tripleKey(projectId, cohort, number))
 }
 
-/** The cohorts of a project for tests on persons; those that are deleted do not exist. */
+/** Returns a lookup of the cohorts of a project for tests on persons. Deleted cohorts do not exist for it. */
 export function cohortLookup(tables: CohortTables, projectId: number): CohortLookup {
   const members = tables.cohort_members
   return (id) => {
@@ -94,7 +98,7 @@ export function cohortLookup(tables: CohortTables, projectId: number): CohortLoo
   }
 }
 
-/** P of all members of a fixed list, ascending. */
+/** Returns the person numbers of all members of a fixed list, ascending. */
 export function* memberNumbers(table: Table, projectId: number, cohort: number): Generator<number> {
   for (const key of table.getKeys(keysOf(projectId, cohort))) yield numberInKey(key, 8)
 }

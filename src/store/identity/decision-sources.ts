@@ -1,16 +1,15 @@
 /**
- * What decisions read of environment `events`, in the main thread through the memory map: a person
- * by distinct_id, a group, members of fixed lists, overrides; and the definitions that flags refer
- * to. Each is a few lookups, some microseconds, and never waits for the disk of a writer. Going
- * through all persons or groups blocks: for threads of the pool.
+ * Reads the data that decisions need from environment `events`: a person by distinct_id, a group, the members of fixed
+ * lists, overrides, and the definitions to which flags refer. The main thread reads it through the memory map. Each
+ * read is a few lookups of some microseconds and never waits for the disk of a writer. Iterating over all persons or
+ * groups blocks the thread, so only worker threads do it.
  *
- * What a person or group costs does not depend on how many properties it has: large ones are stored in pages, of
- * which those with the wanted names are read (properties/stored-properties.ts).
+ * The cost for a person or group does not depend on the number of its properties. Large ones are stored in pages, and
+ * only the pages with the requested names are read (properties/stored-properties.ts).
  *
- * Decoded persons are kept where such are asked for again; after a commit the version of the stored person
- * tells whether it is still the same. While processing stands still, the owners and the places of changes
- * that were read are kept, too: a person who is not in memory then costs small lookups of position and
- * distinct_id, and one of the record.
+ * Decoded persons are cached. After a commit, the version of the stored person shows whether the cached one is still
+ * current. While nothing is processed, the owners and the locations of changes that were read are cached too. A person
+ * who is not in memory then costs small lookups of position and distinct_id, and one read of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
@@ -53,46 +52,46 @@ import {
 } from './properties/stored-properties.ts'
 import { Stretches } from './stretches.ts'
 
-/** The owner of a distinct_id as decisions need it. */
+/** The owner of a distinct_id, as decisions need it. */
 export interface StoredPerson {
-  /** 0: the distinct_id belongs to nobody. */
+  /** The person number, or 0 if the distinct_id has no owner. */
   readonly number: number
-  /** Another one whenever something about the person has changed; -1: there is none. */
+  /** A number that is different after every change of the person. -1: there is no person. */
   readonly version: number
-  /** To be read before anything is committed, or after the person was asked for again. */
+  /** The properties. Read them before anything is committed, or read the person again first. */
   readonly properties: StoredProperties | null
 }
 
-/** A person of a scan. */
+/** A person in an iteration over all persons. */
 export interface ScannedPerson {
   readonly number: number
-  /** The oldest distinct_id; '' when there is none. */
+  /** The oldest distinct_id, or '' if there is none. */
   readonly distinctId: string
   readonly properties: JsonObject
 }
 
-/** A group of a scan. */
+/** A group in an iteration over all groups. */
 export interface ScannedGroup {
   readonly key: string
   readonly properties: JsonObject
 }
 
 interface KnownPerson extends StoredPerson {
-  /** The position of processing at which it was read. */
+  /** The position of processing at which the person was read. */
   position: number
-  /** UTF-16 units of the JSON of its properties, of paged ones of what is kept. */
+  /** The UTF-16 units of the JSON of its properties, or of the cached values if they are paged. */
   readonly units: number
-  /** Of its pages; null: it has none. */
+  /** The directory of its pages, or null if it has none. */
   readonly directory: Buffer | null
-  /** How often persons had been folded when it was read. */
+  /** How often persons had been folded when the person was read. */
   folds: number
-  /** Both together tell whether the person is still the same. */
+  /** These two show whether the person is still the same. */
   readonly storedVersion: number
   readonly deltas: string
 }
 
 interface KnownGroup extends FoundGroup {
-  /** The position of processing at which it was read: it is the same as long as nothing is committed. */
+  /** The position of processing at which the group was read. The group is unchanged until the next commit. */
   readonly position: number
 }
 
@@ -105,7 +104,7 @@ const NOBODY: KnownPerson = {
 }
 const NO_FILTERS: JsonObject = Object.freeze({})
 
-/** Reads for decisions. For one thread; close it before the thread ends. */
+/** Reads data for decisions, for one thread. Close it before the thread ends. */
 export class DecisionSourceReader {
   readonly #environment: Environment
   readonly #tables: EventTables
@@ -113,17 +112,20 @@ export class DecisionSourceReader {
   #refreshedAtMs = Number.NEGATIVE_INFINITY
   readonly #persons = new RecentValues<KnownPerson>(DECISION_PERSON_BYTES_MAX, bytesOf)
   readonly #groups = new RecentValues<KnownGroup>(DECISION_GROUP_BYTES_MAX, bytesOf)
-  /** Of the decision that is being made, and perhaps the one before. */
+  /** The groups of the current decision, and possibly of the previous one. */
   #usedGroups: StoredProperties[] = []
-  /** A decision may ask for its person several times, also for one who is not kept. */
+  /** The last person, because a decision may read its person several times, even one that is not cached. */
   #lastName = ''
   #last: KnownPerson | undefined
   readonly #owners: Stretches
   readonly #places: Stretches
-  /** The position of processing at which these were read, and how often persons had been folded. */
+  /** The position of processing, and how often persons had been folded, when the ranges were read. */
   #stretchesAt = -1
   #foldsAt = -1
-  /** The version of the last person with deltas: they have none of their own that is known. */
+  /**
+   * The last version that was given to a person with deltas, which has no stored version of its own. These versions are
+   * negative.
+   */
   #lastFolded = -1
 
   /** Opens the environment in `dataDir`. */
@@ -139,7 +141,7 @@ export class DecisionSourceReader {
     this.#places = new Stretches((projectId, number) => loadPlaces(tables, projectId, number))
   }
 
-  /** Lets the next read see everything that is committed now. */
+  /** Makes all committed data visible to the next read. */
   refresh(): void {
     this.#environment.refresh()
     this.#refreshedAtMs = performance.now()
@@ -147,20 +149,19 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Begins a decision: what it reads is at most two milliseconds behind the last commit. Throws
-   * `DamagedRecordError`.
+   * Begins a decision. Its data is at most two milliseconds older than the last commit. Throws `DamagedRecordError`.
    */
   freshen(): void {
     this.#settleGroups()
     if (performance.now() - this.#refreshedAtMs > DECISION_SNAPSHOT_MS_MAX) this.refresh()
   }
 
-  /** How far processing was at the last `freshen`: everything read since then is as of there. */
+  /** The position of processing at the last `freshen`. Everything read since then is at least as new. */
   get position(): number {
     return this.#position
   }
 
-  /** The person who owns a distinct_id. Throws `DamagedRecordError`. */
+  /** Returns the person who owns a distinct_id. Throws `DamagedRecordError`. */
   person(projectId: number, distinctId: string): StoredPerson {
     const name = `${projectId} ${distinctId}`
     const known = name === this.#lastName ? this.#last : this.#persons.get(name)
@@ -177,7 +178,7 @@ export class DecisionSourceReader {
   }
 
   /**
-   * Properties of a group, or null; to be read before anything is committed. Throws `DamagedRecordError`.
+   * Returns the properties of a group, or null. Read them before anything is committed. Throws `DamagedRecordError`.
    */
   groupProperties(projectId: number, typeIndex: number, key: string): StoredProperties | null {
     const { position } = readStanding(this.#tables.state)
@@ -190,21 +191,18 @@ export class DecisionSourceReader {
     return this.#use(found.properties)
   }
 
-  /**
-   * Whether the owner of a distinct_id is on the fixed list of a cohort. Throws
-   * `DamagedRecordError`.
-   */
+  /** Returns whether the owner of a distinct_id is on the fixed list of a cohort. Throws `DamagedRecordError`. */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
     const { number } = this.person(projectId, distinctId)
     return number !== 0 && this.isMember(projectId, cohortId, number)
   }
 
-  /** Overrides of person P. Throws `DamagedRecordError`. */
+  /** Returns the overrides of a person. Throws `DamagedRecordError`. */
   overrides(projectId: number, number: number): Overrides {
     return loadOverrides(this.#tables.flag_overrides, projectId, number)
   }
 
-  /** The cohorts of a project that are not deleted, by id. Throws `DamagedRecordError`. */
+  /** Returns the cohorts of a project that are not deleted, by id. Throws `DamagedRecordError`. */
   cohorts(projectId: number): ReadonlyMap<number, FlagCohort> {
     const cohorts = new Map<number, FlagCohort>()
     for (const { id, name, isStatic, filters } of loadCohorts(this.#tables.cohorts, projectId)) {
@@ -214,20 +212,20 @@ export class DecisionSourceReader {
     return cohorts
   }
 
-  /** The names of the group types of a project by index. Throws `DamagedRecordError`. */
+  /** Returns the names of the group types of a project by index. Throws `DamagedRecordError`. */
   groupTypes(projectId: number): ReadonlyMap<number, string> {
     const { groupTypes } = loadPersonCounters(this.#tables.person_projects, projectId)
     return new Map([...groupTypes.entries()].filter(([, type]) => type !== ''))
   }
 
-  /** How many records of persons there are, those that were merged too. Cost: a walk through their keys. */
+  /** Returns the number of person records. Costs an iteration over their keys. */
   personCount(projectId: number): number {
     return this.#tables.persons.getKeysCount(keysOf(projectId))
   }
 
   /**
-   * All living persons, or of every so many records one, oldest number first; those behind `after`, which was
-   * such a one. Throws `DamagedRecordError`.
+   * Returns all persons, or every `every`-th one, lowest number first. With `after` it continues after a person that
+   * was returned before. Throws `DamagedRecordError`.
    */
   *persons(projectId: number, every = 1, after: number | null = null): Generator<ScannedPerson> {
     let place = after === null ? 0 : 1
@@ -247,17 +245,17 @@ export class DecisionSourceReader {
     }
   }
 
-  /** How many groups of one type there are. Cost: a walk through their keys. */
+  /** Returns the number of groups of one type. Costs an iteration over their keys. */
   groupCount(projectId: number, typeIndex: number): number {
     return groupCount(this.#tables.groups, projectId, typeIndex)
   }
 
-  /** All groups of one type in the order of their keys, or those behind one. Throws `DamagedRecordError`. */
+  /** Returns all groups of one type in the order of their keys, or those after a key. Throws `DamagedRecordError`. */
   groups(projectId: number, typeIndex: number, after?: string): Iterable<ScannedGroup> {
     return allGroups(this.#tables, projectId, typeIndex, after)
   }
 
-  /** Whether person P is on the fixed list of a cohort. */
+  /** Returns whether a person is on the fixed list of a cohort. */
   isMember(projectId: number, cohortId: number, number: number): boolean {
     return isMember(this.#tables.cohort_members, projectId, cohortId, number)
   }
@@ -266,7 +264,10 @@ export class DecisionSourceReader {
     return this.#environment.close()
   }
 
-  /** LMDB has moved on since the directory of the pages was read: they may be others by now. */
+  /**
+   * Returns whether the page directory of a person was read from an older state. The pages may have been rewritten
+   * since then.
+   */
   #isOutdated(known: KnownPerson): boolean {
     if (known.directory === null) return false
     const { position, folds } = readStanding(this.#tables.state)
@@ -290,10 +291,10 @@ export class DecisionSourceReader {
     this.#last = person
   }
 
-  /** The very same object when it is as it was. */
+  /** Loads a person. Returns the same object if the person has not changed. */
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
-    // LMDB moves on with each turn of the event loop, also between two calls of `freshen`.
-    // Folding changes no person that is kept, but the places of changes.
+    // LMDB moves to the newest state with each turn of the event loop, also between two calls of `freshen`. Folding
+    // does not change cached persons, but it moves the locations of changes.
     const { position, folds } = readStanding(this.#tables.state)
     if (position !== this.#stretchesAt || folds !== this.#foldsAt) {
       this.#owners.clear()
@@ -335,7 +336,7 @@ export class DecisionSourceReader {
   }
 }
 
-/** What a person or group takes when its properties are parsed. */
+/** Returns the approximate memory of a person or group with parsed properties. */
 function bytesOf({ units }: { readonly units: number }): number {
   return units * 3 + 200
 }

@@ -1,9 +1,9 @@
 /**
- * Distinct_ids as numbers. Each distinct_id of a project gets a number D, from 1 in order of first
- * appearance, for ever; segments store D.
+ * Maps distinct_ids to numbers. Each distinct_id of a project gets a permanent number, from 1 in order of first
+ * appearance. Segments store these numbers. Tables, little-endian and sealed:
  *
- * Table `distinct_ids`: project u32, text -> `D u32`. Table `distinct_texts`: project u32, D u32 ->
- * text, UTF-8. Both little-endian and sealed.
+ *   distinct_ids     project u32, text                   -> distinct ID number u32
+ *   distinct_texts   project u32, distinct ID number u32 -> text, UTF-8
  */
 import { randomFillSync } from 'node:crypto'
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
@@ -14,24 +14,24 @@ import { need, peek, store } from '../lmdb/records.ts'
 import { IdCache, type IdWords } from './id-cache.ts'
 import { CACHED_ID_BYTES_MAX } from './limits.ts'
 
-/** Memory of a new id beside its characters, with its two records. */
+/** The memory of a new id in addition to its characters, including its two records. */
 const ADDED_ID_BYTES = 250
-/** Copies of a character of such an id, in bytes. */
+/** The bytes of all copies of one character of such an id. */
 const ADDED_UNIT_BYTES = 6
-/** Behind the project. */
+/** The offset of the id in a key, after the project. */
 const ID_KEY_START = 4
 
 /** The tables of distinct_ids. */
 export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_texts'>
 
-/** The number of a distinct_id, or 0 when the project has never seen it. Throws `DamagedRecordError`. */
+/** Returns the distinct ID number of a text, or 0 if the project has never received it. Throws `DamagedRecordError`. */
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
-  // They are cut when they are stored, and LMDB takes no longer keys.
+  // Stored ids are truncated, and LMDB does not accept longer keys.
   if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
   return peek(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
 }
 
-/** The distinct_id with number D. Throws `DamagedRecordError`, also when there is none. */
+/** Returns the text of a distinct ID number. Throws `DamagedRecordError`, also if there is none. */
 export function loadDistinctText(
   tables: DistinctIdTables,
   projectId: number,
@@ -42,26 +42,26 @@ export function loadDistinctText(
 
 /** The distinct_ids of one project in the processing thread. */
 interface ProjectIds {
-  /** Given a number since the last commit. */
+  /** The ids that got a number since the last commit. */
   added: string[]
   last: number
-  /** Asked for since the cache forgot. */
+  /** True if the project was used since the last rotation of the cache. */
   isUsed: boolean
 }
 
-/** Gives numbers to distinct_ids. For the one writing thread. */
+/** Assigns numbers to distinct_ids, for the one writing thread. */
 export class DistinctIds {
   readonly #tables: DistinctIdTables
   readonly #bytesMax: number
   readonly #cache = new IdCache((keys) => void randomFillSync(keys))
   readonly #projects = new Map<number, ProjectIds>()
-  /** Bytes of memory, estimated, of the numbers that were given since the last commit. */
+  /** The estimated bytes of the numbers assigned since the last commit. */
   gatheredBytes = 0
-  /** Whether the last number that was asked for is a new one. */
+  /** True if the last returned number is new. */
   wasAdded = false
   #current: ProjectIds | null = null
   #currentId = -1
-  /** The bytes of an event's id, one object for all. */
+  /** The bytes of an event's id. The object is reused for all events. */
   readonly #words: { -readonly [Field in keyof IdWords]: IdWords[Field] } = {
     ...{ words: new Int32Array(0), first: 0, byteCount: 0 },
   }
@@ -72,8 +72,8 @@ export class DistinctIds {
   }
 
   /**
-   * The number of a distinct_id, given now if it has none. `lastId` tells the newest number of a
-   * project that was not asked for before. About 0.1 us when cached, 2 us from the table.
+   * Returns the number of a distinct_id, and assigns one if it has none. `lastId` returns the newest number of a
+   * project that was not used before. Takes about 0.1 us from the cache and 2 us from the table.
    */
   idOf(projectId: number, text: string, lastId: () => number): number {
     const ids = this.#project(projectId, lastId)
@@ -82,7 +82,10 @@ export class DistinctIds {
     return known === 0 ? this.#give(projectId, ids, text) : known
   }
 
-  /** The same of the event that was read into cells, without a text of its id when it is cached. */
+  /**
+   * Returns the number of the distinct_id of an event that was read into cells. Does not create the text of a cached
+   * id.
+   */
   idOfEvent(
     projectId: number,
     event: Sender,
@@ -96,19 +99,19 @@ export class DistinctIds {
     id.byteCount = idBytes
     const cached = this.#cache.find(projectId, id)
     if (cached === 0) return this.idOf(projectId, event.distinctId, lastId)
-    // So that a commit knows the newest number of each project with events.
+    // Records the project, so that a commit knows the newest number of each project with events.
     this.#project(projectId, lastId)
     this.wasAdded = false
     return cached
   }
 
-  /** The number of a distinct_id, or 0 when the project has never seen it; `lastId` as in `idOf`. */
+  /** Returns the number of a distinct_id, or 0 if the project has never received it. For `lastId` see `idOf`. */
   find(projectId: number, text: string, lastId: () => number): number {
     this.#project(projectId, lastId)
     return this.#find(projectId, text)
   }
 
-  /** The text of a number of the project, also of one that is not committed yet. */
+  /** Returns the text of a number of the project, even if it is not committed yet. */
   textOf(projectId: number, distinctId: number): string {
     const ids = this.#projects.get(projectId)
     const committed = ids === undefined ? distinctId : ids.last - ids.added.length
@@ -116,12 +119,12 @@ export class DistinctIds {
     return added ?? loadDistinctText(this.#tables, projectId, distinctId)
   }
 
-  /** The newest number of a project that was asked for, else null. */
+  /** Returns the newest number of a project that was used, otherwise null. */
   lastOf(projectId: number): number | null {
     return this.#projects.get(projectId)?.last ?? null
   }
 
-  /** Stores new numbers, in the order of the ids. Only in a write transaction. */
+  /** Stores new numbers, in the order of the ids. Call it only within a write transaction. */
   store(): void {
     for (const [projectId, ids] of this.#projects) {
       const before = ids.last - ids.added.length
@@ -141,7 +144,7 @@ export class DistinctIds {
     }
   }
 
-  /** After a commit: new numbers are stored, and the cache may forget. */
+  /** Call it after a commit: new numbers are stored, and the cache may be rotated. */
   settle(): void {
     for (const ids of this.#projects.values()) if (ids.added.length > 0) ids.added = []
     this.gatheredBytes = 0
@@ -155,14 +158,14 @@ export class DistinctIds {
     this.#currentId = -1
   }
 
-  /** Bytes that the cache takes, about, and may take. */
+  /** The approximate bytes of the cache, and their maximum. */
   get cached(): { readonly bytes: number; readonly bytesMax: number } {
     return { bytes: this.#cache.bytes, bytesMax: this.#bytesMax }
   }
 
-  /** Forgets the numbers that it has read. Not between `idOf` and `settle`. */
+  /** Evicts all cached numbers. Must not be called between `idOf` and `settle`. */
   release(): void {
-    // Twice: the cache has two generations.
+    // Twice, because the cache has two generations.
     this.#cache.rotate()
     this.#cache.rotate()
     this.#projects.clear()
@@ -183,7 +186,7 @@ export class DistinctIds {
   #give(projectId: number, ids: ProjectIds, text: string): number {
     if (ids.last >= NUMBER_MAX) throw new RangeError('a project has too many distinct_ids')
     const id = this.#cache.wordsOf(text)
-    // It would be given another number before the commit.
+    // Without a cache entry the text would get another number before the commit.
     if (id === null) throw new RangeError('a distinct_id was not cut')
     ids.last++
     this.wasAdded = true
@@ -207,12 +210,12 @@ export class DistinctIds {
   }
 }
 
-/** An event that may make its distinct_id only when it is asked for. */
+/** An event that may create the text of its distinct_id only when it is read. */
 interface Sender {
   readonly distinctId: string
 }
 
-/** The distinct_ids of one project, who knows that of the event at hand. */
+/** The distinct_ids of one project. Caches the number of the current event's id. */
 export class SenderIds {
   readonly #projectId: number
   readonly #ids: DistinctIds
@@ -226,30 +229,30 @@ export class SenderIds {
     this.#lastId = lastId
   }
 
-  /** Says which D the event at hand has, so that it is not looked up again; null: there is no event. */
+  /** Sets the distinct ID number of the current event, so that it is not looked up again. Null: there is no event. */
   setCurrent(event: Sender | null, distinctId: number): void {
     this.#event = event
     this.#eventId = distinctId
   }
 
-  /** D of an event, or 0 when nobody has sent with its id. */
+  /** Returns the distinct ID number of an event, or 0 if no event was sent with this id. */
   ofEvent(event: Sender): number {
     return event === this.#event ? this.#eventId : this.find(event.distinctId)
   }
 
-  /** As `DistinctIds.find`. */
+  /** See `DistinctIds.find`. */
   find(text: string): number {
     if (this.#isCurrent(text)) return this.#eventId
     return this.#ids.find(this.#projectId, text, this.#lastId)
   }
 
-  /** As `DistinctIds.idOf`. */
+  /** See `DistinctIds.idOf`. */
   idOf(text: string): number {
     if (this.#isCurrent(text)) return this.#eventId
     return this.#ids.idOf(this.#projectId, text, this.#lastId)
   }
 
-  /** As `DistinctIds.textOf`. */
+  /** See `DistinctIds.textOf`. */
   textOf(distinctId: number): string {
     return this.#ids.textOf(this.#projectId, distinctId)
   }

@@ -1,9 +1,12 @@
 /**
- * What is stored about erasing events. Table `deletion_jobs`: project, number -> JSON of `DeletionJob`,
- * sealed; a job that is done stays as the receipt. They are carried out by warehouse/erase. Table `copied_erasures`,
- * where there are copies: the same key -> JSON of `ErasureTarget`, from when the store has erased until the copies are,
- * whatever the log says meanwhile. It is no function of the log, unlike all else here. Table
- * `retention_rules`: project u32 -> JSON of `RetentionRules`, sealed; a project without a record keeps everything.
+ * Stores the records about erasures of events. All are sealed JSON:
+ *
+ *   deletion_jobs     project, number -> `DeletionJob`; a completed job stays as the receipt
+ *   copied_erasures   project, number -> `ErasureTarget`; only if there are copies of the events elsewhere
+ *   retention_rules   project u32     -> `RetentionRules`; a project without a record keeps everything
+ *
+ * Jobs are run by warehouse/erase. A record in `copied_erasures` exists from the time when the store has erased the
+ * events until they are erased from the copies. Unlike all other records here, it does not follow from the log.
  */
 import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
 import {
@@ -16,21 +19,21 @@ import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getJson, jsonOf, putJson } from '../lmdb/records.ts'
 
-/** A job that is not done. */
+/** A job that is not complete. */
 export interface OpenJob {
   readonly projectId: number
   readonly number: number
   readonly job: DeletionJob
 }
 
-/** Stores a new job. Only in a write transaction. */
+/** Stores a new job. Call it only within a write transaction. */
 export function storeJob(table: Table, { projectId, number, job }: OpenJob): void {
   putJson(table, pairKey(projectId, number), job)
 }
 
 /**
- * Stores how far a job has come; whether it is done is left as it is, and answered. Only in a write
- * transaction.
+ * Stores the progress of a job, without changing whether it is done. Returns whether it is done. Call it only within a
+ * write transaction.
  */
 export function storeProgress(table: Table, { projectId, number, job }: OpenJob): boolean {
   const key = pairKey(projectId, number)
@@ -39,19 +42,19 @@ export function storeProgress(table: Table, { projectId, number, job }: OpenJob)
   return doneAt !== null
 }
 
-/** Notes that copies of what a job means are to be erased. Only in a write transaction. */
+/** Records that the events of a job must be erased from the copies. Call it only within a write transaction. */
 export function storeCopied(table: Table, { projectId, number, job }: OpenJob): void {
   const { ids, rules, oldestThrough, through } = job
   const target: ErasureTarget = { ids, rules, oldestThrough, through }
   putJson(table, pairKey(projectId, number), target)
 }
 
-/** What that job means; null: no copies of it are to be erased. Throws `DamagedRecordError`. */
+/** Returns the target of a job whose events must be erased from the copies, or null. Throws `DamagedRecordError`. */
 export function loadCopied(table: Table, projectId: number, number: number): ErasureTarget | null {
   return getJson<ErasureTarget>(table, pairKey(projectId, number))
 }
 
-/** Jobs of one project that are done since the last commit, in the processing thread. */
+/** The jobs of one project that were completed since the last commit, in the processing thread. */
 export class DoneJobs {
   readonly #projectId: number
   readonly #table: Table
@@ -62,12 +65,15 @@ export class DoneJobs {
     this.#table = table
   }
 
-  /** Notes that a job is done, by its number. */
+  /** Records that a job is done, by its number. */
   add(number: number, doneAt: string): void {
     this.#done.push([number, doneAt])
   }
 
-  /** Stores it, unless a job was done before. Only in a write transaction, and behind new jobs. */
+  /**
+   * Stores the completed jobs, except jobs that were done before. Call it only within a write transaction, and after
+   * new jobs are stored.
+   */
   store(): void {
     for (const [number, doneAt] of this.#done) {
       const key = pairKey(this.#projectId, number)
@@ -79,23 +85,26 @@ export class DoneJobs {
   }
 }
 
-/** One job, done or not; null: there is none. Throws `DamagedRecordError`. */
+/** Returns a job, done or not, or null. Throws `DamagedRecordError`. */
 export function loadJob(table: Table, projectId: number, number: number): DeletionJob | null {
   return getJson<DeletionJob>(table, pairKey(projectId, number))
 }
 
-/** The jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
+/** Returns the jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
 export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
   const start = pairKey(projectId, NUMBER_MAX)
   return jobsIn(table, { start, end: pairKey(projectId, 0), reverse: true })
 }
 
-/** The jobs of all projects that are not over, oldest first. Throws `DamagedRecordError`. */
+/** Returns the incomplete jobs of all projects, oldest first. Throws `DamagedRecordError`. */
 export function loadOpenJobs(table: Table): OpenJob[] {
   return [...jobsIn(table)].filter(({ job }) => job.doneAt === null || isToCarryOut(job))
 }
 
-/** Events that all erasures of a project have removed so far. Cost: all its jobs. Throws `DamagedRecordError`. */
+/**
+ * Returns the number of events that all erasures of a project have removed so far. Costs a read of all its jobs. Throws
+ * `DamagedRecordError`.
+ */
 export function erasedRows(table: Table, projectId: number): number {
   let rows = 0
   for (const { job } of loadJobs(table, projectId)) rows += job.deletedRows
@@ -108,7 +117,7 @@ function* jobsIn(table: Table, range?: Parameters<typeof jsonOf>[1]): Generator<
   }
 }
 
-/** The rules of one project in the processing thread. */
+/** The retention rules of one project in the processing thread. */
 export class ProjectRetention {
   readonly #projectId: number
   readonly #table: Table
@@ -123,19 +132,19 @@ export class ProjectRetention {
     this.#changed = rules
   }
 
-  /** Stores what was changed. Only in a write transaction. */
+  /** Stores changed rules. Call it only within a write transaction. */
   store(): void {
     if (this.#changed !== null) putJson(this.#table, numberKey(this.#projectId), this.#changed)
     this.#changed = null
   }
 }
 
-/** The rules of a project. Throws `DamagedRecordError`. */
+/** Returns the rules of a project. Throws `DamagedRecordError`. */
 export function loadRetention(table: Table, projectId: number): RetentionRules {
   return getJson<RetentionRules>(table, numberKey(projectId)) ?? NO_RETENTION
 }
 
-/** The projects whose rules let something go. Throws `DamagedRecordError`. */
+/** Returns the projects whose rules remove events. Throws `DamagedRecordError`. */
 export function retainedProjects(table: Table): readonly number[] {
   const projects: number[] = []
   for (const { key, value } of jsonOf<RetentionRules>(table)) {

@@ -1,22 +1,23 @@
 /**
- * Experience continuity: what is hashed in place of a person's distinct_id, flag by flag, so that a user
- * who logs in keeps what was shown before. The first identifier that is written for a flag stays for ever.
+ * Stores flag overrides for experience continuity. An override is the identifier that is hashed for a flag instead of
+ * the person's distinct_id, so that users who log in keep their variant. The first identifier that is stored for a flag
+ * is permanent.
  *
- * Table `flag_overrides`: project, P -> JSON list of `[flag key, identifier]`; sealed. It is written by
- * the processing thread in the order of the log, so that merges and overrides never cross.
- * Source: docs/compatibility/decisions.md, "Continuity".
+ * Table `flag_overrides`: project, person -> JSON list of `[flag key, identifier]`, sealed. The processing thread
+ * writes it in the order of the log, so merges and overrides cannot conflict. Source: docs/compatibility/decisions.md,
+ * "Continuity".
  */
 import type { Table } from '../lmdb/environment.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 
-/** Flag key -> identifier. */
+/** Maps a flag key to an identifier. */
 export type Overrides = ReadonlyMap<string, string>
 
 type Pairs = readonly (readonly [flagKey: string, identifier: string])[]
 
 const NO_OVERRIDES: Overrides = new Map()
 
-/** The overrides of a person; empty for nearly all. Throws `DamagedRecordError`. */
+/** Returns the overrides of a person, which are empty for nearly all persons. Throws `DamagedRecordError`. */
 export function loadOverrides(table: Table, projectId: number, number: number): Overrides {
   const pairs = loadNumbered<Pairs>(table, projectId, number)
   return pairs === null ? NO_OVERRIDES : new Map(pairs)
@@ -24,14 +25,14 @@ export function loadOverrides(table: Table, projectId: number, number: number): 
 
 /** The overrides of one project in the processing thread. */
 export class ProjectOverrides extends NumberedRecords<Pairs> {
-  /** The overrides of person P. Throws `DamagedRecordError`. */
+  /** Returns the overrides of a person. Throws `DamagedRecordError`. */
   of(number: number): Overrides {
     return new Map(this.find(number))
   }
 
   /**
-   * Gives `identifier` to the flags that have no override on any of the persons (P), on each of them.
-   * Throws `DamagedRecordError` and has then changed nothing.
+   * Stores `identifier` for each flag for which none of the persons has an override, on each of the persons. If it
+   * throws `DamagedRecordError`, nothing was changed.
    */
   add(persons: readonly number[], flagKeys: readonly string[], identifier: string): void {
     const before = persons.map((number) => this.of(number))
@@ -45,8 +46,9 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
   }
 
   /**
-   * Person `into` keeps its own and inherits what it lacks; both together then belong to `kept`, which is one of the
-   * two numbers, and the other one has none any more. Throws `DamagedRecordError` and has then changed nothing.
+   * Merges overrides: person `into` keeps its own and adds those of `from` that it lacks. The result is stored under
+   * `kept`, which is one of the two numbers, and the other number has none afterwards. If it throws
+   * `DamagedRecordError`, nothing was changed.
    */
   merge(into: number, from: number, kept: number): void {
     const inherited = this.of(from)
@@ -57,7 +59,7 @@ export class ProjectOverrides extends NumberedRecords<Pairs> {
     if (lost.size > 0) this.remove(other)
   }
 
-  /** Forgets the overrides of a person that is deleted. */
+  /** Removes the overrides of a deleted person. */
   remove(number: number): void {
     this.set(number, null)
   }

@@ -1,10 +1,15 @@
 /**
- * Groups of a project. Table `groups`: project, type index u8, key -> `created_at float64 ms
- * little-endian, key bytes u32 with its highest bit set while only imports have told of the group, key UTF-8`, then the
- * properties as compact JSON, or, of a large group, a byte 0 and
- * the directory of their pages (properties/property-pages.ts); sealed. Keys of more than 400 bytes are cut in the
- * table's key and followed by their SHA-1. Table `group_pages`: project, type index u8, bytes of the key in that
- * table u16, that key, page u32 -> page; sealed. Stores of older versions have no pages.
+ * Stores the groups of a project. Tables, all sealed:
+ *
+ *   groups        project u32, type index u8, key
+ *                 -> created_at float64 ms | bytes of the key u32 | key UTF-8 | properties; little-endian
+ *   group_pages   project u32, type index u8, bytes of the key in table `groups` u16, that key, page u32
+ *                 -> page of properties
+ *
+ * The highest bit of the key's length is set while only imports have mentioned the group. The properties are compact
+ * JSON, or for a large group a byte 0 and the directory of their pages (properties/property-pages.ts). A key of more
+ * than 400 bytes is truncated in the key of the table, and followed by its SHA-1. Stores of older versions have no
+ * pages.
  */
 import { createHash } from 'node:crypto'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
@@ -34,14 +39,14 @@ import {
 } from './properties/stored-properties.ts'
 
 const FIXED_BYTES = 12
-/** A bit of the key's bytes. */
+/** A bit of the length of the key: only imports have mentioned the group. */
 const FLAG_IMPORTED = 0x8000_0000
-/** No JSON begins with it. */
+/** The byte that marks paged properties. No JSON begins with it. */
 const PAGED = Buffer.of(0)
 
-/** Where groups are stored. */
+/** The tables of groups. */
 export type GroupTables = Pick<EventTables, 'groups' | 'group_pages'>
-/** Groups whose keys are in memory while they are removed. */
+/** The number of groups that are removed at a time, whose keys are in memory meanwhile. */
 const REMOVED_GROUPS = 1000
 
 interface GroupRecord {
@@ -52,21 +57,21 @@ interface GroupRecord {
   readonly jsonBytes: number
 }
 
-/** What `allGroups` tells of a group; `bytes`: of its properties as JSON, about. */
+/** A group returned by `allGroups`. `bytes` is the approximate size of its properties as JSON. */
 interface GroupProperties {
   readonly key: string
   readonly bytes: number
   readonly properties: Readonly<Record<string, unknown>>
 }
 
-/** A group as its record has it; of a paged one without the properties. */
+/** A group as in its record. If it is paged, the properties are missing. */
 interface GroupHead extends GroupRecord {
   readonly directory: Buffer | null
 }
 
-/** Memory of a group beside its key and properties: its objects, and its places in maps. */
+/** The memory of a group in addition to its key and properties: its objects and its map entries. */
 const GROUP_MEMORY_BYTES = 400
-/** Copies of the key in memory, two bytes a character. */
+/** The bytes of all copies of one character of the key. */
 const KEY_UNIT_BYTES = 4
 
 /** The groups of one project in the processing thread. */
@@ -77,14 +82,14 @@ export class ProjectGroups {
   #cacheBytesMax: number
   readonly #cached = new Map<string, GroupState>()
   #unsaved = new Set<GroupState>()
-  /** Those that may have pages. */
+  /** The groups that may have pages. */
   readonly #paged = new WeakSet<GroupState>()
-  /** Counted bytes of the groups that are not unsaved. */
+  /** The counted bytes of the groups without unsaved changes. */
   #cachedBytes = 0
-  /** Types whose stored groups are to be removed. */
+  /** The types whose stored groups are to be removed. */
   readonly #removed = new Set<number>()
 
-  /** `gathered` counts what waits for the next commit; groups that were only read may have `cacheBytesMax`. */
+  /** `gathered` counts the memory for the next commit. `cacheBytesMax` limits the memory of unchanged groups. */
   constructor(
     projectId: number,
     tables: GroupTables,
@@ -97,12 +102,12 @@ export class ProjectGroups {
     this.#cacheBytesMax = cacheBytesMax
   }
 
-  /** Bytes of memory of the groups that are only cached, estimated. */
+  /** The estimated bytes of the groups that are only cached. */
   get cachedBytes(): number {
     return this.#cachedBytes
   }
 
-  /** A group, or null. Throws `DamagedRecordError`. */
+  /** Returns a group, or null. Throws `DamagedRecordError`. */
   group(typeIndex: number, key: string): GroupState | null {
     const name = nameOf(typeIndex, key)
     const cached = this.#cached.get(name)
@@ -152,7 +157,7 @@ export class ProjectGroups {
     this.#removed.add(typeIndex)
   }
 
-  /** Stores what was changed. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     for (const typeIndex of this.#removed) removeGroups(this.#tables, this.#projectId, typeIndex)
     this.#removed.clear()
@@ -173,7 +178,7 @@ export class ProjectGroups {
     }
   }
 
-  /** What the record of the group has instead of the JSON. */
+  /** Stores the pages of a group. Returns the part of its record that replaces the JSON. */
   #storePages(tableKey: Buffer, json: Buffer): readonly Buffer[] {
     const { directory, pages } = pagesOf(json.toString('utf8'))
     for (const [page, bytes] of pages.entries()) {
@@ -188,7 +193,7 @@ export class ProjectGroups {
     removeRange(this.#tables.group_pages, { start: pageKey(tableKey, first), end })
   }
 
-  /** After a commit: what was changed is stored. */
+  /** Call it after a commit: all changes are stored. */
   settle(): void {
     for (const group of this.#unsaved) {
       group.isUnsaved = false
@@ -199,12 +204,12 @@ export class ProjectGroups {
     this.evict()
   }
 
-  /** From now on groups that were only read may have so many bytes. */
+  /** Sets the maximum bytes of unchanged groups. */
   limitCache(bytesMax: number): void {
     this.#cacheBytesMax = bytesMax
   }
 
-  /** Evicts the groups that are only cached when they have too many bytes. Only while nobody works with one. */
+  /** Evicts the groups without unsaved changes if they exceed the limit. Call it only while no such group is in use. */
   evict(): void {
     if (this.#cachedBytes <= this.#cacheBytesMax) return
     this.#cached.clear()
@@ -223,17 +228,17 @@ function memoryBytesOf({ key, properties }: GroupState): number {
   return GROUP_MEMORY_BYTES + key.length * KEY_UNIT_BYTES + properties.memoryBytes
 }
 
-/** Removes all groups of a type, some at a time. Only in a write transaction. */
+/** Removes all groups of a type, some at a time. Call it only within a write transaction. */
 function removeGroups(tables: GroupTables, projectId: number, typeIndex: number): void {
   const start = groupTableKey(projectId, typeIndex, '')
   const end = groupTableKey(projectId, typeIndex + 1, '')
-  // Keys of pages begin with those of their groups.
+  // The keys of pages begin with the keys of their groups.
   for (const table of [tables.groups, tables.group_pages]) {
     while (removeRange(table, { start, end, limit: REMOVED_GROUPS }) === REMOVED_GROUPS);
   }
 }
 
-/** A group as the API shows it, or null. Throws `DamagedRecordError`. */
+/** Returns a group in the form of the API, or null. Throws `DamagedRecordError`. */
 export function findGroup(
   tables: GroupTables,
   projectId: number,
@@ -244,15 +249,15 @@ export function findGroup(
   return record === null ? null : viewOf(typeIndex, record)
 }
 
-/** The properties of a group, and what is kept of them at most. */
+/** The properties of a group, and the maximum UTF-16 units that are cached of them. */
 export interface FoundGroup {
   readonly properties: StoredProperties
   readonly units: number
 }
 
 /**
- * The properties of a group for decisions, or null; pages are read when a name asks for them, from what is
- * committed then. Throws `DamagedRecordError`.
+ * Returns the properties of a group for decisions, or null. Pages are read from the current state when a property is
+ * looked up. Throws `DamagedRecordError`.
  */
 export function lookUpGroup(
   tables: GroupTables,
@@ -280,8 +285,8 @@ export function lookUpGroup(
 }
 
 /**
- * A page of groups of one type in the order of their keys, behind key `cursor`. `search`: the key or the
- * properties contain it, ignoring case.
+ * Returns a page of groups of one type in the order of their keys, after the key `cursor`. With `search`, the key or
+ * the properties must contain the text, ignoring case.
  */
 export function listGroups(
   tables: GroupTables,
@@ -300,8 +305,8 @@ export function listGroups(
 }
 
 /**
- * The groups of one type whose key or properties contain `search`, from behind the key `cursor` on. `check`
- * is asked for every group that is looked at, and throws to give up.
+ * Returns the groups of one type whose key or properties contain `search`, after the key `cursor`. `check` is called
+ * for every group that is read, and throws to stop.
  */
 export function* groupsAfter(
   tables: GroupTables,
@@ -320,13 +325,13 @@ export function* groupsAfter(
   }
 }
 
-/** How many groups of one type there are. Cost: a walk through their keys. */
+/** Returns the number of groups of one type. Costs an iteration over their keys. */
 export function groupCount(table: Table, projectId: number, typeIndex: number): number {
   const start = groupTableKey(projectId, typeIndex, '')
   return table.getKeysCount({ start, end: groupTableKey(projectId, typeIndex + 1, '') })
 }
 
-/** All groups of one type in the order of their keys, or those behind one. Throws `DamagedRecordError`. */
+/** Returns all groups of one type in the order of their keys, or those after a key. Throws `DamagedRecordError`. */
 export function* allGroups(
   tables: GroupTables,
   projectId: number,
@@ -347,7 +352,7 @@ function* recordsFrom(
   const start = groupTableKey(projectId, typeIndex, first)
   const end = groupTableKey(projectId, typeIndex + 1, '')
   for (const { key, value } of entriesOf(tables.groups, { start, end })) {
-    // Both are valid until the next read.
+    // The key and the value are valid only until the next read.
     const tableKey = Buffer.from(key)
     yield withPages(tables, tableKey, decodeGroup(value))
   }
@@ -361,7 +366,7 @@ function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): Gro
   return groupView({ typeIndex, key, createdAtMs }, parseProperties(json))
 }
 
-/** A group as it is stored, or null. Throws `DamagedRecordError`. */
+/** Returns a stored group, or null. Throws `DamagedRecordError`. */
 export function loadGroup(
   tables: GroupTables,
   projectId: number,
@@ -373,7 +378,7 @@ export function loadGroup(
   return record === undefined ? null : withPages(tables, tableKey, decodeGroup(record))
 }
 
-/** With the JSON of all properties. */
+/** Adds the JSON of all properties to a paged group. */
 function withPages({ group_pages }: GroupTables, tableKey: Buffer, head: GroupHead): GroupHead {
   const { directory } = head
   if (directory === null) return head
@@ -399,13 +404,16 @@ function decodeGroup(record: Buffer): GroupHead {
   }
 }
 
-/** How many pages the record of a group names; `record` is without its checksum. */
+/** Returns the number of pages of a group. `record` has no checksum. */
 export function pagesOfGroup(record: Buffer): number {
   const { directory } = decodeGroup(record)
   return directory === null ? 0 : pageCount(directory)
 }
 
-/** A key of table `group_pages`: that of the group with its length, so that no key begins with another. */
+/**
+ * Returns a key of table `group_pages`. It contains the length of the group's key, so that no key is the beginning of
+ * another.
+ */
 function pageKey(tableKey: Buffer, page: number): Buffer {
   const key = Buffer.allocUnsafe(tableKey.length + 6)
   tableKey.copy(key, 0, 0, 5)

@@ -1,25 +1,26 @@
 /**
- * Numbers of distinct_ids by their bytes, in flat memory: a text in a `Map` takes twice as much, is hashed
- * anew for each event, and is one more object for the garbage collector. Two generations: what is found in
- * the older one is copied to the younger, and `rotate` forgets the older one.
+ * Caches the numbers of distinct_ids by their bytes, in flat memory. A `Map` of texts takes twice as much memory,
+ * hashes the text again for each event, and adds an object for each text to the work of the garbage collector. The
+ * cache has two generations. An entry found in the older one is copied to the younger one, and `rotate` discards the
+ * older one.
  *
- * An entry is words: hash, project, D, bytes of the id, then the id, UTF-8, with zeros up to the end of its
- * last word. The table has the places of entries, from 1; 0 is free.
+ *   words   hash | project | distinct ID number | bytes of the id | id, UTF-8, padded with zeros | hash | ...
+ *   slots   a hash table with the offsets of entries in `words`, from 1; 0 is free
  */
 const HEAD_WORDS = 4
 const SLOTS_FIRST = 1024
 const WORDS_FIRST = 16_384
-/** Ids have 200 code points at most. */
+/** Two factors for each word of the longest id. An id has at most 200 code points. */
 const KEYS_COUNT = 408
 
-/** An id as words: `byteCount` bytes from `first` on. */
+/** An id as words: `byteCount` bytes from word `first` on. */
 export interface IdWords {
   readonly words: Int32Array
   readonly first: number
   readonly byteCount: number
 }
 
-/** One generation. */
+/** One generation of the cache. */
 class Generation {
   count = 0
   #words = new Int32Array(WORDS_FIRST)
@@ -31,7 +32,7 @@ class Generation {
     return (this.#length + this.#slots.length) * 4
   }
 
-  /** D, or 0. */
+  /** Returns the distinct ID number, or 0. */
   find(hash: number, projectId: number, { words, first, byteCount }: IdWords): number {
     const own = this.#words
     const slots = this.#slots
@@ -66,7 +67,7 @@ class Generation {
     this.#enter(hash, at)
   }
 
-  /** Forgets everything; the memory stays. */
+  /** Removes all entries and keeps the memory. */
   clear(): void {
     this.count = 0
     this.#length = 1
@@ -96,7 +97,7 @@ class Generation {
   }
 }
 
-/** Numbers of the distinct_ids that were asked for lately, of all projects. */
+/** The cached numbers of recently used distinct_ids, for all projects. */
 export class IdCache {
   #young = new Generation()
   #old = new Generation()
@@ -104,23 +105,23 @@ export class IdCache {
   readonly #textWords = new Int32Array(KEYS_COUNT / 2)
   readonly #textBytes = Buffer.from(this.#textWords.buffer)
 
-  /** `drawKeys` fills with random numbers, so that nobody can choose ids that collide. */
+  /** `drawKeys` fills an array with random numbers, so that a client cannot choose ids that collide. */
   constructor(drawKeys: (keys: Int32Array) => void) {
     this.#keys = new Int32Array(KEYS_COUNT)
     drawKeys(this.#keys)
   }
 
-  /** Bytes of the younger generation; the older one had as many when it was the younger. */
+  /** The bytes of the younger generation. The older one had as many when it was the younger. */
   get youngBytes(): number {
     return this.#young.bytes
   }
 
-  /** Bytes of both generations. */
+  /** The bytes of both generations. */
   get bytes(): number {
     return this.#young.bytes + this.#old.bytes
   }
 
-  /** The number of an id, or 0. About 30 ns when it is in the processor's cache. */
+  /** Returns the number of an id, or 0. Takes about 30 ns if the entry is in the cache of the processor. */
   find(projectId: number, id: IdWords): number {
     const hash = this.#hash(projectId, id)
     const number = this.#young.find(hash, projectId, id)
@@ -130,12 +131,12 @@ export class IdCache {
     return known
   }
 
-  /** Notes the number of an id that was not found. */
+  /** Adds the number of an id that was not found. */
   add(projectId: number, id: IdWords, number: number): void {
     this.#young.add(this.#hash(projectId, id), projectId, id, number)
   }
 
-  /** The words of a text, valid until the next call; null: it is longer than any id. */
+  /** Returns the words of a text, valid until the next call. Returns null if it is longer than any id. */
   wordsOf(text: string): IdWords | null {
     const bytes = this.#textBytes
     if (text.length * 3 > bytes.length && Buffer.byteLength(text) > bytes.length - 4) return null
@@ -144,7 +145,7 @@ export class IdCache {
     return { words: this.#textWords, first: 0, byteCount }
   }
 
-  /** The younger generation becomes the older one, which is forgotten. */
+  /** Turns the younger generation into the older one, and discards the previous older one. */
   rotate(): void {
     const young = this.#old
     this.#old = this.#young
@@ -152,7 +153,7 @@ export class IdCache {
     young.clear()
   }
 
-  // Each half of a word has a factor of its own, so that only who knows them finds ids that collide.
+  // Each half of a word has its own random factor. Without these factors it is not possible to find ids that collide.
   #hash(projectId: number, { words, first, byteCount }: IdWords): number {
     const keys = this.#keys
     const length = wordCount(byteCount)

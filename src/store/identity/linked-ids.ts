@@ -1,51 +1,49 @@
 /**
- * The distinct_ids of one person in the order of their links. The first eight stand in the person's own record, each
- * further one in a record of table `person_ids`. Ids are added at both ends: a merge puts the ids of the smaller
- * person before or behind those of the larger one, which stay where they are.
+ * The distinct_ids of one person in the order of their links. The first eight are in the record of the person, and each
+ * further one in a record of table `person_ids`. Ids are added at both ends: a merge puts the ids of the smaller person
+ * before or after those of the larger one, whose records stay unchanged.
  *
- * ```
- * index     0 ... 7   8 ...                                   count - 1
- *           inline    front, reversed    stored rows          back
- * position            firstPosition + index, modulo 2^32
- * ```
+ *   index      0 ... 7   8 ...                                                        count - 1
+ *              inline    front, reversed       stored rows           back
+ *   position             firstPosition + index, modulo 2^32
  *
- * `front` and `back` wait for the next commit. Positions are 0 for the first id of a person until ids are put before
- * stored ones: then the first id gets an earlier position, and all others keep theirs.
+ * `front` and `back` wait for the next commit. Positions start at 0 for the first id of a person. If ids are put before
+ * stored ones, the first id gets an earlier position, and all others keep theirs.
  */
 import type { Table } from '../lmdb/environment.ts'
 import { tripleKey } from '../lmdb/keys.ts'
 import { store } from '../lmdb/records.ts'
 import { INLINE_IDS_MAX, numberBytes, numbersOf } from './person-records.ts'
 
-/** How many positions there are. */
+/** The number of positions. */
 const POSITIONS = 2 ** 32
-/** Memory of an id that waits for the next commit, with its record. */
+/** The memory of an id that waits for the next commit, including its record. */
 const PENDING_ID_BYTES = 96
 
-/** Rows of a person in table `person_ids`. */
+/** The rows of a person in table `person_ids`. */
 export interface StoredRows {
-  /** Position of the first row. */
+  /** The position of the first row. */
   readonly start: number
   readonly count: number
 }
 
 const NO_ROWS: StoredRows = { start: 0, count: 0 }
 
-/** D of a person. */
+/** The distinct ID numbers of a person. */
 export class LinkedIds {
   #inline: number[]
   #count: number
   #firstPosition: number
-  /** The last element is the first id behind the inline ones. */
+  /** The ids before the stored rows, in reverse order: the last element follows the inline ids. */
   #front: number[] = []
   #back: number[] = []
   #stored: StoredRows
-  /** Rows that are stored and no longer those of the person. */
+  /** The rows that are stored but no longer belong to the person. */
   #outdated = NO_ROWS
-  /** Whether ids were added or removed since they were stored. */
+  /** True if ids were added or removed since they were stored. */
   areChanged = false
 
-  /** The ids of a person as its record has them; or of one that is not stored yet, with up to eight ids. */
+  /** Creates the ids of a stored person from its record, or those of a new person with up to eight ids. */
   constructor(inline: number[], count = inline.length, firstPosition = 0) {
     this.#inline = inline
     this.#count = count
@@ -59,7 +57,7 @@ export class LinkedIds {
     return this.#count
   }
 
-  /** The first eight. */
+  /** The first eight ids. */
   get inline(): readonly number[] {
     return this.#inline
   }
@@ -74,7 +72,7 @@ export class LinkedIds {
     return this.#outdated.count > 0 ? this.#outdated : this.#stored
   }
 
-  /** Bytes of memory, estimated, of what waits for the next commit. */
+  /** The estimated bytes of the ids that wait for the next commit. */
   get pendingBytes(): number {
     return (this.#front.length + this.#back.length) * PENDING_ID_BYTES
   }
@@ -86,7 +84,7 @@ export class LinkedIds {
     this.areChanged = true
   }
 
-  /** Puts ids before all others. Cost: linear in their number. */
+  /** Puts ids before all others. The cost is linear in their number. */
   prepend(distinctIds: readonly number[]): void {
     const added = distinctIds.length
     if (added === 0) return
@@ -94,16 +92,16 @@ export class LinkedIds {
     const hasRows = this.#count > INLINE_IDS_MAX
     this.#inline = ids.slice(0, INLINE_IDS_MAX)
     if (hasRows) this.#firstPosition = positionOf(this.#firstPosition, POSITIONS - added)
-    // Without rows there is no position that has to stay.
+    // Without stored rows no position has to stay the same.
     for (let index = ids.length - 1; index >= INLINE_IDS_MAX; index--)
       this.#front.push(ids[index] ?? 0)
     this.#count += added
     this.areChanged = true
   }
 
-  /** Leaves one id; the others have been given to somebody else. */
+  /** Keeps one id. The others already belong to other persons. */
   keepOnly(distinctId: number): void {
-    // What was outdated before is still in the table, and nothing else is.
+    // Rows that were outdated before are still in the table, and no others are.
     if (this.#outdated.count === 0) this.#outdated = this.#stored
     this.#stored = NO_ROWS
     this.#inline = [distinctId]
@@ -114,13 +112,13 @@ export class LinkedIds {
     this.areChanged = true
   }
 
-  /** All ids, in an array of its own. Throws `DamagedRecordError`. */
+  /** Returns all ids in a new array. Throws `DamagedRecordError`. */
   all(table: Table, projectId: number, number: number): number[] {
     if (this.#count <= INLINE_IDS_MAX) return [...this.#inline]
     return [...this.inOrder(table, projectId, number)]
   }
 
-  /** All ids one by one, while none is added. Throws `DamagedRecordError`. */
+  /** Returns all ids one by one. No id may be added meanwhile. Throws `DamagedRecordError`. */
   *inOrder(table: Table, projectId: number, number: number): Generator<number> {
     yield* this.#inline
     for (let index = this.#front.length - 1; index >= 0; index--) yield this.#front[index] ?? 0
@@ -129,7 +127,7 @@ export class LinkedIds {
     yield* this.#back
   }
 
-  /** Stores the rows that have changed. Only in a write transaction. */
+  /** Stores the changed rows. Call it only within a write transaction. */
   store(table: Table, projectId: number, number: number): void {
     if (this.#outdated.count > 0) {
       removeRows(table, projectId, number, this.#outdated)
@@ -154,7 +152,7 @@ export class LinkedIds {
   }
 }
 
-/** Removes rows of a person. Only in a write transaction. */
+/** Removes rows of a person. Call it only within a write transaction. */
 export function removeRows(
   table: Table,
   projectId: number,
@@ -166,7 +164,10 @@ export function removeRows(
   }
 }
 
-/** D of `count` rows of a person in order, from a position on. Throws `DamagedRecordError`. */
+/**
+ * Returns the distinct ID numbers of `count` rows of a person in order, from a position on. Throws
+ * `DamagedRecordError`.
+ */
 export function* rowsAt(
   table: Table,
   projectId: number,
@@ -174,7 +175,7 @@ export function* rowsAt(
   start: number,
   count: number,
 ): Generator<number> {
-  // Behind the last position comes the first one.
+  // The last position is followed by the first one.
   const untilEnd = Math.min(count, POSITIONS - start)
   const end = start + untilEnd
   yield* numbersOf(table, {
@@ -185,7 +186,7 @@ export function* rowsAt(
   if (untilEnd < count) yield* rowsAt(table, projectId, number, 0, count - untilEnd)
 }
 
-/** The position of an id by its index. */
+/** Returns the position of an id by its index. */
 export function positionOf(firstPosition: number, index: number): number {
   return (firstPosition + index) % POSITIONS
 }

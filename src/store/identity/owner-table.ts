@@ -1,4 +1,7 @@
-/** All owners of a project as an array, for who looks at the events of everybody; only what changed is read again. */
+/**
+ * All owners of a project as an array, for queries about the events of all persons. After the first read, only changed
+ * owners are read.
+ */
 import type { DistinctIdOwners } from '../../rules/analytics/event-columns.ts'
 import { bytesOf } from '../lmdb/codec.ts'
 import { keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
@@ -9,44 +12,47 @@ import { NUMBER_BYTES, type OwnerChanges, type PersonCounters } from './person-r
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * Uint32Array.BYTES_PER_ELEMENT
 
 /**
- * Who owns which distinct_ids of a project: `ownerOf` as an array. A D that belongs to nobody counts as a
- * person of its own, with a number like a P: `firstPersonless` + D.
+ * The owner of each distinct ID number of a project. A distinct_id without a person counts as an owner of its own, with
+ * a number like that of a person:
+ *
+ *   words[distinct ID number]   bits 0-30: person number, or firstPersonless + distinct ID number
+ *                               bit 31: OWNER_HAS_SINCE
  */
 export interface OwnerTable extends DistinctIdOwners {
-  /** P or number of each D; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
+  /** The owner of each distinct ID number, with `OWNER_HAS_SINCE` if its earlier events have no owner. */
   readonly words: Uint32Array
-  /** See `firstPersonlessBehind`. */
+  /** The first number of an owner without a person; see `firstPersonlessBehind`. */
   readonly firstPersonless: number
-  /** The largest D. */
+  /** The largest distinct ID number. */
   readonly lastDistinctId: number
-  /** Whether any D belongs to nobody. */
+  /** True if any distinct ID number has no person. */
   readonly hasPersonless: boolean
-  /** S up to which events of such a D belong to nobody; empty: all events belong to somebody. */
+  /** The sequence number up to which the events of a distinct ID number have no owner. Empty: all events have one. */
   readonly since: ReadonlyMap<number, number>
 }
 
 /** A bit in `OwnerTable.words`. */
 export const OWNER_HAS_SINCE = 0x8000_0000
 /**
- * Where numbers of D without a person begin: at the power of two behind the newest P. What is computed of
- * events is remembered by these numbers, and neither new persons nor a visitor who becomes one must move those
- * of others; this way they move only when a project has twice as many persons.
+ * Returns the first number of owners without a person: the power of two above the newest person number. Results
+ * computed from events are cached under these numbers, so neither a new person nor a distinct_id that becomes a person
+ * may shift the others. They only shift when the number of persons has doubled.
  */
 function firstPersonlessBehind(newestPerson: number): number {
   return 2 ** (32 - Math.clz32(newestPerson))
 }
 
-/** The owners of one project, kept from snapshot to snapshot. */
+/** The owners of one project, cached across snapshots. */
 export class StoredOwners {
-  /** As they are stored, by D. */
+  /** The stored words, by distinct ID number. */
   #words = new Uint32Array(0)
   #changes: OwnerChanges | null = null
   #table: OwnerTable | null = null
 
   /**
-   * As of a snapshot, with the newest D and the counters of that: the same object as long as it is the same.
-   * Cost: about 1 us for each 256 D whose owners have changed, and then 2 ns for each D. Throws
-   * `DamagedRecordError`.
+   * Returns the owners in a snapshot, with its newest distinct ID number and counters. Returns the same object as long
+   * as nothing has changed. Costs about 1 us for each 256 distinct ID numbers whose owners have changed, and then 2 ns
+   * for each distinct ID number. Throws `DamagedRecordError`.
    */
   current(
     tables: OwnerTables,
@@ -72,7 +78,7 @@ export class StoredOwners {
     changes: OwnerChanges,
   ): void {
     const before = this.#changes
-    // Until all are read, none are known.
+    // Until all changed owners are read, all count as unread.
     this.#changes = null
     if (this.#words.length <= lastDistinctId) {
       const words = new Uint32Array(lastDistinctId + OWNER_CHUNK_WORDS)

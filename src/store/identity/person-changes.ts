@@ -1,20 +1,24 @@
 /**
- * What was written of persons since they were stored as a whole. Most commits change a few properties of
- * many persons all over the project, so their changes go, one behind the other, into blocks at the end
- * of a table, and an index says where the newest ones of each person are: a commit then writes what it
- * changes and the index, instead of a page for each person. A person who is not in memory is not read for
- * it either: what the event says goes behind the changes as it is, a delta, until there are
- * `PERSON_DELTAS_MAX` of them or somebody has to know the person.
+ * Stores the changes of persons since they were stored as a whole. Most commits change a few properties of many persons
+ * all over the project. Their changes are therefore appended as blocks at the end of a table, and an index contains the
+ * location of the newest changes of each person. A commit then writes its changes and the index, instead of a page for
+ * each person.
  *
- * Table `person_changes`: project, block u32 -> `entries u32`, for each entry `P u32, end u32` (of its
- * bytes, from the start of the block), then the entries: `version u32, properties as compact JSON, for each
- * delta a line feed and its text (rules/persons/property-deltas.ts), crc32 u32` over project, P and the bytes
- * before it. The version is the one before the deltas; 2^32 - 1, without properties: that of the whole.
+ * A person who is not in memory is not read for a change either. The data of the event is appended to the changes as a
+ * delta. This ends after `PERSON_DELTAS_MAX` deltas, or when the person must be read.
  *
- * Table `change_places`: project, P / 256 -> for each of 256 P the block as u32, then for each the position in
- * it as u8; block 0: no changes; then for each as u8 one more than how many deltas may still follow, or 0: none
- * may, and none are there; sealed. Without these last ones, as older stores have it: 0. All numbers little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
- * the rest to a new one.
+ *   person_changes   project, block u32 -> entries u32, for each entry person number u32 and
+ *                      end u32 (the offset of its end in the block), then the entries
+ *     entry          version u32 | properties as compact JSON | for each delta a line feed and its text
+ *                      (rules/persons/property-deltas.ts) | crc32 u32 over project, person number
+ *                      and the bytes before it
+ *   change_places    project, person number / 256 -> for each of 256 persons the block u32, then for each
+ *                      the position in the block u8, then for each the room u8; sealed
+ *
+ * All numbers are little-endian. Version 2^32 - 1, without properties, stands for the version of the whole person.
+ * Block 0 means that there are no changes. The room is one more than the number of deltas that may still follow; 0
+ * means that none may follow and there are none. Older stores have no rooms, which count as 0. A block is removed when
+ * no entry in it is current. A mostly outdated block moves its current entries to a new one.
  */
 import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../faults.ts'
@@ -41,32 +45,33 @@ import {
 import type { Stretches } from './stretches.ts'
 
 const CHUNK_PERSONS = 256
-/** Room is made for so many times as many persons as are needed. */
+/** The factor by which more memory is allocated than needed. */
 const GROWTH = 1.25
 /**
- * The room of a person whom deltas may follow and who has none yet; each takes one, so that whoever has less but not
- * 0 has deltas, the last of them at 1. What was 8 in older stores looks like one delta, and is folded once in vain.
+ * The room of a person without deltas to whom deltas may be appended. Each delta takes one, down to 1. A lower room
+ * other than 0 therefore means that there are deltas. The value 8 of older stores looks like one delta, and such a
+ * person is folded once without effect.
  */
 const ROOM_FRESH = PERSON_DELTAS_MAX + 1
-/** Set in the room of a person who got a delta since the last commit: none may follow that. */
+/** Set in the room of a person who got a delta since the last commit. No further delta may follow before the commit. */
 const DELTA_WAITS = 0x80
 const CHUNK_BYTES = CHUNK_PERSONS * 6
 const OLD_CHUNK_BYTES = CHUNK_PERSONS * 5
-/** Blocks of fewer entries are put together, so that small commits do not leave a block each. */
+/** Blocks with fewer entries are combined, so that small commits do not leave a block each. */
 const ENTRIES_SMALL = 16
-/** A block with fewer current entries than this part of its entries is emptied. */
+/** A block is emptied if less than this fraction of its entries is current. */
 const SPARSE_PART = 0.3
-/** Blocks that one commit empties at most, for each block that it writes. */
+/** The maximum number of blocks that one commit empties for each block that it writes. */
 const EMPTIED_PER_BLOCK = 2
 
 /**
- * Bytes of the properties of a person to which deltas were added, at most: what an event adds is bounded by
- * twelve times its own bytes and a kilobyte, and what was changed by the person's.
+ * The maximum bytes of the properties of a person after deltas. The additions of an event are limited to twelve times
+ * its own bytes plus a kilobyte, and the changes are limited by the size of the person.
  */
 const DELTA_LIMIT_BYTES_MIN =
   2 * DELTA_PERSON_BYTES_MAX + PERSON_DELTAS_MAX * (12 * DELTA_EVENT_BYTES_MAX + 1024)
 
-/** Whether an event of so many bytes may become a delta where properties may have `bytesMax` (0: any). */
+/** Returns whether an event of this size may become a delta, if properties may have `bytesMax` bytes (0: no limit). */
 export function mayWait(eventBytes: number, bytesMax: number): boolean {
   if (eventBytes > DELTA_EVENT_BYTES_MAX) return false
   return bytesMax === 0 || bytesMax >= DELTA_LIMIT_BYTES_MIN
@@ -75,7 +80,9 @@ export function mayWait(eventBytes: number, bytesMax: number): boolean {
 /** The tables of changes. */
 export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
-/** The stored changes of a person, or null; `kept` are places of changes. Throws `DamagedRecordError`. */
+/**
+ * Returns the stored changes of a person, or null. `kept` caches the locations of changes. Throws `DamagedRecordError`.
+ */
 export function loadChanges(
   tables: ChangeTables,
   projectId: number,
@@ -91,7 +98,10 @@ export function loadChanges(
   return readEntry(key, number, storedEntry(tables.person_changes, key, number, position))
 }
 
-/** Where the changes of the stretch of a person are; null: it has none. Throws `DamagedRecordError`. */
+/**
+ * Returns the record of table `change_places` for the range of 256 persons that contains a person, or null. Throws
+ * `DamagedRecordError`.
+ */
 export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
   const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
   const places = load(tables.change_places, key)
@@ -99,7 +109,7 @@ export function loadPlaces(tables: ChangeTables, projectId: number, number: numb
   return places ?? null
 }
 
-/** Persons of one stretch of 256, and its key in table `change_places`. */
+/** Persons of a range of 256, and the key of the range in table `change_places`. */
 export interface PersonsOfStretch {
   readonly key: Buffer
   readonly projectId: number
@@ -107,8 +117,8 @@ export interface PersonsOfStretch {
 }
 
 /**
- * Who has deltas, stretch by stretch from a key of table `change_places` on; also stretches where nobody has any.
- * Cost: about 1.5 us for each. Throws `DamagedRecordError`.
+ * Returns the persons with deltas, range by range, from a key of table `change_places` on. Ranges without such persons
+ * are included. Costs about 1.5 us per range. Throws `DamagedRecordError`.
  */
 export function* personsWithDeltas(
   { change_places: table }: ChangeTables,
@@ -132,12 +142,16 @@ interface BlockUse {
   current: number
 }
 
-/** The changes of the persons of one project. For the one writing thread: 6 bytes for each person. */
+/** The changes of the persons of one project, for the one writing thread. Takes 6 bytes for each person. */
 export class PersonChanges {
   readonly #projectId: number
   readonly #tables: ChangeTables
   readonly #onDamage: DamageListener
-  // By P: where the changes are, and the room, with DELTA_WAITS.
+  // Parallel arrays, indexed by person number:
+  //
+  //   #blocks      the block that contains the changes, or 0
+  //   #positions   the position of the entry in the block
+  //   #rooms       the room for further deltas, with DELTA_WAITS
   #blocks = new Uint32Array(0)
   #positions = new Uint8Array(0)
   #rooms = new Uint8Array(0)
@@ -148,11 +162,11 @@ export class PersonChanges {
   readonly #writer: ChangesBlockWriter
   #lastBlock = 0
   #isLoaded = false
-  /** Deltas since the last commit. */
+  /** The deltas since the last commit. */
   readonly #deltas = new Map<number, string>()
   #written = 0
 
-  /** `onDamage` is told of entries that cannot be moved or added to: they stay as they are. */
+  /** `onDamage` receives the error of entries that cannot be moved or extended. They stay unchanged. */
   constructor(projectId: number, tables: ChangeTables, onDamage: DamageListener = refuseDamage) {
     this.#projectId = projectId
     this.#tables = tables
@@ -160,15 +174,15 @@ export class PersonChanges {
     this.#writer = new ChangesBlockWriter(projectId)
   }
 
-  /** The changes of a person as of the last commit, or null. Throws `DamagedRecordError`. */
+  /** Returns the changes of a person as of the last commit, or null. Throws `DamagedRecordError`. */
   load(number: number): StoredChanges | null {
     const entry = this.#storedEntry(number)
     return entry === null ? null : readEntry(entry.key, number, entry)
   }
 
   /**
-   * Whether a delta may follow what is known of a person: one between two commits, because whoever comes more
-   * often is cheaper read and kept in memory.
+   * Returns whether a delta may be appended for a person. Only one is allowed between two commits, because a person
+   * with more events is cheaper to read and cache.
    */
   hasRoom(number: number): boolean {
     this.#open()
@@ -176,13 +190,15 @@ export class PersonChanges {
     return room > 1 && room < DELTA_WAITS
   }
 
-  /** Adds a delta, for which there must be room; it is stored with the next commit. */
+  /** Adds a delta, for which there must be room. The next commit stores it. */
   append(number: number, delta: string): void {
     this.#deltas.set(number, delta)
     this.#rooms[number] = (this.#rooms[number] ?? 0) | DELTA_WAITS
   }
 
-  /** The delta of a person since the last commit, or null: whoever takes it stores what it leads to. */
+  /**
+   * Returns and removes the delta of a person since the last commit, or returns null. The caller must store its effect.
+   */
   takeDelta(number: number): string | null {
     const delta = this.#deltas.get(number) ?? null
     if (delta !== null) this.#forgetDelta(number)
@@ -190,8 +206,8 @@ export class PersonChanges {
   }
 
   /**
-   * Stores the changes of a person in place of earlier ones; `hasRoom`: deltas may follow them. Only in a
-   * write transaction.
+   * Replaces the stored changes of a person. `hasRoom` tells whether deltas may follow. Call it only within a write
+   * transaction.
    */
   put(number: number, version: number, json: string, hasRoom: boolean): void {
     this.#open()
@@ -199,17 +215,19 @@ export class PersonChanges {
     this.#writeFull()
   }
 
-  /** Forgets the changes of a person who is gone or stored as a whole; `hasRoom`: deltas may follow. */
+  /**
+   * Removes the changes of a person who was removed or stored as a whole. `hasRoom` tells whether deltas may follow.
+   */
   remove(number: number, hasRoom = false): void {
     this.#open()
     this.#place(number, 0, 0, hasRoom ? ROOM_FRESH : 0)
   }
 
-  /** Writes what is left to be written; comes last in a transaction. */
+  /** Writes everything that is left. Call it last in a transaction. */
   store(): void {
     if (!this.#isLoaded) return
     const deltas = [...this.#deltas].sort(([a], [b]) => a - b)
-    // A person who cannot be read must not keep everybody's events from being stored.
+    // One damaged person must not prevent the events of all others from being stored.
     for (const [number, delta] of deltas) {
       attempt(() => this.#putDelta(number, delta), this.#onDamage)
     }
@@ -224,7 +242,7 @@ export class PersonChanges {
     this.#written = 0
   }
 
-  /** Puts the delta of a person behind what is stored of its changes, none of which is understood for it. */
+  /** Appends the delta of a person to its stored changes, without decoding them. */
   #putDelta(number: number, delta: string): void {
     const stored = this.#storedEntry(number)
     this.#writer.addDelta(number, stored, delta, this.#roomOf(number) - 1)
@@ -240,10 +258,10 @@ export class PersonChanges {
     return (this.#rooms[number] ?? 0) & ~DELTA_WAITS
   }
 
-  /** Moves what is current in mostly outdated blocks to the end. */
+  /** Moves the current entries of mostly outdated blocks to the end. */
   #emptySparse(): void {
     let left = (this.#written + 1) * EMPTIED_PER_BLOCK
-    // These have newer changes that have no place yet.
+    // These persons have newer changes that are not in a block yet.
     const waiting = new Set(this.#writer.entries.map(({ number }) => number))
     for (const block of this.#sparse) {
       if (left-- <= 0) return
@@ -260,7 +278,7 @@ export class PersonChanges {
         if (entry === null) continue
         this.#writer.addCopy(number, entry, this.#roomOf(number))
         this.#writeFull()
-        // Until it has its new place, this block still looks current, and may be visited again.
+        // Until the entry is in its new block, the old block still looks current and may be visited again.
         waiting.add(number)
       }
     }
@@ -282,7 +300,7 @@ export class PersonChanges {
     this.#written++
   }
 
-  /** The entry of a person as of the last commit, valid until the next read; null: it has none. */
+  /** Returns the entry of a person as of the last commit, valid until the next read, or null. */
   #storedEntry(number: number): (ChangesEntry & { readonly key: Buffer }) | null {
     this.#open()
     const block = this.#blocks[number] ?? 0
@@ -325,7 +343,7 @@ export class PersonChanges {
     store(this.#tables.change_places, key, blocks, ...more)
   }
 
-  /** Makes room for persons below `end`. */
+  /** Makes room for person numbers below `end`. */
   #makeRoom(end: number): void {
     if (end <= this.#blocks.length) return
     const persons = Math.ceil((end * GROWTH) / CHUNK_PERSONS) * CHUNK_PERSONS
@@ -334,10 +352,11 @@ export class PersonChanges {
     this.#rooms = grown(this.#rooms, persons)
   }
 
-  /** Reads the index and counts what is current: some milliseconds for a million persons. */
+  /** Reads the index and counts the current entries. Takes some milliseconds for a million persons. */
   #open(): void {
     if (this.#isLoaded) return
-    // Whoever wrote with half of the index would write over what the other half names.
+    // If an earlier read failed halfway, the index is read again completely. Writing with half an index would overwrite
+    // blocks that the other half uses.
     this.#blocks.fill(0)
     this.#positions.fill(0)
     this.#rooms.fill(0)
@@ -355,7 +374,7 @@ export class PersonChanges {
       for (const block of blocks) {
         if (block === 0) continue
         const use = this.#uses.get(block)
-        // How many entries there were is not known here; blocks are mostly full.
+        // The number of entries in the block is not known here. Most blocks are full.
         if (use === undefined)
           this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++
@@ -376,7 +395,7 @@ function checkChunk(key: Buffer, { length }: Buffer): void {
 }
 
 function storedEntry(table: Table, key: Buffer, number: number, position: number): ChangesEntry {
-  // Valid until the next read, and longer than the value: no copy of all of it for one entry.
+  // The value is valid until the next read and is not copied, because only one entry is needed.
   const value = table.getBinaryFast(key)
   if (value === undefined) throw new DamagedRecordError(CHANGES, key, 'the value is missing')
   return findEntry(key, value, number, position)

@@ -1,10 +1,11 @@
 /**
- * The e-mail addresses of a project's persons close together, for searches that look into every one of
- * them: a million addresses are some megabytes that are gone through as bytes.
+ * Stores the e-mail addresses of a project's persons compactly, for searches that read all of them. A million addresses
+ * are some megabytes, which are searched as bytes. Table `email_chunks`, sealed:
  *
- * Table `email_chunks`: project, P / 256 -> 256 lengths u16 little-endian, then as many texts, UTF-8 in
- * lower case, in the order of P; sealed. Length 0: none. A text of more than 256 bytes is cut there and
- * its length has the top bit set: whoever finds nothing in it has to look at the person.
+ *   project, person number / 256 -> 256 lengths u16 little-endian | the texts of 256 persons in order
+ *
+ * The texts are UTF-8 in lower case. Length 0 means that there is no address. A text of more than 256 bytes is
+ * truncated, and the top bit of its length is set: if the search text is not in it, the person itself must be read.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import { DamagedRecordError } from '../faults.ts'
@@ -17,15 +18,15 @@ const PERSONS = 256
 const HEAD_BYTES = PERSONS * 2
 const CUT = 0x8000
 
-/** What a search found. */
+/** The result of a search. */
 export interface EmailHits {
-  /** P of the persons whose address contains what was wanted. */
+  /** The numbers of the persons whose address contains the search text. */
   readonly found: readonly number[]
-  /** P of persons whose address is too long to say. */
+  /** The numbers of the persons whose address is truncated and may contain the search text. */
   readonly unsure: readonly number[]
 }
 
-/** The changes of one commit. For the one writing thread. */
+/** The changes of one commit, for the one writing thread. */
 export class EmailChunkWrites {
   readonly #projectId: number
   readonly #table: Table
@@ -36,14 +37,14 @@ export class EmailChunkWrites {
     this.#table = table
   }
 
-  /** Notes the address of a person; null: none any more. */
+  /** Sets the address of a person. Null: the person has none. */
   set(number: number, email: string | null): void {
     const chunk = Math.floor(number / PERSONS)
     const changes = getOrAdd(this.#changes, chunk, () => new Map<number, string | null>())
     changes.set(number % PERSONS, email)
   }
 
-  /** Stores what was noted. Only in a write transaction. Cost: the chunks that have changes. */
+  /** Stores the changes. Call it only within a write transaction. The cost depends on the number of changed chunks. */
   store(): void {
     for (const [chunk, changes] of [...this.#changes].sort(([a], [b]) => a - b)) {
       const key = pairKey(this.#projectId, chunk)
@@ -57,8 +58,8 @@ export class EmailChunkWrites {
 }
 
 /**
- * The persons whose e-mail address contains `wanted`, ignoring case, in the order of P. About 20 ms for a
- * million addresses. Throws `DamagedRecordError`.
+ * Returns the persons whose e-mail address contains `wanted`, ignoring case, in the order of person numbers. Takes
+ * about 20 ms for a million addresses. Throws `DamagedRecordError`.
  */
 export function searchEmails(table: Table, projectId: number, wanted: string): EmailHits {
   const found: number[] = []
@@ -80,7 +81,7 @@ function searchChunk(
 ): void {
   let hit = chunk.indexOf(wanted, HEAD_BYTES)
   let hasCut = false
-  // Nothing but the lengths tells where a text ends, and most chunks hold no hit and no cut text.
+  // Only the lengths tell where a text ends, and most chunks contain neither a hit nor a truncated text.
   for (let head = 1; head < HEAD_BYTES; head += 2) {
     if (((chunk[head] ?? 0) & (CUT >>> 8)) !== 0) hasCut = true
   }
@@ -96,7 +97,7 @@ function searchChunk(
   }
 }
 
-/** The parts of a chunk after changes: the lengths, then the texts that there are. */
+/** Returns the parts of a chunk after changes: the lengths, and then the texts. */
 function changedTexts(
   chunk: Buffer | undefined,
   changes: ReadonlyMap<number, string | null>,

@@ -1,12 +1,15 @@
 /**
- * Who owns a distinct_id: the number P of a person for each D. An event belongs to the owner of its D at
- * the time of reading, so that merges and splits show at once in all history.
+ * Stores the owner of each distinct_id: the number of a person. An event belongs to the owner of its distinct_id at the
+ * time of reading, so merges and splits affect all earlier events immediately.
  *
- * Table `person_owners`: project, D / 256 -> 256 words u32 little-endian, one for each D: the low 30 bits
- * are P (0: nobody), bit 30 says that the D was once taken from its person by a deletion or a split, bit
- * 31 that an event without a person has used it while it belonged to nobody. Table `owner_since`:
- * project, D -> S u32: the owner has only events behind S, earlier ones belong to nobody for ever, because
- * their person was deleted.
+ *   person_owners   project, distinct ID number / 256 -> 256 words u32 little-endian
+ *     word          bits 0-29: person number, or 0 for no owner
+ *                   bit 30: the distinct_id was once taken from its person by a deletion or a split
+ *                   bit 31: an event without a person has used it while it had no owner
+ *   owner_since     project, distinct ID number -> sequence number u32
+ *
+ * The owner of a distinct_id in `owner_since` owns only the events after that sequence number. Earlier events never
+ * have an owner again, because their person was deleted.
  */
 import { grown } from '../../rules/analytics/growing-arrays.ts'
 import { bytesOf } from '../lmdb/codec.ts'
@@ -15,12 +18,12 @@ import { load, store } from '../lmdb/records.ts'
 import { OWNER_CHUNKS_NOTED_MAX } from './limits.ts'
 import { NUMBER_BYTES, numberBytes, type OwnerChanges } from './person-records.ts'
 
-/** How many D one record tells the owners of. */
+/** The number of distinct ID numbers in one record. */
 export const OWNER_CHUNK_WORDS = 256
 const CHUNK_BYTES = OWNER_CHUNK_WORDS * 4
-/** The largest P. */
+/** The largest person number. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
-/** Room is made for so many times as many as are needed. */
+/** The factor by which more memory is allocated than needed. */
 const GROWTH = 1.25
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
@@ -28,7 +31,10 @@ const PERSONLESS = 0x8000_0000
 /** The tables of owners. */
 export type OwnerTables = Pick<EventTables, 'person_owners' | 'owner_since'>
 
-/** The P that owns the event of distinct_id D with sequence S, or 0. Throws `DamagedRecordError`. */
+/**
+ * Returns the person number of the owner of an event, by its distinct ID number and sequence number, or 0. Throws
+ * `DamagedRecordError`.
+ */
 export function loadOwner(
   tables: OwnerTables,
   projectId: number,
@@ -40,18 +46,24 @@ export function loadOwner(
   return sequence > loadSince(tables, projectId, distinctId) ? word & PERSON_NUMBER_MAX : 0
 }
 
-/** The P that owns a distinct_id now, or 0. Throws `DamagedRecordError`. */
+/** Returns the person number of the current owner of a distinct_id, or 0. Throws `DamagedRecordError`. */
 export function loadOwnerNow(tables: OwnerTables, projectId: number, distinctId: number): number {
   return ownerAmong(loadOwners(tables, projectId, distinctId), distinctId)
 }
 
-/** S up to which events of D belong to nobody; 0 for nearly all. Throws `DamagedRecordError`. */
+/**
+ * Returns the sequence number up to which events of a distinct_id have no owner. It is 0 for nearly all. Throws
+ * `DamagedRecordError`.
+ */
 export function loadSince(tables: OwnerTables, projectId: number, distinctId: number): number {
   const since = load(tables.owner_since, pairKey(projectId, distinctId), NUMBER_BYTES)
   return since?.readUInt32LE() ?? 0
 }
 
-/** The owners of a stretch of D, of which `distinctId` is one; null: none has any. Throws `DamagedRecordError`. */
+/**
+ * Returns the owners of the range of distinct ID numbers that contains `distinctId`, or null if none has an owner.
+ * Throws `DamagedRecordError`.
+ */
 export function loadOwners(
   tables: OwnerTables,
   projectId: number,
@@ -60,7 +72,7 @@ export function loadOwners(
   return loadChunk(tables, projectId, Math.floor(distinctId / OWNER_CHUNK_WORDS)) ?? null
 }
 
-/** The P that owns a D now, or 0, by the owners of its stretch. */
+/** Returns the person number of the current owner from the owners of its range, or 0. */
 export function ownerAmong(owners: Buffer | null, distinctId: number): number {
   return wordOf(owners, distinctId) & PERSON_NUMBER_MAX
 }
@@ -69,26 +81,29 @@ function wordOf(owners: Buffer | null, distinctId: number): number {
   return owners?.readUInt32LE((distinctId % OWNER_CHUNK_WORDS) * 4) ?? 0
 }
 
-/** The record of 256 D. Throws `DamagedRecordError`. */
+/** Returns the record of 256 distinct ID numbers. Throws `DamagedRecordError`. */
 function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffer | undefined {
   return load(tables.person_owners, pairKey(projectId, chunk), CHUNK_BYTES)
 }
 
-/** The owners of one project in the processing thread: some 5 bytes for each D up to the newest that was asked for. */
+/**
+ * The owners of one project in the processing thread. Takes about 5 bytes for each distinct ID number up to the newest
+ * one used.
+ */
 export class ProjectOwners {
   readonly #tables: OwnerTables
   readonly #projectId: number
-  /** By D; of a chunk that was not asked for they are not read. */
+  /** The words by distinct ID number. Chunks that were not used yet are not read. */
   #words = new Uint32Array(0)
   #areRead = new Uint8Array(0)
   readonly #changed = new Set<number>()
   readonly #since = new Map<number, number>()
-  /** The number of the newest change of a chunk, the oldest first. */
+  /** The number of the newest change of each chunk, oldest first. */
   readonly #changes = new Map<number, number>()
   #count: number
   #changesSince: number
 
-  /** `changes`: those that are stored. */
+  /** `changes` are the stored ones. */
   constructor(tables: OwnerTables, projectId: number, changes: OwnerChanges) {
     this.#tables = tables
     this.#projectId = projectId
@@ -100,17 +115,17 @@ export class ProjectOwners {
     }
   }
 
-  /** How many changes there were, stored or not. */
+  /** The number of changes, stored or not. */
   get changeCount(): number {
     return this.#count
   }
 
-  /** To be stored with what changed. */
+  /** The changes in the form in which they are stored. */
   get changes(): OwnerChanges {
     return { count: this.#count, since: this.#changesSince, chunks: [...this.#changes].flat() }
   }
 
-  /** The P that owns a D, or 0. No allocation. */
+  /** Returns the person number of the owner of a distinct ID number, or 0. Allocates nothing. */
   ownerOf(distinctId: number): number {
     return this.#word(distinctId) & PERSON_NUMBER_MAX
   }
@@ -121,24 +136,24 @@ export class ProjectOwners {
     this.#noteChange(distinctId >>> 8)
   }
 
-  /** Whether a deletion or a split has taken D from a person at any time. */
+  /** Returns whether a deletion or a split has ever taken the distinct_id from a person. */
   wasSeparated(distinctId: number): boolean {
     return (this.#word(distinctId) & SEPARATED) !== 0
   }
 
-  /** Takes D from its owner and gives it to another person. */
+  /** Takes a distinct_id from its owner and gives it to another person. */
   separate(distinctId: number, number: number): void {
     this.#setWord(distinctId, (this.#word(distinctId) & PERSONLESS) | SEPARATED | number)
     this.#noteChange(distinctId >>> 8)
   }
 
-  /** Takes D from its owner; events up to `sequence` belong to nobody for ever. */
+  /** Takes a distinct_id from its owner. Its events up to `sequence` never have an owner again. */
   free(distinctId: number, sequence: number): void {
     this.separate(distinctId, 0)
     this.#since.set(distinctId, sequence)
   }
 
-  /** S up to which events of D belong to nobody. */
+  /** Returns the sequence number up to which events of a distinct_id have no owner. */
   sinceOf(distinctId: number): number {
     if (!this.wasSeparated(distinctId)) return 0
     const pending = this.#since.get(distinctId)
@@ -154,7 +169,7 @@ export class ProjectOwners {
     if ((word & PERSONLESS) === 0) this.#setWord(distinctId, word | PERSONLESS)
   }
 
-  /** Stores what was changed. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     for (const chunk of [...this.#changed].sort((a, b) => a - b)) {
       const start = chunk * OWNER_CHUNK_WORDS

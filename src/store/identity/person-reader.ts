@@ -1,6 +1,6 @@
 /**
- * The reading end of persons: who owns an event, single persons, lists, values. Every method reads the
- * snapshot that its environment is at; `EventReader` moves it on.
+ * Reads persons: the owners of events, single persons, lists and property values. Every method reads the current
+ * snapshot of its environment, which `EventReader` refreshes.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import { getOrAdd, RecentValues } from '../../base/maps.ts'
@@ -62,17 +62,17 @@ import { countedProperties } from './properties/kept-properties.ts'
 import { StoredActors } from './stored-actors.ts'
 import { Stretches } from './stretches.ts'
 
-/** The property that persons are called by, as its name stands in JSON. */
+/** The name in JSON of the property from which persons get their display name. */
 const EMAIL_NAME = '"email"'
-/** An object without others in it: quotes in texts are escaped, so the name stands where a name does. */
+/** Matches an object without nested objects. Quotes in texts are escaped, so the name can only match a member name. */
 const FLAT_WITH_EMAIL = /^\{(?:[^{]*,)?"email":("[^"\\]*")[^{]*$/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
-/** Memory of a person that is shown beside its ids and properties. */
+/** The memory of a cached person in addition to its ids and properties. */
 const SUMMARY_MEMORY_BYTES = 500
 
 function parseEntry(json: string): ActivityView {
-  // Written by the processing thread; the checksum says that it is unchanged.
+  // The processing thread wrote the entry, and the checksum guarantees that it is unchanged.
   return JSON.parse(json) as ActivityView
 }
 
@@ -80,25 +80,25 @@ function parseEntry(json: string): ActivityView {
 export class PersonReader {
   readonly #tables: EventTables
   #summaries = new RecentValues<PersonSummary>(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
-  /** By project and P; no more than were asked for since the last refresh. */
+  /** The uuids by project and person number. Contains only persons read since the last refresh. */
   readonly #uuids = new Map<string, string>()
 
   constructor(tables: EventTables) {
     this.#tables = tables
   }
 
-  /** Forgets what was read from an older snapshot. */
+  /** Evicts everything that was read from an older snapshot. */
   refresh(): void {
     this.#summaries = new RecentValues(PERSON_SUMMARY_BYTES_MAX, summaryBytes)
     this.#uuids.clear()
   }
 
-  /** P of the person who owns the event S of distinct_id D, or 0. */
+  /** Returns the person number of the owner of an event, or 0. */
   ownerOf(projectId: number, distinctId: number, sequence: number): number {
     return loadOwner(this.#tables, projectId, distinctId, sequence)
   }
 
-  /** The person who owns the event S of distinct_id D, or null. */
+  /** Returns the person who owns an event, or null. */
   summaryOf(projectId: number, distinctId: number, sequence: number): PersonSummary | null {
     const number = this.ownerOf(projectId, distinctId, sequence)
     if (number === 0) return null
@@ -119,7 +119,7 @@ export class PersonReader {
     return summary
   }
 
-  /** The uuid that the event S of distinct_id D carries: its person's, or that of D without one. */
+  /** Returns the uuid of an event's person, or the derived uuid of its distinct_id if it has no person. */
   uuidOf(projectId: number, distinctId: number, sequence: number): string {
     const number = this.ownerOf(projectId, distinctId, sequence)
     const name = `${projectId} ${number}`
@@ -128,7 +128,10 @@ export class PersonReader {
     return uuid === '' ? this.uuidWithoutOwner(projectId, distinctId) : uuid
   }
 
-  /** D of all ids of the living person with a uuid, with the S behind which its events are; null: no such person. */
+  /**
+   * Returns all distinct ID numbers of the person with a uuid, each with the sequence number after which its events
+   * belong to the person. Returns null if there is no such person.
+   */
   idsOfUuid(projectId: number, uuid: string): ReadonlyMap<number, number> | null {
     const record = this.record(projectId, uuid.toLowerCase())
     if (record === null) return null
@@ -136,7 +139,7 @@ export class PersonReader {
     return new Map(ids.map((id) => [id, loadSince(this.#tables, projectId, id)]))
   }
 
-  /** A living person by its id or uuid, or null. */
+  /** Returns a person by its id or uuid, or null. */
   record(projectId: number, person: PersonReference): PersonRecord | null {
     if (typeof person === 'number') {
       const isPossible = Number.isInteger(person) && person > 0 && person < 2 ** 32
@@ -148,7 +151,7 @@ export class PersonReader {
     return known === null ? null : loadPerson(this.#tables, projectId, known.number)
   }
 
-  /** The uuids of the living persons with one of these numbers, uuids or distinct_ids, each once. */
+  /** Returns the uuids of the persons with one of these ids, uuids or distinct_ids, each once. */
   uuidsOf(
     projectId: number,
     references: readonly PersonReference[],
@@ -168,7 +171,10 @@ export class PersonReader {
     return [...uuids]
   }
 
-  /** D of ids of a person in the order of their links: all, or `idsMax` from place `first` on. */
+  /**
+   * Returns distinct ID numbers of a person in the order of their links: all of them, or at most `idsMax` from index
+   * `first` on.
+   */
   ids(
     projectId: number,
     record: PersonRecord,
@@ -186,7 +192,7 @@ export class PersonReader {
     return ids
   }
 
-  /** A person as the API shows it alone, or null; with the ids from place `firstId` on. */
+  /** Returns a person in the form of the API for a single person, or null. Its ids start at index `firstId`. */
   person(projectId: number, person: PersonReference, firstId = 0): PersonView | null {
     const record = this.record(projectId, person)
     if (record === null) return null
@@ -196,18 +202,18 @@ export class PersonReader {
     return { ...view, distinct_ids: ids, distinct_ids_count: record.idCount }
   }
 
-  /** A living person as lists show it, or null. */
+  /** Returns a person in the form for lists, or null. */
   listed(projectId: number, number: number): PersonView | null {
     const record = loadPerson(this.#tables, projectId, number)
     return record === null ? null : this.#view(projectId, record, false, DISTINCT_IDS_LISTED_MAX)
   }
 
   /**
-   * Some persons as lists show them, as JSON with the members and times of the API (`personBody`); who does
-   * not live is left out. To be gone through at once, while the snapshot stays the same.
+   * Returns persons in the form for lists, as JSON with the members and times of the API (`personBody`). Persons that
+   * do not exist are omitted. Iterate over the result at once, while the snapshot stays the same.
    */
   *listedTexts(projectId: number, numbers: readonly number[]): Generator<string> {
-    // Neighbours share them.
+    // Persons with neighbouring numbers share these records.
     const places = new Stretches((...place) => loadPlaces(this.#tables, ...place))
     for (const number of numbers) {
       const record = loadPerson(this.#tables, projectId, number, places)
@@ -215,27 +221,30 @@ export class PersonReader {
     }
   }
 
-  /** What is stored of a living person, or null. */
+  /** Returns the stored record of a person, or null. */
   actorRecord(projectId: number, number: number): PersonRecord | null {
     return loadPerson(this.#tables, projectId, number)
   }
 
-  /** A living person as analytic answers show it, with its first ids. */
+  /** Returns a person in the form for analytic results, with its first ids. */
   actor(projectId: number, record: PersonRecord): PersonView {
     return this.#view(projectId, record, false, DISTINCT_IDS_SHOWN_MAX)
   }
 
-  /** The persons and groups of a project for one query. */
+  /** Returns the persons and groups of a project for one query. */
   actorSource(projectId: number): ActorSource {
     return new StoredActors(this.#tables, projectId, (...ids) => this.#idTexts(projectId, ...ids))
   }
 
-  /** Numbers of the persons of a page; `check` as in `PersonSearch`. Cost: that of `PersonSearch.find`. */
+  /**
+   * Returns the numbers of the persons of a page. For `check` see `PersonSearch`. Costs the same as
+   * `PersonSearch.find`.
+   */
   find(query: PersonListQuery, check?: () => void): FoundPersons {
     return new PersonSearch(this.#tables, this, check).find(query)
   }
 
-  /** A page of persons. Cost: that of `find`, and some reads for each. */
+  /** Returns a page of persons. Costs the same as `find`, and some reads for each person. */
   list(query: PersonListQuery): PersonPage {
     const { count, numbers } = this.find(query)
     return {
@@ -244,7 +253,10 @@ export class PersonReader {
     }
   }
 
-  /** How often values of a property occur among the newest persons: the 20 most frequent texts. */
+  /**
+   * Counts the values of a property among the newest persons. Returns the most frequent texts, at most
+   * `SHOWN_VALUES_MAX`.
+   */
   values(
     projectId: number,
     key: string,
@@ -261,7 +273,7 @@ export class PersonReader {
       .slice(0, SHOWN_VALUES_MAX)
   }
 
-  /** How many persons have each value of a property. */
+  /** Returns the number of persons for each value of a property. */
   #countValues(projectId: number, key: string, check: () => void): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
     const name = JSON.stringify(key)
@@ -271,7 +283,7 @@ export class PersonReader {
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
-      // Most persons without the property are told apart before their JSON is parsed.
+      // Most persons without the property are excluded before their JSON is parsed.
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
@@ -281,7 +293,7 @@ export class PersonReader {
     return counts
   }
 
-  /** A page of activity; null when there is no such person. */
+  /** Returns a page of activity, or null if there is no such person. */
   activity(
     projectId: number,
     person: PersonReference | null,
@@ -294,7 +306,10 @@ export class PersonReader {
       : { totalCount: found.totalCount, results: [...found.entries].map(parseEntry) }
   }
 
-  /** Activity behind the newest `offset` entries, read as it is gone through; null: no such person. */
+  /**
+   * Returns the activity without the newest `offset` entries. Entries are read during the iteration. Returns null if
+   * there is no such person.
+   */
   activityFrom(
     projectId: number,
     person: PersonReference | null,
@@ -307,7 +322,7 @@ export class PersonReader {
     return listEntries(tables, projectId, record?.id ?? null, offset, limit)
   }
 
-  /** The group types of a project in the order that somebody gave them, then in that of their index. */
+  /** Returns the group types of a project in the order that users gave them, and then by index. */
   groupTypes(projectId: number): readonly GroupTypeView[] {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
     const { groupTypes, groupTypeFacts } = counters
@@ -322,7 +337,7 @@ export class PersonReader {
       .sort((a, b) => orderOf(a) - orderOf(b) || a.group_type_index - b.group_type_index)
   }
 
-  /** A page of groups of one type, in the order of their keys; see `listGroups`. */
+  /** Returns a page of groups of one type, in the order of their keys; see `listGroups`. */
   groups(
     projectId: number,
     typeIndex: number,
@@ -333,7 +348,7 @@ export class PersonReader {
     return listGroups(this.#tables, projectId, typeIndex, search, limit, cursor)
   }
 
-  /** The groups of one type behind a key, read as they are gone through; see `groupsAfter`. */
+  /** Returns the groups of one type after a key. They are read during the iteration; see `groupsAfter`. */
   groupsAfter(
     projectId: number,
     typeIndex: number,
@@ -344,40 +359,40 @@ export class PersonReader {
     return groupsAfter(this.#tables, projectId, typeIndex, search, cursor, check)
   }
 
-  /** A group, or null. */
+  /** Returns a group, or null. */
   group(projectId: number, typeIndex: number, key: string): GroupView | null {
     return findGroup(this.#tables, projectId, typeIndex, key)
   }
 
-  /** A page of cohorts that are not deleted, in order of creation. */
+  /** Returns a page of cohorts that are not deleted, in order of creation. */
   cohorts(projectId: number, limit: number, offset: number): Page<CohortView> {
     const all = loadCohorts(this.#tables.cohorts, projectId)
     const results = all.slice(offset, offset + limit).map((cohort) => cohortView(cohort, null))
     return { count: all.length, results }
   }
 
-  /** A cohort that is not deleted, with the number of its members; or null. */
+  /** Returns a cohort that is not deleted, with the number of its members, or null. */
   cohort(projectId: number, id: number, check: () => void = () => {}): CohortView | null {
     const cohort = loadCohort(this.#tables.cohorts, projectId, id)
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
-  /** The name of a cohort that is not deleted; or null. */
+  /** Returns the name of a cohort that is not deleted, or null. */
   cohortName(projectId: number, id: number): string | null {
     return loadCohort(this.#tables.cohorts, projectId, id)?.name ?? null
   }
 
-  /** A page of actions, in order of creation. */
+  /** Returns a page of actions, in order of creation. */
   actions(projectId: number, limit: number, offset: number): Page<ActionView> {
     return listActions(this.#tables.actions, projectId, limit, offset)
   }
 
-  /** An action that is not deleted, or null. */
+  /** Returns an action that is not deleted, or null. */
   action(projectId: number, id: number): ActionView | null {
     return findAction(this.#tables.actions, projectId, id)
   }
 
-  /** The cohorts that a person belongs to; null when there is no such person. */
+  /** Returns the cohorts to which a person belongs, or null if there is no such person. */
   cohortsOfPerson(projectId: number, person: PersonReference): readonly CohortView[] | null {
     const record = this.record(projectId, person)
     if (record === null) return null
@@ -387,7 +402,7 @@ export class PersonReader {
       .map((cohort) => cohortView(cohort, null))
   }
 
-  /** The uuid that an event of D without an owner carries. */
+  /** Returns the derived uuid of events of a distinct_id that have no owner. */
   uuidWithoutOwner(projectId: number, distinctId: number): string {
     return personUuid(projectId, loadDistinctText(this.#tables, projectId, distinctId))
   }
@@ -404,11 +419,11 @@ export class PersonReader {
     return count
   }
 
-  /** What `personBody` makes of `listed`: here without an object of either, and mostly without parsing. */
+  /** Returns the same text as `personBody` of `listed`, but without creating objects, and mostly without parsing. */
   #listedText(projectId: number, record: PersonRecord): string {
     const { id, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
-    // Only the name asks for a property, and mostly it can be read where it stands.
+    // Only the display name needs a property, which can mostly be read from the text directly.
     let properties: Readonly<Record<string, unknown>> = {}
     const email = FLAT_WITH_EMAIL.exec(stored ?? '')?.[1]
     if (email !== undefined) properties = { email: JSON.parse(email) as unknown }
@@ -429,10 +444,10 @@ export class PersonReader {
     return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
   }
 
-  /** The ids that are shown, or more when none of those says how the person is called. */
+  /** Returns the shown ids, or more if none of those determines the display name. */
   #namingIds(projectId: number, record: PersonRecord, idsMax: number): readonly string[] {
     const ids = this.#idTexts(projectId, record, idsMax)
-    // The name is the same wherever a person is shown.
+    // The display name is the same wherever a person is shown.
     const isUnnamed = record.idCount > idsMax && ids.every(isAnonymousId)
     return isUnnamed ? this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX) : ids
   }
@@ -443,16 +458,16 @@ export class PersonReader {
   }
 }
 
-/** Memory of a person that is cached for a page of events. */
+/** Returns the memory of a person that is cached for a page of events. */
 function summaryBytes({ properties, distinct_ids: ids }: PersonSummary): number {
   let bytes = SUMMARY_MEMORY_BYTES + valueMemoryBytes(properties)
   for (const id of ids) bytes += valueMemoryBytes(id)
   return bytes
 }
 
-/** Whether a person may have a property with that name, given as JSON. */
+/** Returns whether a person may have a property. `name` is its name as JSON. */
 function mayHave({ json, changesJson, deltas }: PersonRecord, name: string): boolean {
-  // These do not name all that they change.
+  // Deltas do not contain the names of all properties that they change.
   if (deltas !== '') return true
   return json.includes(name) || changesJson?.includes(name) === true
 }

@@ -1,16 +1,23 @@
 /**
- * Records of persons in environment `events`, all sealed, numbers little-endian.
+ * The records of persons in environment `events`. All are sealed, and all numbers are little-endian:
  *
- * `persons`: `version u32, flags u8 (1: identified, 2: paged, 4: moved, 8: imported), reserved 3, ids u32, created_at float64 ms,
- * uuid 16`, then D u32 of the first eight ids; of one that was moved `id u32, position of the first id u32`, which else
- * are P and 0; then the properties as compact JSON; of a paged person the directory of its pages, which are in
- * `person_pages` (properties/property-pages.ts). Stores of older versions have neither pages nor moved persons. What was
- * written since then is in person-changes.ts: most events change few properties. `person_ids` holds the D of the
- * further ids by position (linked-ids.ts). `moved_persons` tells the P of a person by its id, where the two differ:
- * somebody who was merged with a person of more ids is kept under the number of that. `person_uuids`: `P u32, deleted at float64 ms (NaN: not deleted)`; it
- * stays when the person is merged or deleted, so that no uuid is given twice. `person_created` sorts by
- * created_at, then uuid, both descending. `person_emails` has the texts of property `email`, cut to 256
- * bytes. `person_projects`: MessagePack of `PersonCounters`.
+ *   persons          project, person -> version u32 | flags u8 | reserved 3 | number of ids u32
+ *                      | created_at float64 ms | uuid 16 | distinct ID number u32 of the first eight ids
+ *                      | if moved: id u32, position of the first id u32
+ *                      | properties as compact JSON, or the directory of their pages
+ *     flags            1: identified, 2: paged, 4: moved, 8: imported
+ *   person_pages     project, person, page -> page of properties (properties/property-pages.ts)
+ *   person_ids       project, person, position -> distinct ID number of a further id (linked-ids.ts)
+ *   moved_persons    project, id -> person number, if it differs from the id
+ *   person_uuids     project, uuid -> person number u32 | deleted at float64 ms (NaN: not deleted)
+ *   person_created   created_at and then uuid, both descending -> person number
+ *   person_emails    the texts of property `email`, truncated to 256 bytes
+ *   person_projects  project -> MessagePack of `PersonCounters`
+ *
+ * Most events change only a few properties. Changes since a person was stored as a whole are in person-changes.ts. A
+ * person that is merged with a person of more ids moves to the number of that person and keeps its own id. Without a
+ * move the id equals the person number, and the position is 0. A record in `person_uuids` stays after the person is
+ * merged or deleted, so that no uuid is used twice. Stores of older versions have neither pages nor moved persons.
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
@@ -36,57 +43,60 @@ import type { Stretches } from './stretches.ts'
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
 const FLAG_PAGED = 2
-/** The record has an id and a position of its own. */
+/** The record contains an id and a position of its own. */
 const FLAG_MOVED = 4
-/** Only events of imports have made the person what it is. */
+/** Only imported events have changed the person. */
 const FLAG_IMPORTED = 8
 const MOVED_BYTES = 8
-/** Bytes of a P, D or S as value. */
+/** The bytes of a person number, distinct ID number or sequence number as a value. */
 export const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
-/** Ids that are part of the person's own record. */
+/** The number of ids in the record of a person. */
 export const INLINE_IDS_MAX = 8
-/** Also what a text or a value within the properties looks like it: then they are written anew in vain. */
+/** May also match text inside a property value. That is harmless: the JSON is then written again without a change. */
 const NUMBER_LIKE_NAME = /[{,]"\d/
-/** A name that is no ordinary one in objects; escaped, it is not written. */
+/** A member name with a special meaning in objects. The store never writes it in an escaped form. */
 const PROTOTYPE = '"__proto__"'
-/** Larger than any time in milliseconds. */
+/** A number larger than any time in milliseconds. */
 const TIME_END = 2 ** 53
 
-/** What is counted for each project. */
+/** The counters of a project. */
 export interface PersonCounters {
-  /** The newest P. */
+  /** The newest person number. */
   lastPerson: number
-  /** Persons that there are. */
+  /** The number of persons. */
   persons: number
-  /** In order of their index; '' where one was deleted. */
+  /** The names of the group types by index, or '' for a deleted type. */
   groupTypes: string[]
-  /** What else is known of the types, in the same order; null: nothing. */
+  /** Facts about the group types, in the same order. Null: there are none. */
   groupTypeFacts: (GroupTypeFacts | null)[]
-  /** Newest numbers of other records. */
+  /** The newest numbers of other records. */
   separations: number
   activity: number
   cohorts: number
   jobs: number
-  /** Persons that were deleted, those who were merged into others not among them. */
+  /** The number of deleted persons, without merged ones. */
   deletions: number
-  /** Cohorts with a fixed list of members. */
+  /** The cohorts with a fixed list of members. */
   staticCohorts: number[]
   owners: OwnerChanges
 }
 
-/** What people have said about a group type, and since when its index means it. */
+/** The display data of a group type, and the beginning of its use of an index. */
 export interface GroupTypeFacts {
-  /** S of the newest event of the project when the type that had the index before was deleted; 0: there was none. */
+  /**
+   * The sequence number of the newest event of the project when the previous type with the same index was deleted. 0:
+   * there was none.
+   */
   readonly since: number
-  /** What one group and several groups are called. */
+  /** The display names for one group and for several groups. */
   readonly singular: string | null
   readonly plural: string | null
-  /** Lists show smaller numbers first. */
+  /** The sort order in lists, smaller numbers first. */
   readonly order: number | null
 }
 
-/** Of a type that nobody has said anything about. */
+/** The facts about a type without display data. */
 export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
   since: 0,
   singular: null,
@@ -95,26 +105,26 @@ export const NO_GROUP_TYPE_FACTS: GroupTypeFacts = {
 }
 
 /**
- * Where owners have changed lately: who has read all of them reads those again, and no others. A function of the
- * log, however it was divided into commits.
+ * The chunks whose owners have changed recently. A reader that has read all chunks before only reads these again. The
+ * contents follow from the log, independent of how it was divided into commits.
  */
 export interface OwnerChanges {
-  /** How many changes there were. */
+  /** The number of changes so far. */
   readonly count: number
-  /** The chunks of all changes behind this count are among `chunks`. */
+  /** The chunks of all changes after this number are in `chunks`. */
   readonly since: number
-  /** Pairs: D / 256, and the number of the newest change there; in the order of these. */
+  /** Pairs of distinct ID number / 256 and the number of the newest change there, in the order of the changes. */
   readonly chunks: readonly number[]
 }
 
-/** Of a project whose owners have never changed. */
+/** The changes of a project whose owners have never changed. */
 const NO_OWNER_CHANGES: OwnerChanges = { count: 0, since: 0, chunks: [] }
 
-/** A person as it is stored; `json` are its properties, '' when only the directory of their pages was read. */
+/** A stored person. `json` contains its properties, or '' if only the directory of their pages was read. */
 export interface PersonRecord {
-  /** P, under which everything of the person is stored. */
+  /** The person number, under which all records of the person are stored. */
   readonly number: number
-  /** The id that the API shows. */
+  /** The id in the API. */
   readonly id: number
   readonly uuid: string
   readonly version: number
@@ -122,26 +132,26 @@ export interface PersonRecord {
   readonly isImported: boolean
   readonly createdAtMs: number
   readonly idCount: number
-  /** D of the first ids. */
+  /** The distinct ID numbers of the first ids. */
   readonly firstIds: readonly number[]
   /** The position of the first id (linked-ids.ts). */
   readonly firstPosition: number
   readonly json: string
   readonly jsonBytes: number
-  /** Of the pages that have the properties; null: they are stored in one record. */
+  /** The directory of the pages with the properties. Null: the properties are in the record itself. */
   readonly directory: Buffer | null
-  /** Properties that were written later; null when there are none. */
+  /** The properties written later, or null. */
   readonly changesJson: string | null
-  /** What later events said, which `version` does not count; '' when there are none. */
+  /** The deltas of later events, which `version` does not include, or ''. */
   readonly deltas: string
 }
 
-/** Where a person is stored. */
+/** The tables in which a person is stored. */
 export type RecordTables = ChangeTables & WholeTables
-/** Where a person is stored as a whole. */
+/** The tables in which a person is stored as a whole. */
 export type WholeTables = Pick<EventTables, 'persons' | 'person_pages'>
 
-/** The counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
+/** Returns the counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
 export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
   const numbers = {
     lastPerson: 0,
@@ -154,20 +164,20 @@ export function loadPersonCounters(table: Table, projectId: number): PersonCount
   }
   const lists = { groupTypes: [], groupTypeFacts: [], staticCohorts: [] }
   const usual = { ...numbers, ...lists, owners: NO_OWNER_CHANGES }
-  // Older versions count no changes of owners.
+  // Older versions do not count changes of owners.
   const stored = getRecord(table, numberKey(projectId)) as Partial<PersonCounters> | undefined
   return { ...usual, ...stored }
 }
 
 /**
- * Memory for records that wait for the end of their transaction: one large piece is much cheaper than
- * many small ones, because LMDB asks for the address of each.
+ * Memory for records until the end of their transaction. One large buffer is much cheaper than many small ones, because
+ * LMDB needs the address of each.
  */
 export class RecordSlab {
   #slab = Buffer.alloc(0)
   #offset = 0
 
-  /** Memory for a sealed record of `bytes` bytes, to be filled and given to `finish`. */
+  /** Returns memory for a sealed record of `bytes` bytes, which the caller fills and seals. */
   take(bytes: number): Buffer {
     const length = bytes + SEAL_BYTES
     if (this.#offset + length > this.#slab.length) {
@@ -179,14 +189,14 @@ export class RecordSlab {
     return record
   }
 
-  /** Gives the memory back. Only after the transaction. */
+  /** Releases the memory. Call it only after the transaction. */
   clear(): void {
     this.#slab = Buffer.alloc(0)
     this.#offset = 0
   }
 }
 
-/** The bytes of a person; `recorded` is what its record has of the properties. */
+/** Returns the bytes of a person. `recorded` is the part of the properties in its record. */
 export function encodePerson(
   slab: RecordSlab,
   key: Uint8Array,
@@ -216,7 +226,7 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** A person, or null; `kept` are places of changes. Throws `DamagedRecordError`. */
+/** Returns a person, or null. `kept` caches the locations of changes. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
@@ -228,7 +238,10 @@ export function loadPerson(
   return changes && record ? withChanges(record, changes) : record
 }
 
-/** As `loadPerson`, but without the pages of a paged person: its cost does not depend on the properties. */
+/**
+ * Returns a person as `loadPerson` does, without the pages of a paged person. The cost does not depend on the
+ * properties.
+ */
 export function loadUnpaged(
   tables: RecordTables,
   projectId: number,
@@ -240,14 +253,14 @@ export function loadUnpaged(
   return changes && record ? withChanges(record, changes) : record
 }
 
-/** A person and what was written since. */
+/** Adds the later changes to a person. */
 export function withChanges(whole: PersonRecord, changes: StoredChanges): PersonRecord {
   const { version, json, deltas } = changes
   const changesJson = json === '' ? null : json
   return { ...whole, version: version ?? whole.version, changesJson, deltas }
 }
 
-/** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
+/** Returns a person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
 export function loadWhole(
   tables: WholeTables,
   projectId: number,
@@ -259,7 +272,7 @@ export function loadWhole(
   return { ...record, json: joinPages(record.directory, read) }
 }
 
-/** A page of a paged person, valid until the next read. Throws `DamagedRecordError`. */
+/** Returns a page of a paged person, valid until the next read. Throws `DamagedRecordError`. */
 export function loadPage(
   { person_pages: table }: Pick<EventTables, 'person_pages'>,
   projectId: number,
@@ -269,7 +282,7 @@ export function loadPage(
   return decodePage(needPage(table, tripleKey(projectId, number, page)))
 }
 
-/** The same, without the properties of a paged person. Throws `DamagedRecordError`. */
+/** Returns a person as `loadWhole` does, without the properties of a paged person. Throws `DamagedRecordError`. */
 export function loadHead(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
   const record = peek(table, key)
@@ -311,27 +324,27 @@ export function loadHead(table: Table, projectId: number, number: number): Perso
   }
 }
 
-/** The properties of a person as they are now. */
+/** Returns the current properties of a person. */
 export function propertiesOfRecord(record: PersonRecord): Readonly<Record<string, unknown>> {
   const { json, changesJson, deltas } = record
   if (deltas !== '' && (json.includes(PROTOTYPE) || deltas.includes(PROTOTYPE))) {
     return foldRecord(record).properties.toObject()
   }
   const properties = parseProperties(json)
-  // No change is called `__proto__`: such properties are written with all others.
+  // No change contains `__proto__`. A person with such a property is always stored as a whole.
   if (changesJson !== null) Object.assign(properties, parseProperties(changesJson))
   if (deltas === '') return properties
   for (const delta of deltas.split('\n')) applyDeltaToObject(properties, delta)
   return properties
 }
 
-/** Properties and version of a person as they are now, or after one delta more. */
+/** Returns the current properties and version of a person, or those after one more delta. */
 export function foldRecord(
   { json, jsonBytes, changesJson, deltas, version }: PersonRecord,
   further: string | null = null,
 ): { readonly properties: PropertyTable; readonly version: number } {
   const properties = PropertyTable.from(parseProperties(json), jsonBytes)
-  // No change is called `__proto__`: such properties are written with all others.
+  // No change contains `__proto__`. A person with such a property is always stored as a whole.
   if (changesJson !== null) {
     properties.addChanges(parseProperties(changesJson), Buffer.byteLength(changesJson))
   }
@@ -344,14 +357,15 @@ export function foldRecord(
 }
 
 /**
- * The stored text of the properties, when that is their compact JSON as it would be written now: nothing was
- * changed since, and no name looks like a number, which objects have first and the store has not. Else null.
+ * Returns the stored text of the properties if it is the compact JSON that would be written now. That is not the case
+ * after changes, or if a member name looks like a number, because objects list such names first and the store does not.
+ * Returns null then.
  */
 export function storedJson({ json, changesJson, deltas }: PersonRecord): string | null {
   return changesJson === null && deltas === '' && !NUMBER_LIKE_NAME.test(json) ? json : null
 }
 
-/** A person as tests see it; its properties are parsed when one is asked for. */
+/** Returns a person for filters. Its properties are parsed when one of them is first read. */
 export function candidateOf(record: PersonRecord): PersonCandidate {
   let properties: Readonly<Record<string, unknown>> | null = null
   return {
@@ -363,23 +377,26 @@ export function candidateOf(record: PersonRecord): PersonCandidate {
   }
 }
 
-/** Properties as the store keeps them. */
+/** Parses the stored form of properties. */
 export function parseProperties(json: string): Record<string, unknown> {
-  // The store writes objects only.
+  // The store writes only objects.
   return JSON.parse(json) as Record<string, unknown>
 }
 
-/** Properties as the record of a person has them: JSON, or the directory of their pages. */
+/** The properties in the record of a person: JSON, or the directory of their pages. */
 export interface RecordedProperties {
   readonly json: string | Buffer
-  /** Bytes of that. */
+  /** The bytes of `json`. */
   readonly bytes: number
-  /** Bytes of the JSON of all properties. */
+  /** The bytes of the JSON of all properties. */
   readonly jsonBytes: number
   readonly isPaged: boolean
 }
 
-/** The properties in the record of a person that was stored as a whole, or null; valid until the next read. Throws `DamagedRecordError`. */
+/**
+ * Returns the properties in the record of a person that was stored as a whole, or null. The result is valid until the
+ * next read. Throws `DamagedRecordError`.
+ */
 export function peekProperties(table: Table, key: Buffer): RecordedProperties | null {
   const record = peek(table, key)
   if (record === undefined) return null
@@ -389,29 +406,29 @@ export function peekProperties(table: Table, key: Buffer): RecordedProperties | 
   return { json, bytes: json.length, jsonBytes, isPaged }
 }
 
-/** P of the living person with an id, if there is such a person. Throws `DamagedRecordError`. */
+/** Returns the person number for an id, if there is such a person. Throws `DamagedRecordError`. */
 export function loadNumber(table: Table, projectId: number, id: number): number {
   return load(table, pairKey(projectId, id), NUMBER_BYTES)?.readUInt32LE() ?? id
 }
 
-/** The living person with an id, or null. Throws `DamagedRecordError`. */
+/** Returns the person with an id, or null. Throws `DamagedRecordError`. */
 export function loadPersonById(
   tables: RecordTables & Pick<EventTables, 'moved_persons'>,
   projectId: number,
   id: number,
 ): PersonRecord | null {
   const person = loadPerson(tables, projectId, loadNumber(tables.moved_persons, projectId, id))
-  // Under that number may be somebody else, who was merged with a person of more ids.
+  // Another person may have this number, after a merge with a person of more ids.
   return person?.id === id ? person : null
 }
 
-/** How many pages the record of a person names; `record` is without its checksum. */
+/** Returns the number of pages of a person. `record` has no checksum. */
 export function pagesOfPerson(record: Buffer): number {
   if ((record.readUInt8(4) & FLAG_PAGED) === 0) return 0
   return pageCount(record.subarray(propertiesStart(record)))
 }
 
-/** The id of a person with a number; `record` is without its checksum. */
+/** Returns the id of the person with a number. `record` has no checksum. */
 export function idOfPerson(record: Buffer, number: number): number {
   const isMoved = (record.readUInt8(4) & FLAG_MOVED) !== 0
   return isMoved ? record.readUInt32LE(propertiesStart(record) - MOVED_BYTES) : number
@@ -422,20 +439,20 @@ function propertiesStart(record: Buffer): number {
   return FIXED_BYTES + Math.min(record.readUInt32LE(8), INLINE_IDS_MAX) * 4 + movedBytes
 }
 
-/** What is known of a uuid: its P, and when the person was deleted (NaN: it was not). */
+/** The record of a uuid: its person number, and the time when the person was deleted (NaN: it was not). */
 export interface UuidRecord {
   readonly number: number
   readonly deletedAtMs: number
 }
 
-/** What is known of a uuid (any case, with hyphens), or null. Throws `DamagedRecordError`. */
+/** Returns the record of a uuid (any case, with hyphens), or null. Throws `DamagedRecordError`. */
 export function loadUuid(table: Table, projectId: number, uuid: string): UuidRecord | null {
   const record = load(table, uuidKey(projectId, uuid))
   if (record === undefined) return null
   return { number: record.readUInt32LE(), deletedAtMs: record.readDoubleLE(4) }
 }
 
-/** The bytes of a record of table `person_uuids`. */
+/** Returns the bytes of a record of table `person_uuids`. */
 export function encodeUuid({ number, deletedAtMs }: UuidRecord): Buffer {
   const record = Buffer.allocUnsafe(12)
   record.writeUInt32LE(number)
@@ -443,7 +460,7 @@ export function encodeUuid({ number, deletedAtMs }: UuidRecord): Buffer {
   return record
 }
 
-/** A key of table `person_uuids`. */
+/** Returns a key of table `person_uuids`. */
 export function uuidKey(projectId: number, uuid: string): Buffer {
   const key = Buffer.allocUnsafe(20)
   key.writeUInt32BE(projectId)
@@ -451,7 +468,7 @@ export function uuidKey(projectId: number, uuid: string): Buffer {
   return key
 }
 
-/** A key of table `person_created`. */
+/** Returns a key of table `person_created`. */
 export function createdKey(projectId: number, createdAtMs: number, uuid: string): Buffer {
   const key = Buffer.allocUnsafe(28)
   writeCreatedPrefix(key, projectId, createdAtMs)
@@ -460,14 +477,14 @@ export function createdKey(projectId: number, createdAtMs: number, uuid: string)
   return key
 }
 
-/** The first key of table `person_created` of persons made at that time or earlier. */
+/** Returns the first key of table `person_created` for persons created at that time or earlier. */
 export function createdStart(projectId: number, createdAtMs: number): Buffer {
   const key = Buffer.allocUnsafe(12)
   writeCreatedPrefix(key, projectId, createdAtMs)
   return key
 }
 
-/** The time in milliseconds that a key of table `person_created` begins with. */
+/** Returns the time in milliseconds at the beginning of a key of table `person_created`. */
 export function createdAtOf(key: Buffer): number {
   return TIME_END - (key.readUInt32BE(4) * 2 ** 32 + key.readUInt32BE(8))
 }
@@ -479,7 +496,7 @@ function writeCreatedPrefix(key: Buffer, projectId: number, createdAtMs: number)
   key.writeUInt32BE(inverted % 2 ** 32, 8)
 }
 
-/** A key of table `person_emails`. */
+/** Returns a key of table `person_emails`. */
 export function emailKey(projectId: number, email: string, number: number): Buffer {
   const start = emailStart(projectId, email)
   const key = Buffer.allocUnsafe(start.length + 4)
@@ -488,7 +505,7 @@ export function emailKey(projectId: number, email: string, number: number): Buff
   return key
 }
 
-/** What the keys of all persons with that e-mail address begin with. */
+/** Returns the beginning of the keys of all persons with an e-mail address. */
 export function emailStart(projectId: number, email: string): Buffer {
   const bytes = Buffer.from(email, 'utf8').subarray(0, PERSON_EMAIL_BYTES_MAX)
   const key = Buffer.allocUnsafe(4 + bytes.length)
@@ -497,19 +514,19 @@ export function emailStart(projectId: number, email: string): Buffer {
   return key
 }
 
-/** True when the e-mail index holds only the beginning of such addresses. */
+/** Returns whether the e-mail index contains only the beginning of such addresses. */
 export function isEmailCut(keyBytes: number): boolean {
   return keyBytes - 8 >= PERSON_EMAIL_BYTES_MAX
 }
 
-/** A P, D or S as value. */
+/** Returns a person number, distinct ID number or sequence number as a value. */
 export function numberBytes(number: number): Buffer {
   const record = Buffer.allocUnsafe(NUMBER_BYTES)
   record.writeUInt32LE(number)
   return record
 }
 
-/** The numbers of a range. Throws `DamagedRecordError`. */
+/** Returns the numbers of a range. Throws `DamagedRecordError`. */
 export function* numbersOf(table: Table, range: Range): Generator<number> {
   for (const { value } of entriesOf(table, range, NUMBER_BYTES)) yield value.readUInt32LE()
 }

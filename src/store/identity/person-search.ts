@@ -1,6 +1,6 @@
 /**
- * Finds the persons of a list: by an index where a filter has one, else by a look at everybody. What it
- * gives are numbers, so that a page of large persons takes no memory before each is shown.
+ * Finds the persons of a list: by an index if a filter has one, otherwise by reading all persons. The result contains
+ * only numbers, so that a page of large persons takes no memory until each person is shown.
  */
 
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
@@ -22,14 +22,14 @@ import {
   propertiesOfRecord,
 } from './person-records.ts'
 
-/** Persons are left out of lists when they were made later than this after now. */
+/** Lists omit persons whose creation time is more than this far in the future. */
 const FUTURE_MS = 24 * 60 * 60 * 1000
 
-/** Persons of a list. */
+/** The persons of a list. */
 export interface FoundPersons {
-  /** All that match. */
+  /** The number of all matching persons. */
   readonly count: number
-  /** P of those on the page, in order. */
+  /** The numbers of the persons on the page, in order. */
   readonly numbers: readonly number[]
 }
 
@@ -43,14 +43,17 @@ export class PersonSearch {
   readonly #persons: PersonLookup
   readonly #check: () => void
 
-  /** `check` is asked for every person that is looked at, and throws to give up. */
+  /** `check` is called for every person that is read, and throws to stop. */
   constructor(tables: EventTables, persons: PersonLookup, check: () => void = () => {}) {
     this.#tables = tables
     this.#persons = persons
     this.#check = check
   }
 
-  /** A few reads; a scan of all e-mails for `search`, of all persons for properties. */
+  /**
+   * Returns the persons of a page. Costs a few reads, a scan of all e-mail addresses for `search`, and a scan of all
+   * persons for properties.
+   */
   find(query: PersonListQuery): FoundPersons {
     const { projectId, offset, limit, nowMs } = query
     const isPlain = query.properties === undefined && query.cohortId === undefined
@@ -82,7 +85,7 @@ export class PersonSearch {
     return { count, numbers }
   }
 
-  /** P of the persons that a query with an index names; null when it names none. */
+  /** Returns the person numbers that the indexes give for a query, or null if the query uses no index. */
   #candidates(query: PersonListQuery): ReadonlySet<number> | null {
     const { projectId, distinctId, email, search } = query
     let found: ReadonlySet<number> | null = null
@@ -114,7 +117,7 @@ export class PersonSearch {
     const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
     const numbers: number[] = []
     for (const key of this.#tables.person_emails.getKeys({ start, end })) {
-      // Longer addresses that begin with this one lie between.
+      // Longer addresses that begin with this one are in the same range of keys.
       if (key.length !== start.length + 4) continue
       const number = numberInKey(key, key.length - 4)
       if (!isEmailCut(key.length) || this.#emailOf(projectId, number) === email) {
@@ -145,7 +148,7 @@ export class PersonSearch {
     return typeof email === 'string' ? email : null
   }
 
-  /** Some persons in the order of lists; those of the far future are left out. */
+  /** Returns persons in the order of lists, without those created too far in the future. */
   #sorted(
     projectId: number,
     numbers: ReadonlySet<number>,
@@ -171,7 +174,7 @@ export class PersonSearch {
   }
 }
 
-/** Whether a person passes all tests. */
+/** Returns whether a person passes all tests. */
 export function passesAll(record: PersonRecord, tests: readonly PersonTest[]): boolean {
   const candidate = candidateOf(record)
   return tests.every((test) => test(candidate))

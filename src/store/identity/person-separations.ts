@@ -1,29 +1,31 @@
 /**
- * Deletions and splits of persons: the only changes that events do not tell, so that the history of a
- * person can be told again from events. Table `separations`: project, number -> JSON of `Separation`.
- * Table `separated`: project, D, number -> nothing. Both sealed.
+ * Stores deletions and splits of persons. These are the only changes that do not follow from events, so with them the
+ * history of a person can be recomputed. Tables, both sealed:
+ *
+ *   separations   project, number                     -> JSON of `Separation`
+ *   separated     project, distinct ID number, number -> nothing
  */
 import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { getJson, putJson, store } from '../lmdb/records.ts'
 
-/** One deletion or split. */
+/** A deletion or a split. */
 export interface Separation {
   readonly kind: 'deleted' | 'split'
-  /** S of the newest event before it. */
+  /** The sequence number of the newest event before it. */
   readonly sequence: number
   readonly atMs: number
-  /** D of all ids that the person had. */
+  /** The distinct ID numbers of all ids that the person had. */
   readonly ids: readonly number[]
-  /** Of a split: the D that the person keeps. */
+  /** For a split: the distinct ID number that the person keeps. */
   readonly keptId: number
-  /** Of a split: whether the person keeps its properties. */
+  /** For a split: whether the person keeps its properties. */
   readonly keepsProperties: boolean
 }
 
 /** The tables of separations. */
 export type SeparationTables = Pick<EventTables, 'separations' | 'separated'>
 
-/** Stores a separation. Only in a write transaction. */
+/** Stores a separation. Call it only within a write transaction. */
 export function storeSeparation(
   tables: SeparationTables,
   projectId: number,
@@ -34,7 +36,9 @@ export function storeSeparation(
   for (const id of separation.ids) store(tables.separated, tripleKey(projectId, id, number))
 }
 
-/** The separations that a D took part in, by their numbers, in order. Throws `DamagedRecordError`. */
+/**
+ * Returns the separations in which a distinct_id took part, by their numbers, in order. Throws `DamagedRecordError`.
+ */
 export function loadSeparations(
   tables: SeparationTables,
   projectId: number,

@@ -1,6 +1,6 @@
 /**
- * The persons of all projects in the processing thread: part of the one transaction that stores events
- * and the position in the log.
+ * The persons of all projects in the processing thread. They are stored in the same transaction as events and the
+ * position in the log.
  */
 
 import { attempt, type DamageListener } from '../faults.ts'
@@ -17,10 +17,10 @@ import {
 import { type PersonsOfStretch, personsWithDeltas } from './person-changes.ts'
 import { ProjectPersons } from './project-persons.ts'
 
-/** Before all keys. */
+/** A key before all others. */
 const FIRST_KEY = Buffer.alloc(0)
 
-/** Persons of all projects. One per data directory, in the processing thread. */
+/** The persons of all projects. A data directory has one, in the processing thread. */
 export class PersonStore {
   readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
@@ -29,12 +29,12 @@ export class PersonStore {
   readonly #gathered = new GatheredBytes()
   readonly #onDamage: DamageListener
   readonly #projects = new Map<number, ProjectPersons>()
-  /** Projects that were asked for since the last commit. */
+  /** The projects that were used since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
-  /** Where to look for who has deltas: a key of table `change_places`; null: nobody has any. */
+  /** The key of table `change_places` from which to search for persons with deltas. Null: no person has deltas. */
   #foldFrom: Buffer | null = FIRST_KEY
 
-  /** `lastDistinctId` tells the newest stored D of a project; `onDamage` as of `PersonChanges`. */
+  /** `lastDistinctId` returns the newest stored distinct ID number of a project. For `onDamage` see `PersonChanges`. */
   constructor(
     tables: EventTables,
     distinctIds: DistinctIds,
@@ -49,19 +49,19 @@ export class PersonStore {
     this.#onDamage = onDamage
   }
 
-  /** The persons of a project. */
+  /** Returns the persons of a project. */
   project(projectId: number): ProjectPersons {
     const project = this.#projects.get(projectId) ?? this.#open(projectId)
     this.#touched.add(project)
     return project
   }
 
-  /** Bytes of memory, estimated, of what was gathered since the last commit. */
+  /** The estimated bytes gathered since the last commit. */
   get gatheredBytes(): number {
     return this.#gathered.bytes
   }
 
-  /** Bytes of memory, estimated, of what is only cached. Cost: the persons that are cached. */
+  /** The estimated bytes of cached persons and groups. The cost grows with the number of cached persons. */
   get cachedBytes(): number {
     let bytes = 0
     for (const project of this.#projects.values()) bytes += project.cachedBytes
@@ -80,27 +80,27 @@ export class PersonStore {
       this.#cacheBytesMax / (this.#projects.size + 1),
     )
     this.#projects.set(projectId, project)
-    // The others make room for it: none of them is in the middle of an event.
+    // The other projects make room for the new one. None of them is processing an event.
     const bytesMax = this.#cacheBytesMax / this.#projects.size
     for (const other of this.#projects.values()) other.limitCache(bytesMax)
     return project
   }
 
-  /** Who was changed or removed since the last commit. */
+  /** Returns the persons that were changed or removed since the last commit. */
   changed(): readonly { readonly projectId: number; readonly numbers: readonly number[] }[] {
     return [...this.#touched].flatMap(({ projectId, changedPersons: numbers }) =>
       numbers.length > 0 ? { projectId, numbers } : [],
     )
   }
 
-  /** Stores what was changed. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     for (const project of this.#touched) project.store()
   }
 
   /**
-   * After a commit; the deletion jobs that came with it. Adds the projects whose cohorts or group types
-   * it changed to `changedDefinitions`.
+   * Call it after a commit. Returns the deletion jobs of the commit, and adds the projects whose cohorts or group types
+   * changed to `changedDefinitions`.
    */
   settle(changedDefinitions: Set<number>): readonly OpenJob[] {
     const jobs: OpenJob[] = []
@@ -116,25 +116,26 @@ export class PersonStore {
     return jobs
   }
 
-  /** Forgets whom it has read. Not between a change and its commit. */
+  /** Evicts all cached persons. Must not be called between a change and its commit. */
   release(): void {
     if (this.#touched.size > 0)
       throw new Error('release was called between a change and its commit')
-    // Twice: the cache of each has two generations.
+    // Twice, because each cache has two generations.
     for (const project of this.#projects.values()) {
       project.settle(0)
       project.settle(0)
     }
   }
 
-  /** Whether somebody may have deltas. */
+  /** True if there may be persons with deltas. */
   get mayFold(): boolean {
     return this.#foldFrom !== null
   }
 
   /**
-   * Stores some of those who have deltas without them: what they are stays the same. `write` runs what it is given
-   * in a transaction; without such persons it is not called. Returns how many. Not while something is unsaved.
+   * Stores some of the persons with deltas as a whole, which does not change them otherwise. `write` runs its argument
+   * in a transaction, and is not called if there are no such persons. Returns their number. Must not be called while
+   * there are unsaved changes.
    */
   fold(write: (store: () => void) => void): number {
     if (this.#touched.size > 0) throw new Error('fold was called between a change and its commit')
@@ -142,7 +143,7 @@ export class PersonStore {
     const deadline = performance.now() + FOLD_MS_MAX
     const isOver = (): boolean => performance.now() >= deadline
     const from = this.#foldFrom
-    // Behind a damaged record nobody is looked for until there are new deltas.
+    // Persons after a damaged record are not searched until there are new deltas.
     this.#foldFrom = null
     const stretches = attempt(() => this.#withDeltas(from, isOver), this.#onDamage) ?? []
     const found = stretches.flatMap(({ numbers, ...place }) =>
@@ -163,7 +164,7 @@ export class PersonStore {
     return count
   }
 
-  /** Stretches from a key on, until there are enough persons with deltas in them; notes where to go on. */
+  /** Returns ranges from a key on, until they contain enough persons with deltas, and records where to continue. */
   #withDeltas(from: Buffer, isOver: () => boolean): readonly PersonsOfStretch[] {
     const found: PersonsOfStretch[] = []
     let left = FOLDED_PERSONS_MAX

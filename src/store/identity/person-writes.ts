@@ -1,6 +1,6 @@
 /**
- * What is stored of the persons of one project, and how a commit changes it: each person that changed as
- * a whole or as the changes since, and the indexes by time, e-mail and uuid in the order of their keys.
+ * Writes the persons of one project in a commit. Each changed person is stored as a whole or as its changes, and the
+ * indexes by time, e-mail and uuid are written in the order of their keys.
  */
 import { type PersonState, personState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
@@ -27,27 +27,33 @@ import {
 } from './person-records.ts'
 import { encodePage, isPaged, pagesOf } from './properties/property-pages.ts'
 
-/** A person is stored as a whole when its changes have more characters than this, and than this part of it. */
+/**
+ * A person is stored as a whole if its changes have more characters than this, and more than this fraction of the
+ * person.
+ */
 const CHANGES_BYTES_MIN = 256
 const CHANGES_PART = 0.4
 
-/** A person and what is stored of it. */
+/** A person, and the state of its stored records. */
 export interface PersonEntry {
   state: PersonState
   readonly ids: LinkedIds
-  /** NaN: the person is not stored yet. */
+  /** The stored creation time. NaN: the person is not stored yet. */
   storedCreatedAtMs: number
   storedUuid: string
   storedIsIdentified: boolean
   storedIsImported: boolean
-  /** Bytes of its properties in table `persons`. */
+  /** The bytes of its properties in table `persons`. */
   storedBytes: number
-  /** The properties whose text is in table `persons`; after a merge the person may have those of the other one. */
+  /**
+   * The properties whose text is in table `persons`. After a merge the person may have the properties of the other
+   * person.
+   */
   storedProperties: PropertyTable | null
   storedEmail: string | null
 }
 
-/** A person of whom nothing is stored yet. */
+/** Returns the entry of a person that is not stored yet. */
 export function newEntry(state: PersonState, ids: LinkedIds): PersonEntry {
   return {
     state,
@@ -62,7 +68,7 @@ export function newEntry(state: PersonState, ids: LinkedIds): PersonEntry {
   }
 }
 
-/** A person as it is stored, with what its properties and version are by now. */
+/** Returns the entry of a stored person, with its current properties and version. */
 export function storedEntry(
   whole: PersonRecord,
   { properties, version }: ReturnType<typeof foldRecord>,
@@ -89,34 +95,34 @@ export function storedEntry(
   return entry
 }
 
-/** A deleted or merged person that leaves records behind. */
+/** A deleted or merged person whose records must be removed. */
 export interface GonePerson
   extends Pick<PersonEntry, 'storedCreatedAtMs' | 'storedUuid' | 'storedEmail' | 'storedBytes'>,
     Pick<PersonState, 'number' | 'uuid'> {
   readonly rows: StoredRows
-  /** NaN: merged. */
+  /** The time of the deletion. NaN: merged. */
   readonly deletedAtMs: number
 }
 
-/** What is stored under a key; null: it is removed. */
+/** The value to store under a key. Null: the key is removed. */
 type Operation = readonly [key: Buffer, bytes: Buffer | null]
 const NOTHING = Buffer.alloc(0)
 
-/** The writes of one commit. For the one writing thread, only in a write transaction. */
+/** The writes of one commit, for the one writing thread. Use it only within a write transaction. */
 export class PersonWrites {
   readonly #projectId: number
   readonly #tables: EventTables
   readonly #onDamage: DamageListener
   readonly #slab = new RecordSlab()
   readonly #emailChunks: EmailChunkWrites
-  /** What was written of persons since they were stored as a whole. */
+  /** The changes of persons since they were stored as a whole. */
   readonly changes: PersonChanges
   #created: Operation[] = []
   #emails: Operation[] = []
   #uuids: Operation[] = []
   #moved: Operation[] = []
 
-  /** `onDamage` as of `PersonChanges`. */
+  /** For `onDamage` see `PersonChanges`. */
   constructor(projectId: number, tables: EventTables, onDamage: DamageListener) {
     this.#projectId = projectId
     this.#tables = tables
@@ -125,19 +131,19 @@ export class PersonWrites {
     this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
 
-  /** Enters the uuid of a person who is new or has got another number. */
+  /** Adds the uuid of a person that is new or got another number. */
   addUuid(uuid: string, number: number): void {
     const bytes = encodeUuid({ number, deletedAtMs: Number.NaN })
     this.#uuids.push([uuidKey(this.#projectId, uuid), bytes])
   }
 
-  /** Enters the P of the person with an id; null: it is the id, or there is no such person. */
+  /** Sets the person number for an id. Null: the number equals the id, or there is no such person. */
   setNumber(id: number, number: number | null): void {
     const bytes = number === null ? null : numberBytes(number)
     this.#moved.push([pairKey(this.#projectId, id), bytes])
   }
 
-  /** Stores a person that has changed. */
+  /** Stores a changed person. */
   store(entry: PersonEntry): void {
     const projectId = this.#projectId
     const created = this.#created
@@ -166,7 +172,7 @@ export class PersonWrites {
     entry.ids.store(this.#tables.person_ids, projectId, number)
   }
 
-  /** Stores only what was written since the person was stored as a whole; false when that is too much. */
+  /** Stores only the changes since the person was stored as a whole. Returns false if they are too large. */
   #storeChanges(entry: PersonEntry): boolean {
     const { state } = entry
     const { properties, version, createdAtMs, isIdentified } = state
@@ -186,7 +192,7 @@ export class PersonWrites {
     const { state, ids } = entry
     const { number, id, uuid, version, isIdentified, createdAtMs, properties } = state
     const key = pairKey(this.#projectId, number)
-    // Whoever only got ids keeps the text, which neither is made nor encoded again.
+    // A person that only got new ids keeps the stored text, so it is not encoded again.
     const isStored = entry.storedProperties === properties && properties.isUnchanged
     const kept = isStored
       ? attempt(() => peekProperties(this.#tables.persons, key), this.#onDamage)
@@ -216,7 +222,7 @@ export class PersonWrites {
     entry.storedIsImported = state.isImported
   }
 
-  /** What the record of a person is to have of its properties; large ones go into pages. */
+  /** Returns the properties for the record of a person. Large properties are stored as pages. */
   #recordProperties({ state, storedBytes }: PersonEntry): RecordedProperties {
     const { number, properties } = state
     const json = properties.toJson()
@@ -241,7 +247,7 @@ export class PersonWrites {
     removeRange(this.#tables.person_pages, { start, end })
   }
 
-  /** Removes what is stored of a deleted or merged person, and says when it was deleted. */
+  /** Removes the records of a deleted or merged person, and stores the time of a deletion. */
   remove(gone: GonePerson): void {
     const projectId = this.#projectId
     const { number, uuid, deletedAtMs } = gone
@@ -261,7 +267,7 @@ export class PersonWrites {
     removeRows(this.#tables.person_ids, projectId, number, gone.rows)
   }
 
-  /** Writes the indexes; comes last. */
+  /** Writes the indexes. Call it last. */
   finish(): void {
     apply(this.#tables.person_created, this.#created)
     apply(this.#tables.person_emails, this.#emails)
@@ -275,25 +281,25 @@ export class PersonWrites {
     this.#moved = []
   }
 
-  /** The commit is done: its memory may be used again. */
+  /** Releases the memory of the commit after it is done. */
   settle(): void {
     this.#slab.clear()
   }
 }
 
-/** Whether a person is far from the limit of its properties, so that events may wait to be applied. */
+/** Returns whether a person is far below the limit of its properties, so that events may be stored as deltas. */
 function isSmall({ storedBytes, state }: PersonEntry): boolean {
-  // The first live event of an imported person has to be told apart from further imported ones.
+  // The first live event of an imported person must be distinguished from further imported ones.
   return !state.isImported && storedBytes <= DELTA_PERSON_BYTES_MAX
 }
 
-/** The e-mail address that a person can be found by. */
+/** Returns the e-mail address by which a person can be found. */
 function emailOf(properties: PropertyTable): string | null {
   const email = properties.get('email')
   return typeof email === 'string' && email !== '' ? email : null
 }
 
-/** Later operations on a key win; keys are written in order, which is faster. */
+/** Applies operations in the order of their keys, which is faster. A later operation on the same key wins. */
 function apply(table: Table, operations: Operation[]): void {
   operations.sort(([a], [b]) => Buffer.compare(a, b))
   for (const [key, bytes] of operations) {

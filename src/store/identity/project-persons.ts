@@ -1,13 +1,14 @@
 /**
- * The persons of one project in the processing thread, as the rules see them. What is read stays in memory for a
- * while; what is changed stays until the next commit, which writes each person once, however many events changed it.
+ * The persons of one project in the processing thread, as the rules use them. Persons that were read stay cached for a
+ * while. Changed persons stay in memory until the next commit, which writes each of them once, however many events
+ * changed it.
  *
- * A merge is a union by size: the distinct_ids of the person with fewer of them get the number of the other one, and
- * the person that remains is kept under that number, with its own id and uuid. So n merges cost n log n, in whatever
- * order and direction they come.
+ * A merge is a union by size. The distinct_ids of the person with fewer ids get the number of the other person, and the
+ * remaining person is stored under that number with its own id and uuid. n merges therefore cost n log n, in any order
+ * and direction.
  *
- * Memory is counted in bytes. Persons that were changed are held until they are stored; `GatheredBytes` tells whoever
- * commits how much there is. Persons that were only read may be evicted between any two events.
+ * Memory is counted in bytes. Changed persons are held until they are stored, and `GatheredBytes` counts them for the
+ * committing code. Persons that were only read may be evicted between any two events.
  */
 
 import { withRoom } from '../../rules/analytics/growing-arrays.ts'
@@ -57,17 +58,17 @@ import {
   storedEntry,
 } from './person-writes.ts'
 
-/** Parts of the cache: of each of the two generations of persons, and of groups. */
+/** The fractions of the cache for each of the two generations of persons, and for groups. */
 const GENERATION_PART = 3 / 8
 const GROUPS_PART = 1 / 4
-/** Memory of a person beside its properties: its objects, and its places in maps. */
+/** The memory of a person in addition to its properties: its objects and its map entries. */
 const PERSON_MEMORY_BYTES = 600
-/** Memory of what a commit does about a person who is gone, a uuid, an id that moved or a delta. */
+/** The memory that a commit needs for a removed person, a uuid, a moved id or a delta. */
 const NOTE_MEMORY_BYTES = 200
-/** Memory of an id that a merge or a deletion moves, with its records. */
+/** The memory of an id that a merge or a deletion moves, including its records. */
 const MOVED_ID_MEMORY_BYTES = 100
 
-/** Persons of one project. For the one writing thread. */
+/** The persons of one project, for the one writing thread. */
 export class ProjectPersons implements PersonWorld {
   readonly projectId: number
   readonly counters: PersonCounters
@@ -83,34 +84,34 @@ export class ProjectPersons implements PersonWorld {
   readonly #gathered: GatheredBytes
   #young = new Map<number, PersonEntry>()
   #old = new Map<number, PersonEntry>()
-  /** Counted bytes of those in `#young` who are not held. */
+  /** The counted bytes of the persons in `#young` that are not held. */
   #youngBytes = 0
-  /** The same of those in `#old` when they became that. */
+  /** The counted bytes of the persons in `#old` at the last rotation. */
   #oldBytes = 0
-  /** Bytes that each generation may have. */
+  /** The maximum bytes of each generation. */
   #generationBytesMax: number
-  /** By P: 1 for those in memory. */
+  /** 1 for each person in memory, by person number. */
   #areCached = new Uint8Array(0)
-  /** Persons that are not evicted before the next commit: they have changed, or a command works with them. */
+  /** The persons that are not evicted before the next commit, because they have changed or a command uses them. */
   #held = new Map<number, PersonEntry>()
   #gone = new Map<number, GonePerson>()
-  /** Who got deltas since the last commit. */
+  /** The persons that got deltas since the last commit. */
   #unread: number[] = []
-  /** uuids of persons who are new, or have another number, since the last commit. */
+  /** The uuids of persons that are new or got another number since the last commit. */
   readonly #uuids = new Map<string, number>()
-  /** By id: the P of a person who has another number since the last commit; null: it is the id. */
+  /** The person number by id, for persons that got another number since the last commit. Null: it equals the id. */
   readonly #moved = new Map<number, number | null>()
   #activity: (readonly [number: number, personId: number, view: ActivityView])[] = []
   #separations: (readonly [number: number, separation: Separation])[] = []
-  /** Jobs that are not stored yet, oldest first. */
+  /** The jobs that are not stored yet, oldest first. */
   newJobs: readonly OpenJob[] = []
   readonly #writes: PersonWrites
   #areCountersChanged = false
   #haveGroupTypesChanged = false
 
   /**
-   * `lastDistinctId` tells the newest D that is stored; `onDamage` as of `PersonChanges`. `gathered` counts what
-   * waits for the next commit.
+   * `lastDistinctId` returns the newest stored distinct ID number. For `onDamage` see `PersonChanges`. `gathered`
+   * counts the memory for the next commit.
    */
   constructor(
     projectId: number,
@@ -137,14 +138,14 @@ export class ProjectPersons implements PersonWorld {
     this.#groups = new ProjectGroups(projectId, tables, gathered, cacheBytesMax * GROUPS_PART)
   }
 
-  /** Whether cohorts or group types have changed since the last commit: flags refer to them. */
+  /** True if cohorts or group types, to which flags refer, have changed since the last commit. */
   get haveDefinitionsChanged(): boolean {
     return this.#haveGroupTypesChanged || this.cohorts.haveDefinitionsChanged
   }
 
   /**
-   * An event begins, which was sent with D (0: not known); null: there is none. Nobody has objects of persons from
-   * before, other than of those who are held, so that persons may be evicted.
+   * Begins an event with a distinct ID number (0: not known), or no event (null). References to earlier persons that
+   * are not held must no longer be in use, so that these persons may be evicted.
    */
   beginEvent(event: PersonEvent | null, distinctId: number): void {
     this.ids.setCurrent(event, distinctId)
@@ -163,8 +164,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Only for a person who is not in memory, and far from the limit: some dozens of such events and the person
-   * have less than that.
+   * Appends a delta instead of reading the person. Call it only for a person that is not in memory and is so far below
+   * the limit that some dozens of such events cannot exceed it.
    */
   updateUnread(event: PersonEvent, eventBytes: number, bytesMax: number): boolean {
     if (!mayWait(eventBytes, bytesMax)) return false
@@ -172,11 +173,11 @@ export class ProjectPersons implements PersonWorld {
     const number = this.owners.ownerOf(this.ids.ofEvent(event))
     if (number === 0 || this.#areCached[number] === 1) return false
     const { changes } = this.#writes
-    // The index of e-mail addresses has to know the one before.
+    // The index of e-mail addresses needs the previous address.
     if (!changes.hasRoom(number) || namesEmail(properties)) return false
     const delta = deltaOf(properties, automatic)
     if (delta === null) return true
-    // Whoever decides about the person parses all of them.
+    // A decision about the person parses all of its deltas.
     if (delta.length > DELTA_UNITS_MAX) return false
     changes.append(number, delta)
     this.#unread.push(number)
@@ -261,7 +262,7 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = true
   }
 
-  /** Changes what is known of a group type; what is left out stays. */
+  /** Changes the facts about a group type. Omitted facts stay the same. */
   describeGroupType(typeIndex: number, facts: Partial<GroupTypeFacts>): void {
     const { groupTypeFacts } = this.counters
     while (groupTypeFacts.length <= typeIndex) groupTypeFacts.push(null)
@@ -274,8 +275,8 @@ export class ProjectPersons implements PersonWorld {
   }
 
   /**
-   * Deletes a group type with all its groups. The index is free for a new type, which events behind S `lastSequence`
-   * may belong to.
+   * Deletes a group type with all its groups. The index becomes free for a new type, to which events after
+   * `lastSequence` may belong.
    */
   deleteGroupType(typeIndex: number, lastSequence: number): void {
     this.counters.groupTypes[typeIndex] = ''
@@ -296,7 +297,7 @@ export class ProjectPersons implements PersonWorld {
     this.#groups.update(group)
   }
 
-  /** The living person with an id, or null. It stays in memory until the next commit. */
+  /** Returns the person with an id, or null. It stays in memory until the next commit. */
   personById(id: number): PersonState | null {
     if (!Number.isInteger(id) || id < 1 || id > this.counters.lastPerson) return null
     const moved = this.#moved.get(id)
@@ -308,7 +309,7 @@ export class ProjectPersons implements PersonWorld {
     return person?.id === id ? person : null
   }
 
-  /** The living person with a uuid, or null. It stays in memory until the next commit. */
+  /** Returns the person with a uuid, or null. It stays in memory until the next commit. */
   personByUuid(uuid: string): PersonState | null {
     const known = this.#uuids.get(uuid)
     const number = known ?? loadUuid(this.#tables.person_uuids, this.projectId, uuid)?.number
@@ -317,41 +318,44 @@ export class ProjectPersons implements PersonWorld {
     return person?.uuid === uuid ? person : null
   }
 
-  /** D of all ids of a person in the order of their links. */
+  /** Returns the distinct ID numbers of a person in the order of their links. */
   idsOf(person: PersonState): readonly number[] {
     return this.#idsOf(this.#entry(person.number))
   }
 
-  /** The same one by one, for whoever may need only the first ones; while no id is added to the person. */
+  /**
+   * Returns the same numbers one by one, for callers that may need only the first ones. No id may be added to the
+   * person meanwhile.
+   */
   idsInOrder({ number }: PersonState): Iterable<number> {
     return this.#entry(number).ids.inOrder(this.#tables.person_ids, this.projectId, number)
   }
 
-  /** How many ids a person has. */
+  /** Returns the number of ids of a person. */
   idCountOf(person: PersonState): number {
     return this.#entry(person.number).ids.count
   }
 
-  /** The person who owns a distinct_id, by text; 0 when nobody does. */
+  /** Returns the number of the person who owns a distinct_id, or 0. */
   ownerNumber(text: string): number {
     const id = this.ids.find(text)
     return id === 0 ? 0 : this.owners.ownerOf(id)
   }
 
-  /** Gives one D of a person to a new person. */
+  /** Gives one distinct_id of a person to a new person. */
   separate(person: PersonState, distinctId: number): void {
     this.owners.separate(distinctId, person.number)
     this.#create(person, distinctId)
   }
 
-  /** Leaves a person with one of its ids; the others have been given to somebody else. */
+  /** Keeps one id of a person. The others already belong to other persons. */
   keepOnly(person: PersonState, distinctId: number): void {
     this.#entry(person.number).ids.keepOnly(distinctId)
     this.owners.separate(distinctId, person.number)
     this.update(person)
   }
 
-  /** Deletes a person: its ids belong to nobody, its events up to `sequence` for ever. */
+  /** Deletes a person. Its ids have no owner afterwards, and its events up to `sequence` never have one again. */
   deletePerson(person: PersonState, sequence: number, deletedAtMs: number): void {
     const entry = this.#entry(person.number)
     const ids = this.#idsOf(entry)
@@ -372,14 +376,14 @@ export class ProjectPersons implements PersonWorld {
     this.#gathered.bytes += NOTE_MEMORY_BYTES
   }
 
-  /** Notes a deletion or a split. */
+  /** Adds a deletion or a split. */
   addSeparation(separation: Separation): void {
     this.#areCountersChanged = true
     this.#separations.push([++this.counters.separations, separation])
     this.#gathered.bytes += NOTE_MEMORY_BYTES * (1 + separation.ids.length)
   }
 
-  /** Adds a job that erases events; its number. */
+  /** Adds a job that erases events, and returns its number. */
   addJob(job: DeletionJob): number {
     this.#areCountersChanged = true
     const number = ++this.counters.jobs
@@ -388,17 +392,17 @@ export class ProjectPersons implements PersonWorld {
     return this.counters.jobs
   }
 
-  /** P of those who were changed or removed since the last commit. */
+  /** The numbers of the persons that were changed or removed since the last commit. */
   get changedPersons(): readonly number[] {
     return [...new Set([...this.#held.keys(), ...this.#gone.keys(), ...this.#unread])]
   }
 
-  /** Whether anybody got deltas since the last commit. */
+  /** True if any person got deltas since the last commit. */
   get hasNewDeltas(): boolean {
     return this.#unread.length > 0
   }
 
-  /** The number of a new cohort. */
+  /** Returns the number of a new cohort. */
   nextCohort(isStatic: boolean): number {
     this.#areCountersChanged = true
     const id = ++this.counters.cohorts
@@ -406,7 +410,10 @@ export class ProjectPersons implements PersonWorld {
     return id
   }
 
-  /** Notes that a person is to be stored as it is now, without deltas; false: there is none. It is not kept in memory. */
+  /**
+   * Marks a person to be stored in its current state, without deltas. Returns false if there is no such person. The
+   * person is not cached.
+   */
   fold(number: number): boolean {
     const entry = this.#cached(number) ?? this.#load(number, false)
     if (entry === null) return false
@@ -416,7 +423,7 @@ export class ProjectPersons implements PersonWorld {
     return true
   }
 
-  /** Stores what was changed. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     const { projectId, counters, owners } = this
     const tables = this.#tables
@@ -448,7 +455,7 @@ export class ProjectPersons implements PersonWorld {
     store(tables.person_projects, numberKey(projectId), pack(counters))
   }
 
-  /** After a commit: everything is stored. From now on the cache may have `cacheBytesMax`. */
+  /** Call it after a commit: everything is stored. Sets the maximum bytes of the cache. */
   settle(cacheBytesMax: number): void {
     const held = this.#held
     this.#held = new Map()
@@ -470,7 +477,10 @@ export class ProjectPersons implements PersonWorld {
     for (const entry of cached) this.#keep(entry)
   }
 
-  /** From now on the cache may have so many bytes; what is more is evicted. Not between two calls for the same event. */
+  /**
+   * Sets the maximum bytes of the cache, and evicts the excess. Must not be called between two calls for the same
+   * event.
+   */
   limitCache(bytesMax: number): void {
     this.#generationBytesMax = bytesMax * GENERATION_PART
     this.#groups.limitCache(bytesMax * GROUPS_PART)
@@ -479,7 +489,7 @@ export class ProjectPersons implements PersonWorld {
     if (this.#oldBytes > this.#generationBytesMax) this.#rotate()
   }
 
-  /** Bytes of persons and groups that are only cached, estimated. */
+  /** The estimated bytes of persons and groups that are only cached. */
   get cachedBytes(): number {
     let oldBytes = 0
     for (const [number, { state }] of this.#old) {
@@ -498,7 +508,7 @@ export class ProjectPersons implements PersonWorld {
     return entry.state
   }
 
-  /** Keeps a person in memory until the next commit. */
+  /** Holds a person in memory until the next commit. */
   #hold(entry: PersonEntry): void {
     const { state } = entry
     if (this.#held.has(state.number)) return
@@ -507,14 +517,14 @@ export class ProjectPersons implements PersonWorld {
     this.#held.set(state.number, entry)
   }
 
-  /** Counts the memory of a person who is held as it is now. */
+  /** Counts the current memory of a held person. */
   #countHeld(state: PersonState): void {
     const bytes = PERSON_MEMORY_BYTES + state.properties.memoryBytes
     this.#gathered.bytes += bytes - state.countedBytes
     state.countedBytes = bytes
   }
 
-  /** Caches a person who was held and is stored by now. */
+  /** Caches a person that was held and is stored now. */
   #keep(entry: PersonEntry): void {
     const { state } = entry
     const { number } = state
@@ -530,7 +540,7 @@ export class ProjectPersons implements PersonWorld {
     this.#youngBytes += bytes
   }
 
-  /** The younger generation becomes the older one, which is evicted but for those who are held. */
+  /** Turns the younger generation into the older one. The previous older one is evicted, except for held persons. */
   #rotate(): void {
     for (const number of this.#old.keys()) {
       if (!this.#young.has(number) && !this.#held.has(number)) this.#areCached[number] = 0
@@ -541,7 +551,7 @@ export class ProjectPersons implements PersonWorld {
     this.#youngBytes = 0
   }
 
-  /** Caches a person who was just read or made. */
+  /** Caches a person that was just read or created. */
   #cache(number: number, entry: PersonEntry): void {
     this.#areCached = withRoom(this.#areCached, number)
     this.#areCached[number] = 1
@@ -574,7 +584,9 @@ export class ProjectPersons implements PersonWorld {
     this.update(entry.state)
   }
 
-  /** D of all ids of a person, in a list of their own: whoever notes it keeps it while the person gets others. */
+  /**
+   * Returns all distinct ID numbers of a person in a new list, which stays unchanged when the person gets further ids.
+   */
   #idsOf({ ids, state }: PersonEntry): readonly number[] {
     return ids.all(this.#tables.person_ids, this.projectId, state.number)
   }
@@ -592,7 +604,7 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = true
   }
 
-  /** Forgets a person. */
+  /** Removes a person from memory. */
   #release(number: number): void {
     const entry = this.#cached(number)
     if (entry === undefined) return
@@ -610,7 +622,7 @@ export class ProjectPersons implements PersonWorld {
     this.#areCached[number] = 0
   }
 
-  /** Gives a person the place of another one, which is gone, and whose distinct_ids it has now. */
+  /** Moves a person to the number of another one, which is removed and whose distinct_ids it has now. */
   #move(person: PersonState, entry: PersonEntry): void {
     const { state: former } = entry
     const { number } = former
@@ -618,7 +630,7 @@ export class ProjectPersons implements PersonWorld {
     this.#gathered.bytes -= former.countedBytes
     if (former.id !== number) this.#moved.set(former.id, null)
     this.#moved.set(person.id, person.id === number ? null : number)
-    // The uuid that is gone must not find the person who has the number now.
+    // The removed uuid must not lead to the person who has the number now.
     this.#setUuid({ uuid: former.uuid, number: person.number })
     person.number = number
     person.isUnsaved = true
@@ -639,7 +651,7 @@ export class ProjectPersons implements PersonWorld {
     return entry
   }
 
-  /** A person that exists. */
+  /** Returns a person that must exist. */
   #entry(number: number): PersonEntry {
     const entry = this.#cached(number) ?? this.#load(number)
     if (entry === null) throw new Error(`person ${number} is missing`)

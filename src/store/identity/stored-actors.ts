@@ -1,4 +1,4 @@
-/** The persons and groups of a project as queries see them, on the snapshot of the reader. */
+/** The persons and groups of a project for queries, in the snapshot of the reader. */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../../rules/filters/filter-group.ts'
 import { type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
@@ -12,15 +12,15 @@ import { loadPlaces } from './person-changes.ts'
 import { loadPerson, type PersonRecord, propertiesOfRecord } from './person-records.ts'
 import { Stretches } from './stretches.ts'
 
-/** Reads a project for one query. */
+/** Reads the persons and groups of a project for one query. */
 export class StoredActors implements ActorSource {
   readonly #tables: EventTables
   readonly #projectId: number
   readonly #idTexts: (record: PersonRecord, idsMax: number) => readonly string[]
-  /** Neighbours share them. */
+  /** The cached locations of changes, which persons with neighbouring numbers share. */
   readonly #places: Stretches
 
-  /** `idTexts` reads the first ids of a person. */
+  /** `idTexts` returns the first ids of a person. */
   constructor(
     tables: EventTables,
     projectId: number,
@@ -62,7 +62,7 @@ export class StoredActors implements ActorSource {
   *numbers(order: 'created_at' | 'id', isDescending: boolean): Generator<number> {
     const { start, end } = keysOf(this.#projectId)
     const { person_created, person_uuids } = this.#tables
-    // The index of times has the newest first.
+    // The index of times is sorted newest first.
     const isReverse = isDescending === (order === 'id')
     const range = isReverse ? { start: end, end: start, reverse: true } : { start, end }
     const table = order === 'id' ? person_uuids : person_created

@@ -1,20 +1,21 @@
 /**
- * What is stored for stretches of 256 numbers, such as the owners of distinct_ids: an answer about one of
- * them reads all, so they are kept for the next one, as long as the snapshot stays the same.
+ * Caches records that contain the data of a range of 256 numbers, such as the owners of 256 distinct ID numbers. A
+ * lookup of one number reads the whole record, so it is cached for the next lookup as long as the snapshot stays the
+ * same.
  */
 import { STRETCHES_KEPT_MAX } from './limits.ts'
 
-/** Stretches of one table. */
+/** The cached ranges of one table. */
 export class Stretches {
   readonly #load: (projectId: number, number: number) => Buffer | null
   readonly #known = new Map<number, Buffer | null>()
 
-  /** `load` reads the stretch of a number; null: nothing is stored of it. */
+  /** `load` reads the range of a number, or returns null if nothing is stored for it. */
   constructor(load: (projectId: number, number: number) => Buffer | null) {
     this.#load = load
   }
 
-  /** The stretch of a number. Throws `DamagedRecordError`. */
+  /** Returns the range of a number. Throws `DamagedRecordError`. */
   of(projectId: number, number: number): Buffer | null {
     const place = projectId * 2 ** 24 + (number >>> 8)
     const known = this.#known.get(place)
@@ -25,7 +26,7 @@ export class Stretches {
     return loaded
   }
 
-  /** Forgets them: something was committed. */
+  /** Evicts all ranges, after a commit. */
   clear(): void {
     if (this.#known.size > 0) this.#known.clear()
   }

@@ -1,32 +1,32 @@
 /**
- * How values of the stores become bytes: MessagePack for small structures of our own making, and a
- * checksum behind every value. LMDB has no checksums: without this a flipped bit would be served.
+ * Encodes values of the stores: MessagePack for small structures that Tenrec creates itself, and a checksum at the end
+ * of every value. LMDB has no checksums, so a flipped bit would otherwise be returned as valid data.
  *
- * A sealed value is `bytes, crc32 u32 little-endian`, the checksum being over the key and the bytes,
- * so that a value under the wrong key is noticed as well. The only door to msgpackr.
+ * A sealed value is `bytes, crc32 u32 little-endian`. The checksum covers the key and the bytes, so that a value under
+ * a wrong key is also detected. This is the only file that imports msgpackr.
  */
 
 import { crc32 } from 'node:zlib'
 import { Packr } from 'msgpackr'
 import { DamagedRecordError } from '../faults.ts'
 
-// No records: they would make the meaning of bytes depend on what was packed before.
+// Without records: with them the meaning of bytes would depend on the values packed before.
 const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
 
-/** Bytes that `seal` adds. */
+/** The number of bytes that `seal` adds. */
 export const SEAL_BYTES = 4
 
-/** Plain data as MessagePack. Only for structures that we make, never for client objects. */
+/** Encodes plain data as MessagePack. Use it only for structures that Tenrec creates, never for objects of a client. */
 export function pack(value: unknown): Buffer {
   return PACKR.pack(value)
 }
 
-/** The reverse of `pack`; the caller knows what it packed. */
+/** Decodes the result of `pack`. The caller knows the type that it packed. */
 export function unpack(bytes: Uint8Array): unknown {
   return PACKR.unpack(bytes) as unknown
 }
 
-/** A copy of `parts`, one behind the other, with the checksum for `key` at the end. */
+/** Returns a copy of `parts`, one after another, followed by their checksum for `key`. */
 export function seal(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
   let length = SEAL_BYTES
   for (const part of parts) length += part.length
@@ -40,14 +40,17 @@ export function seal(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
   return sealed
 }
 
-/** Writes the checksum of a value for `key` into the last bytes of `sealed`, and returns it. */
+/** Writes the checksum of a value for `key` into the last bytes of `sealed`, and returns `sealed`. */
 export function sealInPlace(key: Uint8Array, sealed: Buffer): Buffer {
   const end = sealed.length - SEAL_BYTES
   sealed.writeUInt32LE(crc32(sealed.subarray(0, end), crc32(key)), end)
   return sealed
 }
 
-/** The bytes of a sealed value (a view); `bytesWanted`: how many it must have. Throws `DamagedRecordError`. */
+/**
+ * Returns the bytes of a sealed value as a view. `bytesWanted` is the number of bytes that it must have. Throws
+ * `DamagedRecordError`.
+ */
 export function unseal(
   table: string,
   key: Uint8Array,
@@ -64,7 +67,10 @@ export function unseal(
   throw new DamagedRecordError(table, key, 'the value has a wrong length')
 }
 
-/** The memory of some numbers as on disk: all machines that Node runs on in practice are little-endian. */
+/**
+ * Returns the memory of numbers as they are stored. All machines on which Node.js is used in practice are
+ * little-endian.
+ */
 export function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)
 }

@@ -1,58 +1,61 @@
 /**
- * Keeps LMDB from meeting a full disk. When the write of a page fails, lmdb-js formats a message into memory that can
- * be too short for it, and the heap of the process is damaged. So a transaction may commit only when its data file has
- * room, within itself, for every page that the transaction can write:
+ * Prevents LMDB from meeting a full disk. When the write of a page fails, lmdb-js formats a message into memory that
+ * can be too short for it, and the heap of the process is damaged. A transaction may therefore commit only if its data
+ * file has enough room inside it for every page that the transaction can write:
  *
- *     | pages up to the last one, in use or free | zeros, which nobody else can take |
- *                                                ^ where LMDB appends
+ *     | pages up to the last one, in use or free | zeros, which no other file can take |
+ *                                                ^ LMDB appends here
  *
- * Zeros are written behind the last page before the commit, inside the write transaction: no other process can write
- * to the file then. When there is no room for them, the write of zeros fails instead of the commit, and the
- * transaction is taken back. A long file does no harm: LMDB looks at no page behind the last one.
+ * Zeros are written after the last page before the commit, inside the write transaction, when no other process can
+ * write to the file. If there is no room for them, writing the zeros fails instead of the commit, and the transaction
+ * is rolled back. A long file does no harm, because LMDB never reads a page after the last one.
  *
- * While the disk has plenty of room none of this is done.
+ * None of this is done while the disk has plenty of free space.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { CUT_FOR_BYTES_MAX } from './limits.ts'
 
-/** Zeros are written in steps of that many bytes, so that not every transaction writes some. */
+/** Zeros are written in steps of this many bytes, so that not every transaction has to write some. */
 const STEP_BYTES = 256 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 const BLOCK_BYTES = 512
-/** Zeros are cut off in steps of that many bytes. */
+/** Zeros are cut off in steps of this many bytes. */
 const CUT_STEP_BYTES = 4096
 /**
- * File systems that write each page to a new place: zeros keep no room there, so the disk itself must have it. Numbers:
- * linux/magic.h, and those of ZFS and bcachefs.
+ * File systems that write each changed page to a new location. Zeros reserve no room there, so the disk itself must
+ * have free space. The numbers are from linux/magic.h and the sources of ZFS and bcachefs.
  */
 const COPYING_FILE_SYSTEMS: ReadonlySet<number> = new Set([0x9123683e, 0x2fc12fc1, 0xca451a4e])
-/** Free bytes that such a file system needs for each byte that is written, for its own trees. */
+/** The number of free bytes that such a file system needs for each byte written, including its own metadata. */
 const COPYING_FACTOR = 2
 
-/** The room of one data file. */
+/** The room inside one data file. */
 export class DataFileRoom {
   readonly #folder: string
-  /** Opened when it is first needed: descriptors may be few. */
+  /** The descriptor of the file. It is opened when it is first needed, because descriptors may be scarce. */
   #opened: number | null = null
 
   constructor(folder: string) {
     this.#folder = folder
   }
 
-  /** Bytes of the disk that this process could still take. All of this throws what the file system throws. */
+  /**
+   * The number of bytes on the disk that this process could still use. Like all members of this class it throws errors
+   * of the file system.
+   */
   get freeDiskBytes(): number {
     return this.#disk().freeBytes
   }
 
-  /** Bytes of the file behind its last page in use; `usedBytes`: up to there. */
+  /** Returns the number of bytes of the file after its last used page, which ends at `usedBytes`. */
   insideBytes(usedBytes: number): number {
     return Math.max(0, fstatSync(this.#descriptor()).size - usedBytes)
   }
 
   /**
-   * Makes sure that pages of `bytes` bytes can be written to a file whose last page ends at `usedBytes`. Throws an
-   * error with the code ENOSPC when they cannot. Only within a write transaction, or where nobody else writes.
+   * Ensures that pages of `bytes` bytes can be written to a file whose last page ends at `usedBytes`. Throws an error
+   * with the code ENOSPC if they cannot. Call it only within a write transaction, or while no other process writes.
    */
   require(bytes: number, usedBytes: number): void {
     const { freeBytes, isCopying } = this.#disk()
@@ -87,7 +90,9 @@ export class DataFileRoom {
     return { freeBytes: bavail * bsize, isCopying: COPYING_FILE_SYSTEMS.has(type) }
   }
 
-  /** Cuts `bytes` bytes or a few more off the end of a file of `size` bytes. Throws when only `spareBytes` may go. */
+  /**
+   * Cuts `bytes` bytes, rounded up, off the end of a file of `size` bytes. Throws if that is more than `spareBytes`.
+   */
   #cut(size: number, bytes: number, spareBytes: number): void {
     const rounded = Math.ceil(bytes / CUT_STEP_BYTES) * CUT_STEP_BYTES
     if (rounded > spareBytes) throw noSpace(bytes)
@@ -105,7 +110,7 @@ export class DataFileRoom {
   }
 }
 
-/** As the file system says it, so that it is known on another thread, too. */
+/** Returns the error in the form that the file system uses, so that it is recognized on another thread too. */
 function noSpace(bytes: number): Error {
   const text = `ENOSPC: no space left on device, write (${Math.ceil(bytes)} bytes for the data file)`
   return Object.assign(new Error(text), { code: 'ENOSPC', syscall: 'write' })

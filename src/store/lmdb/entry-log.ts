@@ -1,20 +1,23 @@
 /**
- * Logs of who changed what: entries by project, and by what they are about. Nothing removes them.
+ * Activity logs: records of changes and their authors, listed by project and by the changed object. Entries are never
+ * removed.
  */
 import type { Entries } from '../../base/pages.ts'
 import type { Table } from './environment.ts'
 import { keysOf, NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'
 import { load, store } from './records.ts'
 
-/** Where a log stands: its entries, and which of them are about what. */
+/** The tables of a log: its entries, and an index of entries by subject. */
 export interface EntryTables {
   readonly entries: Table
   readonly items: Table
 }
 
 /**
- * Stores an entry of a log under a number that was never used: project, entry -> JSON; project,
- * subject, entry -> nothing. Only in a write transaction.
+ * Stores an entry of a log under a number that was never used before. Call it only within a write transaction. Tables:
+ *
+ *   entries   project, entry          -> JSON
+ *   items     project, subject, entry -> nothing
  */
 export function storeEntry(
   { entries, items }: EntryTables,
@@ -28,8 +31,8 @@ export function storeEntry(
 }
 
 /**
- * A log behind its newest `offset` entries; of one subject, or of the project (`subject` null).
- * Throws `DamagedRecordError`.
+ * Returns at most `limit` entries of one subject, or of the whole project if `subject` is null, newest first, without
+ * the newest `offset` entries. Throws `DamagedRecordError`.
  */
 export function listEntries(
   { entries, items }: EntryTables,

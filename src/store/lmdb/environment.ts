@@ -1,9 +1,10 @@
 /**
- * The only door to LMDB. Every environment is a folder below the data directory with `data.mdb` and
- * `lock.mdb` in it; every key and every value is bytes, laid out by the file that owns the table.
+ * Opens LMDB environments. This is the only file that imports lmdb. Every environment is a folder in the data directory
+ * with the files `data.mdb` and `lock.mdb`. Every key and every value is bytes, in a format that the file which owns
+ * the table defines.
  *
- * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
- * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
+ * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction is on the disk when it
+ * returns. For the measurements see docs/ARCHITECTURE.md, "Durability".
  */
 import { chmodSync, closeSync, fdatasyncSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,48 +30,56 @@ import { PAGE_BYTES_OFFSET } from './lmdb-layout.ts'
 import { freePagesBefore, LmdbFault, type LmdbState, newestState } from './lmdb-walk.ts'
 import { addPages, changedPages, type PageCounts, TableChanges } from './page-counts.ts'
 
-/** A table: bytes to bytes, ordered by key. lmdb-js knows its name, and its types do not. */
+/**
+ * A table: a map from bytes to bytes, ordered by key. lmdb-js knows the name of a table, but its types do not declare
+ * it.
+ */
 export type Table = Database<Buffer, Buffer> & { readonly name: string }
 
-/** Which keys of a table, and in which order. */
+/** The keys of a table to read, and their order. */
 export type Range = RangeOptions
 
-/** Address space reserved for one environment. It costs no memory and no disk. */
+/** The address space reserved for one environment. It costs no memory and no disk space. */
 const MAP_BYTES = 256 * 1024 ** 3
 const META_PAGES = 2
-/** What `blocks` of a stat counts. */
+/** The unit of `blocks` in the result of stat(2). */
 const DISK_BLOCK_BYTES = 512
-/** Shorter runs of free pages are not given back: the file system would keep a record for each of the gaps. */
+/** Shorter runs of free pages are not released, because the file system would have to record every gap. */
 const RELEASED_RUN_PAGES_MIN = 8
-/** Pages that are given back with one system call. Reads of the data file may have to wait for it. */
+/** The number of pages released by one system call. Reads of the data file may have to wait for the call. */
 const RELEASED_RANGE_PAGES = 2048
-/** How lmdb.h shows a reader: process, thread, transaction or `-`. */
+/** A line of the reader table as lmdb.h formats it: process, thread, transaction or `-`. */
 const READER_LINE = /^\s*-?\d+ [0-9a-f]+ (\d+|-)$/
 const NO_READER_LINE = /^(\s*pid\s+thread\s+txnid|\(no active readers\))?$/
-/** How often those who write look for readers whose process has ended. */
+/** How often a writer looks for readers whose process has ended. */
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
-/** Whose writes are captured, and who decides about them. */
+/** Captures the write transactions of an environment and decides whether they may commit. */
 export interface WriteCapture {
-  /** The folder of all environments. */
+  /** The folder that contains all environments. */
   readonly path: string
   readonly name: string
-  /** At the end of each transaction that wrote; false: it is taken back, as if it had written nothing. */
+  /**
+   * Called at the end of each transaction that wrote something. If it returns false, the transaction is rolled back.
+   */
   readonly mayCommit: (environment: Environment, writes: WriteSet) => boolean
 }
 
 let capture: WriteCapture | null = null
 
-/** From now on the write sets of an environment are captured, of whatever is opened in this thread; null: no more. */
+/**
+ * Captures the writes of an environment from now on, if the environment is opened in this thread after the call. Null
+ * ends the capture.
+ */
 export function captureWrites(wanted: WriteCapture | null): void {
   capture = wanted
 }
 
-/** Notes in `writes`, while there is a list, what is written to a table. */
+/** Records the writes to a table in the list that `writes` returns, while it returns one. */
 function captureTable(name: string, table: Table, writes: () => Write[] | null): Table {
   const note = (key: Buffer, value: Buffer | null): void => {
-    // Whoever writes may use its memory again.
+    // The caller may reuse the memory of the key and the value.
     const copy = { table: name, key: Buffer.from(key), value: value && Buffer.from(value) }
     writes()?.push(copy)
   }
@@ -88,40 +97,40 @@ function captureTable(name: string, table: Table, writes: () => Write[] | null):
   })
 }
 
-/** Which environment, and how it is opened. */
+/** The options of an environment. */
 export interface EnvironmentOptions<Name extends string = string> {
-  /** Folder that holds all environments. */
+  /** The folder that contains all environments. */
   readonly dataDir: string
-  /** Folder of this one: `log`, `events` or `flags`. */
+  /** The folder of this environment: `log`, `events` or `flags`. */
   readonly name: string
   readonly tables: readonly Name[]
-  /** True: the environment must exist; nothing is ever written, not even empty tables. */
+  /** If true, the environment must exist, and nothing is written, not even empty tables. */
   readonly isReadOnly?: boolean
-  /** True: a transaction returns once it is visible, and reaches the disk a moment later. */
+  /** If true, a transaction returns once it is visible, and reaches the disk a moment later. */
   readonly isFlushDeferred?: boolean
-  /** True: what is written is not captured, whoever wants to. */
+  /** If true, writes are not captured even if `captureWrites` asks for them. */
   readonly isUncaptured?: boolean
-  /** Told of the room in the data file and of what transactions take of it. */
+  /** Receives the room in the data file and the amount of it that transactions use. */
   readonly diskRoom?: DiskRoom | undefined
 }
 
-/** An open environment. One per thread and folder; close it before the thread ends. */
+/** An open environment. A thread opens a folder only once, and closes it before the thread ends. */
 export class Environment<Name extends string = string> {
-  /** The tables that were opened; asking for one that does not exist throws `OperatorError`. */
+  /** The opened tables. Reading a table that does not exist throws `OperatorError`. */
   readonly tables: Readonly<Record<Name, Table>>
   readonly #path: string
   readonly #root: RootDatabase<Buffer, Buffer>
-  /** Undefined: it does not exist, and this end may not make it. */
+  /** The opened tables. Undefined: the table does not exist and the environment is read-only. */
   readonly #tables = new Map<string, Table | undefined>()
-  /** Who is told of writes; most environments have nobody. */
+  /** The capture of writes, or null for most environments. */
   readonly #capture: WriteCapture | null
-  /** What the transaction that is captured has written. */
+  /** The writes of the captured transaction that is running. */
   #writes: Write[] | null = null
   #nextCheckMs = 0
-  /** Null: this end writes nothing. */
+  /** Null if the environment is read-only. */
   readonly #room: DataFileRoom | null
   readonly #diskRoom: DiskRoom | undefined
-  /** What the open transaction has changed, by table. */
+  /** The changes of the open transaction, by table. */
   readonly #changes = new Map<string, TableChanges>()
   #isWriting = false
 
@@ -155,7 +164,7 @@ export class Environment<Name extends string = string> {
         this.#tables.set(name, isPlain ? table : captureTable(name, table, () => this.#writes))
       }
     }
-    // New tables are made in one transaction: a flush for each of them would take seconds on slow disks.
+    // New tables are created in one transaction. A flush for each of them would take seconds on slow disks.
     const isComplete = options.isReadOnly === true || this.#hasAll(options.tables)
     if (isComplete) openTables()
     else this.write(openTables)
@@ -164,11 +173,11 @@ export class Environment<Name extends string = string> {
       const value = this.#tables.get(name)
       Object.defineProperty(tables, name, value ? { value } : { get: () => this.table(name) })
     }
-    // It has a property for each of the names.
+    // The object has a property for each of the names.
     this.tables = tables as Record<Name, Table>
   }
 
-  /** Opens every table that is there, whoever made it, and answers their names. */
+  /** Opens every existing table, whatever version created it, and returns the names. */
   openAll(): readonly string[] {
     const names = this.#names()
     for (const name of names) this.#tables.set(name, this.#open(name))
@@ -177,17 +186,17 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Holds the state of now: what `entries` reads of it stays as it is, over many turns of the event loop,
-   * until `release`. Meanwhile the file cannot reuse what is deleted, so it grows: release it soon.
-   * Tables that are opened later cannot be read in it.
+   * Pins the current state. `entries` of the result reads this state, over many turns of the event loop, until
+   * `release`. Meanwhile the file cannot reuse deleted pages and grows, so release it soon. Tables that are opened
+   * later cannot be read through it.
    */
   pin(): PinnedEnvironment {
     return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
   }
 
   /**
-   * Pins the newest state of the data file, which may be in use, for those who read its pages by
-   * themselves; null when the file changes too often.
+   * Pins the newest state of the data file, for a caller that reads the pages of the file itself. The file may be in
+   * use. Returns null if the file changes too often.
    */
   pinNewest(): PinnedState | null {
     const file = join(this.#path, 'data.mdb')
@@ -195,30 +204,33 @@ export class Environment<Name extends string = string> {
       const state = newestState(file)
       this.refresh()
       const pin = this.pin()
-      // A commit in between: the state that was pinned may be another, or the page was read half written.
+      // A commit came in between: the pinned state may be a different one, or the page was read half written.
       if (newestState(file).meta.equals(state.meta)) return { state, pin }
       pin.release()
     }
     return null
   }
 
-  /** A table that was opened, or undefined when it does not exist and this end may not make it. */
+  /** Returns an opened table, or undefined if it does not exist and the environment is read-only. */
   find(name: string): Table | undefined {
     return this.#tables.get(name)
   }
 
-  /** The same for a table that is needed. Throws `OperatorError` when it does not exist. */
+  /** Returns an opened table. Throws `OperatorError` if it does not exist. */
   table(name: string): Table {
     const table = this.#tables.get(name)
     if (table !== undefined) return table
     if (!this.#tables.has(name)) throw new TypeError(`no table ${name} was opened`)
-    // Reading cannot add it.
+    // A read-only environment cannot create the table.
     throw new OperatorError(
       `the store lacks the table ${name}: start the daemon of this version once, it adds what is new`,
     )
   }
 
-  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws the error of `action`, or `CommitFailedError`. */
+  /**
+   * Runs `action` in one write transaction and returns when the transaction is durable (see `isFlushDeferred`). Throws
+   * the error of `action`, or `CommitFailedError`.
+   */
   write<T>(action: () => T): T {
     const capturing = this.#capture
     if (capturing === null || this.#writes !== null) return this.#write(this.#checked(action))
@@ -235,18 +247,21 @@ export class Environment<Name extends string = string> {
     } finally {
       this.#writes = null
     }
-    // The transaction has run.
+    // The transaction has run, so the result is there.
     return given[0] as T
   }
 
-  /** The same of what changes nothing that anybody reads: segments are merged, an index is put in order. */
+  /**
+   * Runs `action` in one write transaction that changes nothing a reader can see, such as a merge of segments or the
+   * rebuild of an index.
+   */
   rearrange<T>(action: () => T): T {
     return this.#write(this.#checked(action), true)
   }
 
   /**
-   * `action`, and behind it a check that the data file has room for all pages that the transaction can write. Throws
-   * ENOSPC when it has not, and the transaction is taken back.
+   * Returns `action` followed by a check that the data file has room for all pages that the transaction can write. If
+   * it has not, the check throws ENOSPC and the transaction is rolled back.
    */
   #checked<T>(action: () => T): () => T {
     const room = this.#room
@@ -292,18 +307,21 @@ export class Environment<Name extends string = string> {
     return counts
   }
 
-  /** Bytes of the disk that are free, of the data file behind its last page (0 with plenty), and of it up to there in use. */
+  /**
+   * Returns the free bytes of the disk, the bytes of the data file after its last page (0 while the disk has plenty of
+   * space), and the used bytes of the data file.
+   */
   room(): { readonly diskBytes: number; readonly insideBytes: number; readonly usedBytes: number } {
     const { lastPageNumber, pageSize } = statisticsOf(this.#root)
     const endBytes = (lastPageNumber + 1) * pageSize
     const diskBytes = this.#room?.freeDiskBytes ?? 0
-    // With plenty nobody asks for it, and the file need not be opened for it.
+    // With plenty of free space the value is not used, and the file need not be opened for it.
     const isPlenty = diskBytes >= DISK_PLENTY_BYTES
     const insideBytes = isPlenty ? 0 : (this.#room?.insideBytes(endBytes) ?? 0)
     return { diskBytes, insideBytes, usedBytes: endBytes - this.freeBytes() }
   }
 
-  /** Whether so many bytes can be written without taking room that is promised to what was accepted. */
+  /** Returns whether so many bytes can be written without using space that is reserved for accepted events. */
   hasSpare(bytes: number): boolean {
     const { diskBytes, insideBytes } = this.room()
     const { promisedBytes = 0 } = this.#diskRoom ?? {}
@@ -312,7 +330,7 @@ export class Environment<Name extends string = string> {
 
   #write<T>(action: () => T, isRearranging = false): T {
     const now = SYSTEM_CLOCK.monotonic()
-    // Whoever reads keeps pages from being used again, also when it is gone; that harms those who write.
+    // A reader keeps pages from being reused even after its process has ended, which costs the writers disk space.
     if (now >= this.#nextCheckMs) {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
@@ -339,14 +357,14 @@ export class Environment<Name extends string = string> {
     }
   }
 
-  /** Lets reads of this thread see what others have committed since the last read. */
+  /** Makes commits of other threads and processes visible to the reads of this thread. */
   refresh(): void {
     this.#root.resetReadTxn()
   }
 
   /**
-   * Bytes of pages of the data file that no open table uses: what is written takes them first. As of the
-   * last `refresh` or write; some 20 us a table.
+   * Returns the number of bytes in pages of the data file that no open table uses. Writes take these pages first. The
+   * value is that of the last `refresh` or write. Costs about 20 us for each table.
    */
   freeBytes(): number {
     const root = statisticsOf(this.#root)
@@ -358,8 +376,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * The same without the pages that were given back to the file system: bytes of the disk that hold nothing. Cost: one
-   * stat more.
+   * Returns the number of free bytes that still take space on the disk: `freeBytes` without the pages that were
+   * released to the file system. Costs one more stat.
    */
   reusableBytes(): number {
     const { size, blocks } = statSync(join(this.#path, 'data.mdb'))
@@ -367,23 +385,25 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Gives free pages back to the file system, from page `from` on and about `bytesMax` bytes at most. The pages stay
-   * free pages of the data file. They take room on the disk again when LMDB writes to them.
+   * Releases free pages to the file system, from page `from` on and at most about `bytesMax` bytes. The pages stay free
+   * pages of the data file, and take space on the disk again when LMDB writes to them.
    *
-   * Only pages that LMDB itself might overwrite now are given back, after the newest state was flushed: no state that is
-   * read, nor any to which a crash could lead, has something there. The write transaction keeps LMDB from doing so
-   * meanwhile, and `lockDescriptor` keeps other processes from it if this one is killed. Runs of less than
-   * `RELEASED_RUN_PAGES_MIN` pages stay. Throws `LmdbFault` when the list of free pages is not sound.
+   * The newest state is flushed first. Then only pages are released that LMDB itself could overwrite now: neither a
+   * state that is being read nor a state to which a crash could lead uses them. The write transaction prevents LMDB
+   * from using the pages meanwhile, and `lockDescriptor` prevents other processes from it if this one is killed. Runs
+   * of less than `RELEASED_RUN_PAGES_MIN` pages are not released. Throws `LmdbFault` if the list of free pages is
+   * inconsistent.
    */
   releasePages(from: number, bytesMax: number, lockDescriptor: number): ReleasedPages {
     this.refresh()
     this.clearDeadReaders()
     const released: ReleasedPages[] = []
-    // It commits nothing. An abort would make LMDB forget the free pages that it knows, and read their list again.
+    // The transaction commits nothing. An abort would make LMDB discard its cached list of free pages and read it
+    // again.
     this.#write(() => {
       released.push(this.#releasePages(from, bytesMax, lockDescriptor))
     }, true)
-    // The transaction has run.
+    // The transaction has run, so the result is there.
     return released[0] as ReleasedPages
   }
 
@@ -414,8 +434,9 @@ export class Environment<Name extends string = string> {
     if (ranges.length === 0) return { bytes: 0, next: null, failure: null }
     const descriptor = openSync(path, 'r+')
     try {
-      // The newest state may have been written by a process that flushed later, and be in memory only. After a power
-      // cut an older state would count then, which may use these pages. When all is on the disk already, this is quick.
+      // The newest state may come from a process that flushes later, and may exist only in memory. After a power cut an
+      // older state would be current, and that state may use these pages. The call is fast if everything is on the disk
+      // already.
       fdatasyncSync(descriptor)
       const blocksBefore = statSync(path).blocks
       const failure = punchHoles(descriptor, ranges, lockDescriptor)
@@ -426,7 +447,7 @@ export class Environment<Name extends string = string> {
     }
   }
 
-  /** The oldest state that anybody reads, as the number of its transaction; null when nobody reads. */
+  /** Returns the transaction number of the oldest state that is being read, or null if there is no reader. */
   #oldestReader(): bigint | null {
     let oldest: bigint | null = null
     for (const line of this.#root.readerList().split('\n')) {
@@ -443,8 +464,8 @@ export class Environment<Name extends string = string> {
   }
 
   /**
-   * Clears the slots of readers whose process is gone; returns how many there were. The first write does
-   * it, and later ones from time to time. Threads that end give their slots up themselves.
+   * Clears the slots of readers whose process has ended, and returns their number. The first write does this, and later
+   * writes do it from time to time. Threads that end release their slots themselves.
    */
   clearDeadReaders(): number {
     return this.#root.readerCheck()
@@ -460,7 +481,7 @@ export class Environment<Name extends string = string> {
     return table === undefined || this.#room === null ? table : this.#counted(name, table)
   }
 
-  /** Counts what transactions change in a table. */
+  /** Makes a table count the changes of each transaction. */
   #counted(name: string, table: Table): Table {
     const changes = getOrAdd(this.#changes, name, () => new TableChanges())
     const put = table.put.bind(table) as Table['put']
@@ -477,7 +498,7 @@ export class Environment<Name extends string = string> {
     })
   }
 
-  /** Whether all these tables are there: LMDB keeps their names as keys. */
+  /** Returns whether all these tables exist. LMDB stores their names as keys. */
   #hasAll(tables: readonly string[]): boolean {
     const names = new Set(this.#names())
     return tables.every((name) => names.has(name))
@@ -485,7 +506,7 @@ export class Environment<Name extends string = string> {
 
   #names(): readonly string[] {
     const names: string[] = []
-    // lmdb-js keeps the zero byte that ends a name.
+    // lmdb-js includes the zero byte that terminates a name.
     for (const key of this.#root.getKeys()) {
       names.push(Buffer.from(key).toString('latin1').replace(/\0$/, ''))
     }
@@ -494,8 +515,8 @@ export class Environment<Name extends string = string> {
 }
 
 /**
- * LMDB makes its files readable for everybody. Files of another user stay as they are, and so does a file that somebody
- * has removed while another thread has it open.
+ * Makes the files readable for their owner only, because LMDB creates them readable for everyone. Files of another user
+ * are left unchanged. A file that was removed while another thread has it open is skipped.
  */
 function hideFiles(folder: string): void {
   for (const name of ['data.mdb', 'lock.mdb']) {
@@ -513,11 +534,11 @@ interface TreePages {
   readonly overflowPages: number
 }
 
-/** What lmdb-js says about a tree and the file that it is in; its types leave it out. */
+/** The statistics of a tree and its file. lmdb-js returns them, but its types do not declare them. */
 interface TreeStatistics extends TreePages {
   readonly pageSize: number
   readonly lastPageNumber: number
-  /** The list of free pages. */
+  /** The tree that lists the free pages. */
   readonly free: TreePages
 }
 
@@ -525,22 +546,22 @@ function statisticsOf(table: { getStats(): object }): TreeStatistics {
   return table.getStats() as TreeStatistics
 }
 
-/** What became of an attempt to give free pages back. */
+/** The result of a release of free pages. */
 export interface ReleasedPages {
-  /** Bytes of the disk that are free now. */
+  /** The number of bytes of the disk that are free now. */
   readonly bytes: number
-  /** The page from which to go on; null: that was all. */
+  /** The page from which to continue, or null if no page is left. */
   readonly next: number | null
   readonly failure: PunchFailure | null
 }
 
-/** One key with its value; valid until the next one is asked for. */
+/** A key with its value, valid until the next entry is read. */
 export interface Entry {
   readonly key: Buffer
   readonly value: Buffer
 }
 
-/** A state of a data file, and what holds it: release it soon. */
+/** A pinned state of a data file. Release the pin soon. */
 export interface PinnedState {
   readonly state: LmdbState
   readonly pin: PinnedEnvironment
@@ -556,7 +577,7 @@ export class PinnedEnvironment {
     this.#transaction = transaction
   }
 
-  /** Everything in a table that was open at the time, in the order of the keys. */
+  /** Returns the entries of a table that was open when the state was pinned, in the order of their keys. */
   entries(name: string): Iterable<Entry> {
     const table = this.#tables.get(name)
     if (table === undefined) throw new TypeError(`no table ${name} was opened`)

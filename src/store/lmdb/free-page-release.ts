@@ -1,47 +1,49 @@
 /**
- * Decides when free pages of a data file are given back to the file system, which `Environment.releasePages` does. The
- * pages that usual work frees are used again soon, and giving them back would only cost time. So it begins when many
- * more of them take room on the disk than usual work needs, such as after a run of retention, and then goes through the
- * whole file, some megabytes at a time.
+ * Decides when free pages of a data file are released to the file system by `Environment.releasePages`. Pages that
+ * normal work frees are soon used again, and releasing them would only cost time. A pass therefore starts only when
+ * free pages take much more disk space than normal work needs, for example after a retention run. It then goes through
+ * the whole file, some megabytes at a time.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Environment } from './environment.ts'
 
-/** It begins with at least so many bytes of free pages, and with at least this part of what is in use. */
+/** A pass starts with at least this many bytes of free pages, and at least this fraction of the used bytes. */
 const RELEASED_BYTES_MIN = 64 * 1024 ** 2
 const USED_DIVISOR = 8
-/** What one write transaction gives back: it takes 0.1 to 0.2 s, and beside events that arrive 30 ms. */
+/** The bytes that one write transaction releases. It takes 0.1 to 0.2 s, or 30 ms while events arrive. */
 const STEP_BYTES = 64 * 1024 ** 2
 const BUSY_STEP_BYTES = 8 * 1024 ** 2
-/** Between two passes, and after a failure. */
+/** The pause between two passes, and after a failure. */
 const PAUSE_MS = 60_000
 const FAILURE_PAUSE_MS = 600_000
 
-/** What a pass through the file has done. */
+/** The result of a pass through the file. */
 export interface ReleaseNews {
-  /** Bytes of the disk that it gave back. */
+  /** The number of bytes of the disk that the pass released. */
   readonly bytes: number
-  /** Why it failed; null: it did not. */
+  /** The reason for a failure, or null. */
   readonly failure: string | null
 }
 
-/** How free pages are given back. */
+/** The options of the release of free pages. */
 export interface FreePageReleaseOptions {
   readonly environment: Pick<Environment, 'releasePages' | 'reusableBytes' | 'room'>
-  /** As for `Environment.releasePages`; undefined: nothing is given back. */
+  /** The descriptor for `Environment.releasePages`. If undefined, nothing is released. */
   readonly lockDescriptor: number | undefined
   readonly clock: Clock
-  /** Bytes of free pages with which it begins at the earliest. Default 64 MiB. */
+  /** The number of bytes of free pages that start a pass. Default: 64 MiB. */
   readonly bytesMin?: number | undefined
 }
 
-/** Gives free pages of one data file back. One per environment, in the thread that writes. */
+/** Releases the free pages of one data file. An environment has one, in its writing thread. */
 export class FreePageRelease {
   readonly #options: FreePageReleaseOptions
   readonly #bytesMin: number
-  /** The page from which the pass goes on; null: there is none. */
+  /** The page from which the pass continues, or null if no pass is running. */
   #next: number | null = null
-  /** Free pages that the last pass had to leave do not begin another one, until it is long ago. */
+  /**
+   * The bytes of free pages that the last pass could not release. For some time they do not count towards a new pass.
+   */
   #leftBytes = 0
   #pausedUntilMs = 0
   #leftUntilMs = 0
@@ -55,8 +57,8 @@ export class FreePageRelease {
   }
 
   /**
-   * Gives pages back until `deadlineMs` of the monotonic clock, but one step at least; only a small one when `isBusy`.
-   * Returns true when there is more to do.
+   * Releases pages until `deadlineMs` on the monotonic clock, but at least one step, or exactly one small step if
+   * `isBusy`. Returns whether more pages are left.
    */
   run(deadlineMs: number, isBusy = false): boolean {
     const { environment, lockDescriptor, clock } = this.#options
@@ -72,7 +74,7 @@ export class FreePageRelease {
         failure = step.failure?.reason ?? null
         this.#isUnsupported = step.failure?.isUnsupported === true
       } catch (cause) {
-        // Nothing was changed. What is wrong with the data file, `tenrec verify` and the next start say in full.
+        // Nothing was changed. `tenrec verify` and the next start report a damaged data file in full.
         failure = cause instanceof Error ? cause.message : String(cause)
       }
       if (failure !== null) return this.#pause(failure)
@@ -82,7 +84,10 @@ export class FreePageRelease {
     return this.#next !== null
   }
 
-  /** What the pass did that ended since the last call; null: none did, or it found nothing. */
+  /**
+   * Returns the result of the pass that ended since the last call. Returns null if no pass ended, or if it found
+   * nothing.
+   */
   takeNews(): ReleaseNews | null {
     if (this.#next !== null) return null
     const news = { bytes: this.#releasedBytes, failure: this.#failure }

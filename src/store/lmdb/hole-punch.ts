@@ -1,33 +1,39 @@
 /**
- * Gives ranges of a file back to the file system: they read as zeros and take no room on the disk until they are
- * written again. Node cannot do that, so a program does: `perl` calls fallocate(2) for all ranges, else `fallocate` of
- * util-linux is started for each of them.
+ * Releases ranges of a file to the file system. They read as zeros and take no disk space until they are written again.
+ * Node.js cannot do that, so a program does it: `perl` calls fallocate(2) for all ranges, or else `fallocate` of
+ * util-linux is started for each range.
  *
- * The program must not outlive this process unseen: a new daemon could write to a range that the program is about to
- * give back. So it inherits a descriptor that holds the lock on the data directory. While the program runs, no other
- * process can open the store. `perl` also ends before the next range once this process is gone.
+ * The program must not outlive this process unnoticed, because a new daemon could write to a range that the program is
+ * about to release. The program therefore inherits a descriptor that holds the lock on the data directory, and no other
+ * process can open the store while it runs. `perl` also ends before the next range once this process has ended.
  */
 import { spawnSync } from 'node:child_process'
 import { HOLE_PUNCH_MS_MAX } from './limits.ts'
 
-/** Bytes of a file. */
+/** A range of bytes in a file. */
 export interface FileRange {
   readonly offset: number
   readonly bytes: number
 }
 
-/** Why ranges were not given back. `isUnsupported`: it will never work here. */
+/** The reason why ranges were not released. `isUnsupported` means that a retry cannot succeed on this machine. */
 export interface PunchFailure {
   readonly reason: string
   readonly isUnsupported: boolean
 }
 
-/** The number of the system call fallocate(2) by processor. Source: arch/x86/entry/syscalls, asm-generic/unistd.h. */
+/**
+ * The number of the system call fallocate(2) for each processor type. Source: arch/x86/entry/syscalls,
+ * asm-generic/unistd.h.
+ */
 const FALLOCATE_CALLS: Readonly<Record<string, number>> = { x64: 285, arm64: 47 }
 /** FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE. */
 const PUNCH_HOLE = 3
 const FILE_DESCRIPTOR = 3
-/** Reads `OFFSET BYTES` lines; the arguments are the system call and the process that must be there. */
+/**
+ * A program that reads lines `OFFSET BYTES`. Its arguments are the number of the system call and the parent process
+ * that must still be running.
+ */
 const PERL = `
 while (<STDIN>) {
   exit 0 if getppid() != $ARGV[1];
@@ -35,13 +41,13 @@ while (<STDIN>) {
   syscall($ARGV[0] + 0, ${FILE_DESCRIPTOR}, ${PUNCH_HOLE}, $offset + 0, $bytes + 0) == 0 or die "$!\\n";
 }`
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
-/** As strerror(3) and the two programs say that the file system, or the program, cannot do it. */
+/** Messages of strerror(3) and of the two programs which say that the file system or the program lacks support. */
 const UNSUPPORTED = /not supported|unsupported|not implemented|unrecognized option|invalid option/i
 
 /**
- * Gives ranges of the file `descriptor` back, which begin and end at a page. `lockDescriptor` holds the lock that
- * keeps other processes from writing to the file. Null: it is done. A failure may leave some ranges given back. Cost:
- * some milliseconds.
+ * Releases ranges of the file `descriptor`. The ranges begin and end at a page. `lockDescriptor` holds the lock that
+ * keeps other processes from writing to the file. Returns null on success. After a failure some ranges may have been
+ * released. Costs a few milliseconds.
  */
 export function punchHoles(
   descriptor: number,

@@ -1,58 +1,67 @@
 /**
- * Tables of the environments, and key layouts of `events`. All numbers are big-endian, so that the order of keys is the
- * order of numbers. A sequence S counts a project's events from 1 in order of arrival; D counts its
- * distinct_ids from 1, P its persons from 1.
+ * The tables of the environments, and the key formats of `events`. All numbers in keys are big-endian, so that the
+ * order of the keys is the order of the numbers. Within a project, three kinds of numbers start at 1:
  *
- * A segment is known by its first S, so that the segment of any S is one step back from its key. Both
- * S and D are at most 2^32 - 1: that many events fill the address space of the environment first.
- * Every value ends in a checksum over key and value (codec.ts).
+ * | number             | what it counts                   |
+ * |--------------------|----------------------------------|
+ * | sequence number    | its events, in order of arrival  |
+ * | distinct ID number | its distinct_ids                 |
+ * | person number      | its persons                      |
+ *
+ * The key of a segment contains the sequence number of its first event, so the segment of any event is found one step
+ * back from the key of that event. Sequence numbers and distinct ID numbers are at most 2^32 - 1, because that many
+ * events would exceed the address space of the environment. Every value ends with a checksum over key and value
+ * (codec.ts).
  */
 import type { Table } from './environment.ts'
 
-/** Folder of the environment below the data directory. */
+/** The folder of the environment `events` in the data directory. */
 export const EVENTS_ENVIRONMENT = 'events'
 
-/** The tables of the environment: key -> value, whose layout stands in the file named. */
+/**
+ * The tables of the environment `events`: key -> value. The file named in brackets defines the format of the value.
+ * "Sequence" stands for a sequence number, "distinct ID" for a distinct ID number, "person" for a person number.
+ */
 export const EVENTS_TABLES = [
   'state', // text, one of `STATE_NUMBERS` -> event-state.ts
   'projects', // project u32 -> counters (event-projects.ts)
-  'segment_headers', // project u32, first S u32 -> header (segment-format.ts)
-  'segment_groups', // project u32, first S u32, group u16 -> group of columns (segment-format.ts)
+  'segment_headers', // project u32, first sequence u32 -> header (segment-format.ts)
+  'segment_groups', // project u32, first sequence u32, group u16 -> group of columns (segment-format.ts)
   'kept_names', // project u32 -> names of events and properties (kept-names.ts)
-  'distinct_ids', // project u32, text UTF-8 -> D (distinct-ids.ts)
-  'distinct_texts', // project u32, D u32 -> text (distinct-ids.ts)
+  'distinct_ids', // project u32, text UTF-8 -> distinct ID (distinct-ids.ts)
+  'distinct_texts', // project u32, distinct ID u32 -> text (distinct-ids.ts)
   'uuid_runs', // run u32 -> directory of a run (uuid-run.ts)
   'uuid_chunks', // run u32, kind u8, chunk u32 -> entries or filter (uuid-run.ts)
   'warnings', // project u32, line u32 -> warning (warning-log.ts)
   'dead_letters', // letter u32 -> dead letter (dead-letters.ts)
-  'dropped_events', // project u32, block u48, place u32 -> dropped event (dropped-events.ts)
+  'dropped_events', // project u32, block u48, position u32 -> dropped event (dropped-events.ts)
   'dropped_counts', // project u32, hour u32 -> counts (dropped-counts.ts)
   'person_projects', // project u32 -> counters (person-records.ts)
-  'persons', // project u32, P u32 -> person (person-records.ts)
-  'person_pages', // project u32, P u32, page u32 -> properties of a large person (person-records.ts)
-  'moved_persons', // project u32, id u32 -> P (person-records.ts)
+  'persons', // project u32, person u32 -> person (person-records.ts)
+  'person_pages', // project u32, person u32, page u32 -> properties of a large person (person-records.ts)
+  'moved_persons', // project u32, id u32 -> person (person-records.ts)
   'person_changes', // project u32, block u32 -> changes (person-changes.ts)
-  'change_places', // project u32, P / 256 u32 -> places (person-changes.ts)
-  'person_owners', // project u32, D / 256 u32 -> P of 256 D (person-owners.ts)
-  'owner_since', // project u32, D u32 -> S (person-owners.ts)
-  'person_ids', // project u32, P u32, n u32 -> D (person-records.ts)
-  'person_uuids', // project u32, uuid 16 -> P, when deleted (person-records.ts)
+  'change_places', // project u32, person / 256 u32 -> offsets (person-changes.ts)
+  'person_owners', // project u32, distinct ID / 256 u32 -> persons of 256 distinct IDs (person-owners.ts)
+  'owner_since', // project u32, distinct ID u32 -> sequence (person-owners.ts)
+  'person_ids', // project u32, person u32, n u32 -> distinct ID (person-records.ts)
+  'person_uuids', // project u32, uuid 16 -> person, when deleted (person-records.ts)
   'kept_properties', // project u32 -> names and values of properties of persons (kept-properties.ts)
-  'person_created', // project u32, created_at and uuid inverted -> P (person-records.ts)
-  'person_emails', // project u32, text UTF-8, P u32 -> nothing (person-records.ts)
-  'email_chunks', // project u32, P / 256 u32 -> texts (person-email-chunks.ts)
+  'person_created', // project u32, created_at and uuid inverted -> person (person-records.ts)
+  'person_emails', // project u32, text UTF-8, person u32 -> nothing (person-records.ts)
+  'email_chunks', // project u32, person / 256 u32 -> texts (person-email-chunks.ts)
   'separations', // project u32, number u32 -> JSON (person-separations.ts)
-  'separated', // project u32, D u32, number u32 -> nothing (person-separations.ts)
+  'separated', // project u32, distinct ID u32, number u32 -> nothing (person-separations.ts)
   'groups', // project u32, type u8, key UTF-8 -> group (group-store.ts)
   'group_pages', // project u32, type u8, bytes of the key u16, key, page u32 -> properties of a large group (group-store.ts)
   'cohorts', // project u32, cohort u32 -> JSON (cohort-store.ts)
-  'cohort_members', // project u32, cohort u32, P u32 -> nothing (cohort-store.ts)
+  'cohort_members', // project u32, cohort u32, person u32 -> nothing (cohort-store.ts)
   'activity', // project u32, entry u32 -> JSON (entry-log.ts)
-  'activity_items', // project u32, P u32, entry u32 -> nothing (entry-log.ts)
+  'activity_items', // project u32, person u32, entry u32 -> nothing (entry-log.ts)
   'deletion_jobs', // project u32, job u32 -> JSON (erasure-records.ts)
   'copied_erasures', // project u32, job u32 -> JSON (erasure-records.ts)
   'retention_rules', // project u32 -> JSON (erasure-records.ts)
-  'flag_overrides', // project u32, P u32 -> JSON (flag-overrides.ts)
+  'flag_overrides', // project u32, person u32 -> JSON (flag-overrides.ts)
   'shared_log', // text -> JSON (shared-position.ts)
   'actions', // project u32, action u32 -> JSON (action-store.ts)
 ] as const
@@ -62,13 +71,13 @@ export type EventsTable = (typeof EVENTS_TABLES)[number]
 /** The open tables of `events`. */
 export type EventTables = Readonly<Record<EventsTable, Table>>
 
-/** Folder of the catalogue. */
+/** The folder of the environment `flags`, which contains the catalogue. */
 export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
- * The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts,
- * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts, invite-store.ts,
- * console-store.ts, usage-store.ts).
+ * The tables of the environment `flags`. Their formats are defined in directory-environment.ts, role-store.ts,
+ * audit-log.ts, flag-records.ts, saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts,
+ * invite-store.ts, console-store.ts and usage-store.ts.
  */
 export const FLAGS_TABLES = [
   'state',
@@ -101,17 +110,20 @@ export const FLAGS_TABLES = [
 /** One of `FLAGS_TABLES`. */
 export type FlagsTable = (typeof FLAGS_TABLES)[number]
 
-/** The largest S, D, run, line or letter number. */
+/** The largest sequence number, distinct ID number, and number of a run, a line or a dead letter. */
 export const NUMBER_MAX = 0xffff_ffff
 
-/** A key of one number. Tables `projects`, `uuid_runs`, `dead_letters`, `kept_names` and `kept_properties`. */
+/**
+ * Returns a key of one number. Used by the tables `projects`, `uuid_runs`, `dead_letters`, `kept_names` and
+ * `kept_properties`.
+ */
 export function numberKey(number: number): Buffer {
   const key = Buffer.allocUnsafe(4)
   key.writeUInt32BE(number)
   return key
 }
 
-/** A key of two numbers. Most tables. */
+/** Returns a key of two numbers. Used by most tables. */
 export function pairKey(first: number, second: number): Buffer {
   const key = Buffer.allocUnsafe(8)
   key.writeUInt32BE(first)
@@ -119,7 +131,10 @@ export function pairKey(first: number, second: number): Buffer {
   return key
 }
 
-/** A key of three numbers. Tables `person_ids`, `person_pages`, `separated`, `cohort_members`, `activity_items`. */
+/**
+ * Returns a key of three numbers. Used by the tables `person_ids`, `person_pages`, `separated`, `cohort_members` and
+ * `activity_items`.
+ */
 export function tripleKey(first: number, second: number, third: number): Buffer {
   const key = Buffer.allocUnsafe(12)
   key.writeUInt32BE(first)
@@ -128,7 +143,7 @@ export function tripleKey(first: number, second: number, third: number): Buffer 
   return key
 }
 
-/** A key of table `segment_groups`. */
+/** Returns a key of table `segment_groups`. */
 export function groupKey(projectId: number, firstSequence: number, group: number): Buffer {
   const key = Buffer.allocUnsafe(10)
   key.writeUInt32BE(projectId)
@@ -137,7 +152,7 @@ export function groupKey(projectId: number, firstSequence: number, group: number
   return key
 }
 
-/** A key of a number and a text. Tables `distinct_ids`, `deleted_definitions`. */
+/** Returns a key of a number and a text. Used by the tables `distinct_ids` and `deleted_definitions`. */
 export function distinctIdKey(projectId: number, text: string): Buffer {
   const key = Buffer.allocUnsafe(4 + Buffer.byteLength(text))
   key.writeUInt32BE(projectId)
@@ -145,7 +160,10 @@ export function distinctIdKey(projectId: number, text: string): Buffer {
   return key
 }
 
-/** A key of table `dropped_events`: the block of the log that held the event, and its place there. */
+/**
+ * Returns a key of table `dropped_events`: the block of the log that contained the event, and the position of the event
+ * in it.
+ */
 export function droppedKey(projectId: number, block: number, place: number): Buffer {
   const key = Buffer.allocUnsafe(14)
   key.writeUInt32BE(projectId)
@@ -154,7 +172,7 @@ export function droppedKey(projectId: number, block: number, place: number): Buf
   return key
 }
 
-/** A key of table `uuid_chunks`. */
+/** Returns a key of table `uuid_chunks`. */
 export function chunkKey(run: number, kind: number, chunk: number): Buffer {
   const key = Buffer.allocUnsafe(9)
   key.writeUInt32BE(run)
@@ -163,7 +181,7 @@ export function chunkKey(run: number, kind: number, chunk: number): Buffer {
   return key
 }
 
-/** What table `state` holds. */
+/** The names of the numbers in table `state`. */
 export const STATE_NUMBERS = [
   'position',
   'log_time',
@@ -175,19 +193,19 @@ export const STATE_NUMBERS = [
 /** One of `STATE_NUMBERS`. */
 export type StateNumber = (typeof STATE_NUMBERS)[number]
 
-/** A key of table `state`. */
+/** Returns a key of table `state`. */
 export function stateKey(name: StateNumber): Buffer {
   return Buffer.from(name, 'latin1')
 }
 
-/** All keys that begin with one or two numbers. */
+/** Returns the range of all keys that begin with one or two numbers. */
 export function keysOf(first: number, second?: number): { start: Buffer; end: Buffer } {
   return second === undefined
     ? { start: numberKey(first), end: numberKey(first + 1) }
     : { start: pairKey(first, second), end: tripleKey(first, second, NUMBER_MAX) }
 }
 
-/** The number at `offset` of a key. */
+/** Returns the number at an offset in a key. */
 export function numberInKey(key: Uint8Array, offset: number): number {
   return Buffer.from(key.buffer, key.byteOffset, key.byteLength).readUInt32BE(offset)
 }

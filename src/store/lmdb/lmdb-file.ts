@@ -1,11 +1,11 @@
 /**
- * Looks at a data file before LMDB maps it. LMDB trusts what it maps: a cut or overwritten file kills
- * the process with SIGSEGV or SIGBUS, an empty one is taken for a new store, behind a damaged meta page
- * the state before the last passes for the newest, and a wrong last page is where it writes next. So the
- * two meta pages, the length and the roots of the trees are checked here first, in plain reads.
+ * Checks a data file before LMDB maps it. LMDB trusts the file completely. A truncated or overwritten file kills the
+ * process with SIGSEGV or SIGBUS, and an empty file is taken for a new store. If the newest meta page is damaged, LMDB
+ * uses the previous state; if its last page number is wrong, LMDB overwrites used pages. The two meta pages, the length
+ * of the file and the roots of the trees are therefore first checked here, by plain reads.
  *
- * No crash leaves a meta page damaged: a commit writes 120 bytes within one sector of one of them, and a
- * new file gets its name when both are on the disk (data-dir.ts). Layout: lmdb-layout.ts.
+ * No crash damages a meta page: a commit writes 120 bytes within one sector of one of them, and a new file gets its
+ * name only when both are on the disk (data-dir.ts). The format is described in lmdb-layout.ts.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import {
@@ -23,17 +23,17 @@ import {
   PAGE_HEADER_BYTES,
 } from './lmdb-layout.ts'
 
-/** What a look at a data file found. */
+/** The result of a check of a data file. */
 export type LmdbFinding =
   | { readonly kind: 'sound' }
-  /** LMDB may open it, but it is not as it was left; `what` is for the operator. */
+  /** LMDB may open the file, but the file is not as it was left. `what` is a text for the operator. */
   | { readonly kind: 'sound_with_note'; readonly what: string }
-  /** LMDB must not open it. */
+  /** LMDB must not open the file. */
   | { readonly kind: 'damaged'; readonly what: string }
 
 interface Meta {
   readonly pageBytes: number
-  /** Of the free list, and of the tree of all tables; null for an empty one. */
+  /** The root pages of the free list and of the tree of all tables, or null for an empty tree. */
   readonly freeRoot: number | null
   readonly mainRoot: number | null
   readonly lastPage: number
@@ -46,16 +46,16 @@ const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
 
-/** Where a page has the transaction that wrote it. */
+/** The offset in a page of the transaction that wrote it. */
 const PAGE_TRANSACTION_OFFSET = 8
 
 const FIXED_SIZE_FLAG = 0x20
-/** Where the root stands in the record of a named tree. */
+/** The offset of the root in the record of a named tree. */
 const TREE_ROOT_OFFSET = 40
 
 const LAST_COMMIT = ', and the last commit may have been in it'
 
-/** Inspects a data file. Throws what the file system throws. Cost: a few reads, unless the file is short. */
+/** Checks a data file. Throws errors of the file system. Costs a few reads, unless the file is short. */
 export function inspectLmdbFile(path: string): LmdbFinding {
   const descriptor = openSync(path, 'r')
   try {
@@ -72,7 +72,7 @@ function inspect(descriptor: number, fileBytes: number): LmdbFinding {
   if (fileBytes < 2 * first.pageBytes) {
     return damaged(`it is cut to ${fileBytes} bytes, before its second meta page`)
   }
-  // Both in one read, so that a commit meanwhile does not look like damage.
+  // Both pages are read at once, so that a concurrent commit does not look like damage.
   const both = readAt(descriptor, 0, first.pageBytes + META_BYTES)
   const even = readMeta(both)
   const odd = readMeta(both.subarray(first.pageBytes))
@@ -93,8 +93,8 @@ function damaged(what: string): LmdbFinding {
 }
 
 /**
- * What does not fit between the meta pages, or null. A commit takes the next number and writes the first
- * page when it is even, the second when it is odd, and a file never gets shorter.
+ * Returns the inconsistency between the two meta pages, or null. Each commit takes the next transaction number. It
+ * writes the first meta page if the number is even and the second one if it is odd. A file never becomes shorter.
  */
 function findMetaFault(even: Meta, odd: Meta): string | null {
   if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
@@ -109,7 +109,7 @@ function findMetaFault(even: Meta, odd: Meta): string | null {
   return `its newest meta page names ${newer.lastPage} as the last page, the one before ${older.lastPage}`
 }
 
-/** What is wrong with the state that a meta page describes, or null. */
+/** Returns the fault in the state that a meta page describes, or null. */
 function findFault(descriptor: number, meta: Meta, fileBytes: number): string | null {
   const pageCount = Math.floor(fileBytes / meta.pageBytes)
   const cut = `it is cut: ${fileBytes} of ${(meta.lastPage + 1) * meta.pageBytes} bytes are there`
@@ -125,12 +125,12 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   if (pageCount === meta.lastPage + 1) return null
   try {
     if (pageCount > meta.lastPage) {
-      // A commit that was cut short leaves pages behind the last one. Those of the newest are not among them.
+      // An interrupted commit leaves pages after the last one, but none that the newest commit wrote.
       return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
         ? `its newest meta page names ${meta.lastPage} as the last page, and later ones are in use`
         : null
     }
-    // A file may lack pages at its end that were given back before they were ever written.
+    // A file may lack pages at its end that were freed before they were ever written.
     if (leadsTo(descriptor, meta, pageCount, pageCount, null)) return cut
     const missing = meta.lastPage + 1 - pageCount
     const isFree = countFree(descriptor, meta, pageCount) === missing
@@ -147,7 +147,7 @@ function rootsOf({ freeRoot, mainRoot }: Meta): readonly number[] {
   return [freeRoot, mainRoot].filter((root) => root !== null)
 }
 
-/** The content of a meta page, or null when it is none or makes no sense. */
+/** Returns the contents of a meta page, or null if they are not valid. */
 function readMeta(page: Buffer): Meta | null {
   if (page.length < META_BYTES) return null
   const pageBytes = page.readUInt32LE(PAGE_BYTES_OFFSET)
@@ -179,9 +179,9 @@ function pageNumber(number: bigint): number | null {
 }
 
 /**
- * Whether a tree leads to a page from `from` on, in a file of `pageCount` pages. Throws `RangeError` for
- * what is no tree. `transaction`: only pages that it wrote are looked at, and they lead to all that it
- * added; cost: what it changed. Null: reads every tree page.
+ * Returns whether a tree refers to a page from `from` on, in a file of `pageCount` pages. With `transaction`, only
+ * pages that this transaction wrote are read; they refer to all pages that it added, so the cost depends on what it
+ * changed. With null, every tree page is read. Throws `RangeError` if a page is not part of a tree.
  */
 function leadsTo(
   descriptor: number,
@@ -206,7 +206,7 @@ function leadsTo(
   throw new RangeError('the pages go round in a circle')
 }
 
-/** How many pages from `from` on the free list has. Throws `RangeError` for what is no list. */
+/** Returns how many pages from `from` on are in the free list. Throws `RangeError` if the list is not valid. */
 function countFree(descriptor: number, meta: Meta, from: number): number {
   let count = 0
   const pending = meta.freeRoot === null ? [] : [meta.freeRoot]
@@ -223,7 +223,9 @@ function countFree(descriptor: number, meta: Meta, from: number): number {
   return count
 }
 
-/** The values of a leaf page, wherever they lie; none for another page. */
+/**
+ * Returns the values of a leaf page, including those stored in overflow pages. Returns none for another kind of page.
+ */
 function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Buffer> {
   if ((page.readUInt16LE(18) & LEAF_FLAG) === 0) return
   const nodeCount = page.readUInt16LE(20) >> 1
@@ -241,14 +243,14 @@ function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Bu
   }
 }
 
-/** What a tree page names: further tree pages, and the last of all pages of large values (or 0). */
+/** Returns the tree pages that a tree page refers to, and the last of its overflow pages (or 0). */
 function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: number } {
   const trees: number[] = []
   let lastValuePage = 0
   const flags = page.readUInt16LE(18)
   if ((flags & FIXED_SIZE_FLAG) !== 0) return { trees, lastValuePage }
   const isBranch = (flags & BRANCH_FLAG) !== 0
-  // A page that should be part of a tree and is not: the file is damaged.
+  // A page that should be part of a tree is not, so the file is damaged.
   if (!isBranch && (flags & LEAF_FLAG) === 0) throw new RangeError('not a page of a tree')
   const nodeCount = page.readUInt16LE(20) >> 1
   for (let index = 0; index < nodeCount; index++) {
@@ -270,7 +272,7 @@ function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: n
   return { trees, lastValuePage }
 }
 
-/** Up to `length` bytes from `position`; fewer at the end of the file. */
+/** Returns up to `length` bytes from `position`, fewer at the end of the file. */
 function readAt(descriptor: number, position: number, length: number): Buffer {
   const bytes = Buffer.alloc(length)
   const count = readSync(descriptor, bytes, 0, length, position)

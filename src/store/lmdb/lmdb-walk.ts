@@ -1,10 +1,8 @@
 /**
- * Walks a whole data file of LMDB by plain reads, before LMDB follows its pointers: a page that names a
- * wrong page would make it read outside of the map. Every page must be where it says, belong to one tree
- * only, keep its keys in order and within what its parent promises, and the trees must have as many pages
- * and entries as they say. Pages that are free must not be in use.
- *
- * Layout: lmdb-layout.ts.
+ * Checks a whole LMDB data file by plain reads, before LMDB follows its pointers: a reference to a wrong page would
+ * make LMDB read outside of its map. Every page must have its own number, belong to only one tree, and keep its keys in
+ * order and within the bounds of its parent. The trees must have as many pages and entries as their records say. Free
+ * pages must not be in use. The format is described in lmdb-layout.ts.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import {
@@ -36,19 +34,19 @@ export interface LmdbState {
   readonly meta: Buffer
 }
 
-/** Something that is wrong; the walk ends with it. */
+/** A fault in a data file. The walk ends at the first one. */
 export class LmdbFault extends Error {
   override readonly name = 'LmdbFault'
 }
 
-/** How large the trees of a file are. */
+/** The size of a data file. */
 export interface LmdbExtent {
   readonly pages: number
   readonly pageBytes: number
   readonly freePages: number
 }
 
-/** The newest state of a file that `inspectLmdbFile` found sound. Throws what the file system throws. */
+/** Returns the newest state of a file that `inspectLmdbFile` found sound. Throws errors of the file system. */
 export function newestState(path: string): LmdbState {
   const descriptor = openSync(path, 'r')
   try {
@@ -65,8 +63,8 @@ export function newestState(path: string): LmdbState {
 }
 
 /**
- * Walks the trees of a state, which must be pinned if the file is in use. Throws `LmdbFault`, naming the
- * page. Cost: reads every page in use once.
+ * Walks the trees of a state, which must be pinned if the file is in use. Throws `LmdbFault` with the number of the
+ * page. Reads every used page once.
  */
 export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
   const descriptor = openSync(path, 'r')
@@ -78,9 +76,9 @@ export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
 }
 
 /**
- * What is wrong with the list of free pages of a file that `inspectLmdbFile` found sound, or null. LMDB takes
- * from it where it writes next: what it names wrongly is overwritten. For a file that hardly anybody writes.
- * Throws what the file system throws. Cost: reads the list.
+ * Returns the fault in the list of free pages of a file that `inspectLmdbFile` found sound, or null. LMDB takes the
+ * pages for its next writes from this list, so it overwrites every page that is listed wrongly. Call it for a file that
+ * is rarely written. Throws errors of the file system. Costs a read of the list.
  */
 export function freeListFault(path: string): string | null {
   const descriptor = openSync(path, 'r')
@@ -95,16 +93,17 @@ export function freeListFault(path: string): string | null {
   }
 }
 
-/** Pages in a row. */
+/** A run of consecutive pages. */
 export interface PageRun {
   readonly first: number
   readonly pages: number
 }
 
 /**
- * The free pages of a state, in the order of the file, that transactions before `before` have freed. Throws `LmdbFault`
- * when they and the pages in use are not all pages of the file, each once: then nobody can tell which pages are free.
- * Nobody may write to the file meanwhile. Cost: reads the list of free pages and the tree of all tables.
+ * Returns the free pages of a state that were freed by transactions before `before`, in the order of the file. Throws
+ * `LmdbFault` if the free pages and the used pages are not all pages of the file exactly once, because it is unknown
+ * then which pages are free. No process may write to the file meanwhile. Costs a read of the list of free pages and of
+ * the tree of all tables.
  */
 export function freePagesBefore(
   path: string,
@@ -119,7 +118,7 @@ export function freePagesBefore(
   }
 }
 
-/** What a file says about one of its trees. */
+/** The record of a tree. */
 export interface TreeRecord {
   readonly depth: number
   readonly branchPages: number
@@ -129,7 +128,7 @@ export interface TreeRecord {
   readonly root: bigint
 }
 
-/** Told of the values of a tree. */
+/** Called with each value of a tree. */
 type LeafListener = (value: Buffer, isTree: boolean, key: Buffer) => void
 
 interface TreeCount {
@@ -144,9 +143,9 @@ class Walk {
   readonly #meta: Buffer
   readonly #pageBytes: number
   readonly #lastPage: number
-  /** One bit for each page that was met. */
+  /** One bit for each page that was visited. */
   readonly #met: Uint8Array
-  /** Pages that were met, the two meta pages included. */
+  /** The number of visited pages, including the two meta pages. */
   #metCount = META_PAGES
   #freePages = 0
   #compare: (a: Buffer, b: Buffer) => number = Buffer.compare
@@ -237,7 +236,7 @@ class Walk {
     }
   }
 
-  /** `low` and `high`: keys of the page are `low` or behind it, and before `high`. */
+  /** Checks a page and the pages below it. The keys of the page must be at least `low` and less than `high`. */
   #walkPage(
     number: number,
     levels: number,
@@ -257,7 +256,7 @@ class Walk {
     const keys = this.#keys(page, number, isLeaf)
     let before = low
     for (const [index, key] of keys.entries()) {
-      // The first key of a branch page is empty: it stands for everything before the second.
+      // The first key of a branch page is empty. It stands for every key before the second.
       if (isLeaf || index > 0) {
         const isBehind = before === null || this.#compare(key, before) >= (index === 0 ? 0 : 1)
         const isWithin = high === null || this.#compare(key, high) < 0
@@ -278,7 +277,7 @@ class Walk {
     }
   }
 
-  /** The keys of a page; every node lies inside it. */
+  /** Returns the keys of a page. Checks that every node lies inside the page. */
   #keys(page: Buffer, number: number, isLeaf: boolean): readonly Buffer[] {
     const space = this.#pageBytes - PAGE_HEADER_BYTES
     const lower = page.readUInt16LE(20)
@@ -328,7 +327,7 @@ class Walk {
     }
   }
 
-  /** Checks the pages of a large value; its bytes when they are wanted. */
+  /** Checks the pages of a large value. Returns its bytes if `isWanted`. */
   #overflow(
     parent: number,
     first: number,
@@ -365,7 +364,7 @@ class Walk {
     }
     const end = first + pages
     for (let page = first; page < end; ) {
-      // Eight pages at a time: after much was erased there are millions.
+      // Eight pages at a time, because there can be millions after a large erasure.
       if ((page & 7) === 0 && page + 8 <= end && this.#met[page >>> 3] === 0) {
         this.#met[page >>> 3] = 0xff
         this.#metCount += 8
@@ -402,7 +401,7 @@ class Walk {
   }
 }
 
-/** The same pages in the order of the file, in as few runs as possible. */
+/** Returns the same pages in the order of the file, in as few runs as possible. */
 function joinedRuns(runs: PageRun[]): readonly PageRun[] {
   runs.sort((a, b) => a.first - b.first)
   const joined: { first: number; pages: number }[] = []
@@ -414,24 +413,24 @@ function joinedRuns(runs: PageRun[]): readonly PageRun[] {
   return joined
 }
 
-/** The keys of the free list are numbers of transactions, little-endian. */
+/** Compares keys of the free list, which are transaction numbers, little-endian. */
 function compareNumbers(a: Buffer, b: Buffer): number {
   if (a.length !== 8 || b.length !== 8) throw new LmdbFault('the free list has a damaged key')
   const difference = a.readBigUInt64LE() - b.readBigUInt64LE()
   return difference < 0n ? -1 : Number(difference > 0n)
 }
 
-/** Where a node of a page begins. */
+/** Returns the offset of a node in its page. */
 export function nodeOffset(page: Buffer, index: number): number {
   return page.readUInt16LE(PAGE_HEADER_BYTES + index * 2) + PAGE_HEADER_BYTES
 }
 
-/** The record of the tree of all tables. */
+/** Returns the record of the tree of all tables. */
 export function mainTree({ meta }: LmdbState): TreeRecord {
   return treeRecord(meta, MAIN_TREE_OFFSET)
 }
 
-/** Reads the record of a tree; it has 48 bytes. */
+/** Reads the record of a tree, which has 48 bytes. */
 export function treeRecord(bytes: Buffer, offset: number): TreeRecord {
   const number = (at: number): number => Number(bytes.readBigUInt64LE(offset + at))
   return {

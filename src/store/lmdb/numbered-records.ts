@@ -1,9 +1,9 @@
-/** Records of JSON that a project has under numbers, and what was changed of them since the last commit. */
+/** JSON records of a project that have numbers as keys, with the changes since the last commit. */
 import type { Table } from './environment.ts'
 import { keysOf, NUMBER_MAX, numberInKey, pairKey } from './keys.ts'
 import { getJson, lastKey, putJson } from './records.ts'
 
-/** A record, or null when there is none or the number is none. Throws `DamagedRecordError`. */
+/** Returns a record, or null if it does not exist or the number is not valid. Throws `DamagedRecordError`. */
 export function loadNumbered<T>(table: Table, projectId: number, number: number): T | null {
   if (!Number.isInteger(number) || number < 1 || number > NUMBER_MAX) return null
   return getJson<T>(table, pairKey(projectId, number))
@@ -20,25 +20,25 @@ export class NumberedRecords<T> {
     this.#table = table
   }
 
-  /** A record as it is now, or null. Throws `DamagedRecordError`. */
+  /** Returns the current version of a record, or null. Throws `DamagedRecordError`. */
   find(number: number): T | null {
     const changed = this.#changed.get(number)
     if (changed !== undefined) return changed
     return loadNumbered(this.#table, this.projectId, number)
   }
 
-  /** Puts a record in the place of another; null: there is none any more. */
+  /** Replaces a record, or removes it if `record` is null. */
   set(number: number, record: T | null): void {
     this.#changed.set(number, record)
   }
 
-  /** A number that no record has. */
+  /** Returns a number that no record has. */
   nextId(): number {
     const last = lastKey(this.#table, keysOf(this.projectId))
     return Math.max(last === undefined ? 0 : numberInKey(last, 4), ...this.#changed.keys()) + 1
   }
 
-  /** Stores what was changed. Only in a write transaction. */
+  /** Stores the changes. Call it only within a write transaction. */
   store(): void {
     for (const [number, record] of this.#changed) {
       const key = pairKey(this.projectId, number)

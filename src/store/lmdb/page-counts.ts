@@ -1,21 +1,22 @@
 /**
- * How many pages a transaction of LMDB can write at most. It writes each tree page that it changed once, to a new
- * place; values that do not fit into a leaf have pages of their own; and it writes the list of free pages.
+ * Calculates how many pages an LMDB transaction can write at most. A transaction writes each changed tree page once, to
+ * a new page. Values that do not fit into a leaf have pages of their own. The transaction also writes the list of free
+ * pages.
  */
 
 const PAGE_BYTES = 4096
-/** Larger records do not fit into a leaf twice, and get pages of their own. */
+/** A leaf cannot contain two records larger than this, so such a record gets pages of its own. */
 const LEAF_RECORD_BYTES = 1990
 const PAGE_HEADER_BYTES = 24
-/** A change of a record can change its leaf and the one beside it. */
+/** A changed record can change its leaf and a neighbouring one. */
 const LEAVES_OF_CHANGE = 2
-/** Free pages that one page of their list names, and pages for what every commit changes. */
+/** The number of free pages listed on one page, and the number of pages that every commit changes. */
 const LISTED_ON_PAGE = 480
 const EVERY_COMMIT_PAGES = 24
-/** Splits and merges of one table that leave no trace in the counts. */
+/** Pages for splits and merges of one table that leave the counts unchanged. */
 const UNSEEN_PAGES = 4
 
-/** Pages of a tree. */
+/** The number of pages of a tree, by kind. */
 export interface PageCounts {
   readonly branch: number
   readonly leaf: number
@@ -23,14 +24,14 @@ export interface PageCounts {
   readonly overflow: number
 }
 
-/** What a transaction has changed in a table. */
+/** The changes of a transaction to a table. */
 export class TableChanges {
-  /** Records that were put or removed. */
+  /** The number of records that were stored or removed. */
   records = 0
-  /** Pages of large values that were put. */
+  /** The number of pages of the large values that were stored. */
   overflowPages = 0
 
-  /** `bytes`: of the key and the value; 0 for a removal. */
+  /** Counts a change. `bytes` is the size of the key and the value, or 0 for a removal. */
   add(bytes: number): void {
     this.records++
     if (bytes > LEAF_RECORD_BYTES) {
@@ -44,7 +45,7 @@ export class TableChanges {
   }
 }
 
-/** As LMDB counts them, in one number. */
+/** Returns the total number of pages of a tree, from the counts of LMDB. */
 export function addPages(tree: {
   readonly treeBranchPageCount: number
   readonly treeLeafPageCount: number
@@ -53,23 +54,23 @@ export function addPages(tree: {
   return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages
 }
 
-/** The pages that a transaction can write. */
+/** The number of pages that a transaction can write, by kind. */
 export interface ChangedPages {
-  /** What hardly depends on how much is changed: branches, the list of free pages. */
+  /** Pages that hardly depend on the amount of changes: branches and the list of free pages. */
   readonly fixed: number
-  /** Leaves whose records it changed. */
+  /** Leaves whose records were changed. */
   readonly touched: number
-  /** Large values and further pages of trees. */
+  /** Pages of large values, and new pages of trees. */
   readonly added: number
-  /** All leaves that there are: `touched` is never more than those before. */
+  /** All leaves of the tables. `touched` is never larger than their number before the transaction. */
   readonly leaves: number
 }
 
 const NO_PAGES: PageCounts = { branch: 0, leaf: 0, overflow: 0 }
 
 /**
- * The pages that a transaction can write which changed tables as `changes` says, from `before` to `after`.
- * `freePages`: those of the list of free pages.
+ * Returns the pages that a transaction can write. `changes` are its changes to each table, `before` and `after` the
+ * page counts of the tables, and `freePages` is the number of pages of the list of free pages.
  */
 export function changedPages(
   changes: ReadonlyMap<string, TableChanges>,

@@ -1,34 +1,43 @@
-/** Records of tables: bytes with a checksum, often those of MessagePack or of JSON. */
+/** Reads and writes records of tables: bytes with a checksum, often MessagePack or JSON. */
 import { isObject } from '../../base/json.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { pack, seal, unpack, unseal } from './codec.ts'
 import type { Entry, Range, Table } from './environment.ts'
 
-/** Stores `parts`, one behind the other; waits for nothing. Only in a write transaction. */
+/** Stores `parts`, one after another, as a record. Call it only within a write transaction. */
 export function store(table: Table, key: Buffer, ...parts: readonly Uint8Array[]): void {
   void table.put(key, seal(key, ...parts))
 }
 
-/** The bytes of a record, or undefined; `bytesWanted`: how many it must have. Throws `DamagedRecordError`. */
+/**
+ * Returns the bytes of a record, or undefined. `bytesWanted` is the number of bytes that it must have. Throws
+ * `DamagedRecordError`.
+ */
 export function load(table: Table, key: Buffer, bytesWanted?: number): Buffer | undefined {
   const sealed = table.get(key)
   return sealed === undefined ? undefined : unseal(table.name, key, sealed, bytesWanted)
 }
 
-/** As `load`, but valid only until the next read of any table: for whoever takes what it needs at once. No copy. */
+/**
+ * Returns the bytes of a record without a copy. They are valid only until the next read of any table. Otherwise the
+ * same as `load`.
+ */
 export function peek(table: Table, key: Buffer, bytesWanted?: number): Buffer | undefined {
   const sealed = table.getBinaryFast(key)
   return sealed === undefined ? undefined : unseal(table.name, key, sealed, bytesWanted)
 }
 
-/** The bytes of a record that has to be there. Throws `DamagedRecordError`. */
+/** Returns the bytes of a record that must exist. Throws `DamagedRecordError`. */
 export function need(table: Table, key: Buffer): Buffer {
   const bytes = load(table, key)
   if (bytes === undefined) throw new DamagedRecordError(table.name, key, 'the value is missing')
   return bytes
 }
 
-/** Records in order, each valid until the next; `bytesWanted` as in `load`. Throws `DamagedRecordError`. */
+/**
+ * Returns the records of a range in order, each valid until the next one is read. `bytesWanted` is as in `load`. Throws
+ * `DamagedRecordError`.
+ */
 export function* entriesOf(
   table: Table,
   range: Range = {},
@@ -39,7 +48,7 @@ export function* entriesOf(
   }
 }
 
-/** The last key from `end` down to, but not including, `start`; valid until the next read. */
+/** Returns the last key from `end` down to, but not including, `start`. It is valid until the next read. */
 export function lastKey(
   table: Table,
   { start, end }: { readonly start?: Buffer; readonly end?: Buffer } = {},
@@ -49,26 +58,26 @@ export function lastKey(
   return key
 }
 
-/** Removes a range; how many there were. Only in a write transaction. */
+/** Removes a range of records and returns their number. Call it only within a write transaction. */
 export function removeRange(table: Table, range: Range): number {
-  // The keys lie in memory that is used again.
+  // The memory of the keys is reused by later reads.
   const keys = [...table.getKeys(range)].map((key) => Buffer.from(key))
   for (const key of keys) void table.remove(key)
   return keys.length
 }
 
-/** Writes a record under a key. */
+/** Writes a MessagePack record. */
 export function putRecord(table: Table, key: Buffer, value: unknown): void {
   table.putSync(key, seal(key, pack(value)))
 }
 
-/** Reads a record; undefined when there is none. Throws `DamagedRecordError`. */
+/** Reads a MessagePack record, or returns undefined if there is none. Throws `DamagedRecordError`. */
 export function getRecord(table: Table, key: Buffer): unknown {
   const bytes = load(table, key)
   return bytes && unpack(bytes)
 }
 
-/** The records of a range in order. Throws `DamagedRecordError`. */
+/** Returns the MessagePack records of a range in order. Throws `DamagedRecordError`. */
 export function* recordsOf(table: Table, range?: Range): Generator<Record<string, unknown>> {
   for (const { key, value } of entriesOf(table, range)) {
     const record = unpack(value)
@@ -77,28 +86,28 @@ export function* recordsOf(table: Table, range?: Range): Generator<Record<string
   }
 }
 
-/** Writes a record as JSON; waits for nothing. Only in a write transaction. */
+/** Writes a JSON record. Call it only within a write transaction. */
 export function putJson(table: Table, key: Buffer, value: unknown): void {
   store(table, key, Buffer.from(JSON.stringify(value)))
 }
 
 /**
- * Reads a record of JSON; null when there is none. `T`: what `putJson` wrote; the checksum says
- * that it is unchanged. Throws `DamagedRecordError`.
+ * Reads a JSON record, or returns null if there is none. `T` is the type that `putJson` wrote; the checksum guarantees
+ * that the record is unchanged. Throws `DamagedRecordError`.
  */
 export function getJson<T>(table: Table, key: Buffer): T | null {
   const bytes = load(table, key)
   return bytes === undefined ? null : (JSON.parse(bytes.toString('utf8')) as T)
 }
 
-/** The records of JSON of a range in order, as `getJson`. */
+/** Returns the JSON records of a range in order, as `getJson` does. */
 export function* jsonOf<T>(table: Table, range?: Range): Generator<{ key: Buffer; value: T }> {
   for (const { key, value } of entriesOf(table, range)) {
     yield { key, value: JSON.parse(value.toString('utf8')) as T }
   }
 }
 
-/** Adds every text within a value of JSON, at any depth, but no names of members. */
+/** Adds every text within a JSON value to `texts`, at any depth, but no member names. */
 export function addTexts(value: unknown, texts: Set<string>): void {
   if (typeof value === 'string') texts.add(value)
   else if (typeof value === 'object' && value !== null) {
@@ -106,13 +115,13 @@ export function addTexts(value: unknown, texts: Set<string>): void {
   }
 }
 
-/** A number of table `state`; 0 before it was first raised. Throws `DamagedRecordError`. */
+/** Returns a number of table `state`, or 0 if it was never raised. Throws `DamagedRecordError`. */
 export function readCount(state: Table, name: string): number {
   const value = getRecord(state, Buffer.from(name, 'latin1'))
   return typeof value === 'number' ? value : 0
 }
 
-/** Raises a number of table `state` by one and answers it. Only in a write transaction. */
+/** Increases a number of table `state` by one and returns it. Call it only within a write transaction. */
 export function raiseCount(state: Table, name: string): number {
   const number = readCount(state, name) + 1
   putRecord(state, Buffer.from(name, 'latin1'), number)

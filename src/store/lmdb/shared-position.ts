@@ -1,7 +1,12 @@
 /**
- * How far a store has followed a log that several machines share, in the transaction of what it led to. Table
- * `shared_log`, JSON, sealed: `stream` -> incarnation and sequence; `partition` -> its number, where it is not 0;
- * `edge ` and its name -> the place up to which everything of that edge is stored. A store of one box has none of it.
+ * Stores how far a store has followed a log shared by several machines. The position is written in the transaction that
+ * stores the events up to it. Table `shared_log`, sealed JSON:
+ *
+ *   'stream'           -> incarnation and sequence number
+ *   'partition'        -> the number of the partition, unless it is 0
+ *   'edge ' + name     -> the position up to which all events of that edge are stored
+ *
+ * The store of a single machine has no such records.
  */
 import type { LogOrigin } from '../../ports/log.ts'
 import type { Table } from './environment.ts'
@@ -11,7 +16,7 @@ const STREAM = Buffer.from('stream')
 const PARTITION = Buffer.from('partition')
 const EDGE = 'edge '
 
-/** Stores it. Only in a write transaction. */
+/** Stores the position. Call it only within a write transaction. */
 export function storeOrigin(table: Table, origin: LogOrigin): void {
   const { incarnation, sequence, places, partition } = origin
   if (partition !== undefined) putJson(table, PARTITION, partition)
@@ -20,7 +25,10 @@ export function storeOrigin(table: Table, origin: LogOrigin): void {
     putJson(table, Buffer.from(EDGE + edge), place)
 }
 
-/** Reads it, with the places of all edges; null: nothing was followed. Throws `DamagedRecordError`. */
+/**
+ * Reads the position, including those of all edges. Returns null if the store follows no shared log. Throws
+ * `DamagedRecordError`.
+ */
 export function loadOrigin(table: Table): LogOrigin | null {
   const stream = getJson<Omit<LogOrigin, 'places'>>(table, STREAM)
   if (stream === null) return null
@@ -32,7 +40,7 @@ export function loadOrigin(table: Table): LogOrigin | null {
   return { ...stream, places, partition: getJson<number>(table, PARTITION) ?? 0 }
 }
 
-/** Forgets it. Only in a write transaction. */
+/** Removes the position. Call it only within a write transaction. */
 export function clearOrigin(table: Table): void {
   for (const key of [...table.getKeys({})]) table.removeSync(key)
 }

@@ -1,10 +1,11 @@
 /**
- * The two ends of the log: what was accepted and is not yet processed, in order of arrival, in files of its
- * own (log-file.ts), so that an acknowledgement waits for one write of the disk and nothing else. One thread
- * appends (`LogAppender`); any thread and process may read (`LogReader`). They implement ports/log.ts.
+ * The writer and the reader of the log. The log contains accepted blocks that are not yet processed, in order of
+ * arrival. It has files of its own (log-file.ts), so that an acknowledgement waits for one disk write and nothing else.
+ * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). Both implement ports/log.ts.
  *
- * Each run of an appender begins a file and closes the one before, at the end of what is whole there, so
- * that nothing is ever written behind what a power cut has left. On a full disk it goes on there, if that is blank.
+ * Each new appender starts a new file and closes the previous one at the end of its last whole frame, so that nothing
+ * is ever written after the remains of a power cut. If the disk is full, the appender continues in the previous file,
+ * provided that the rest of that file is blank.
  */
 import {
   closeSync,
@@ -49,30 +50,33 @@ import { isBlank, lookAtFiles } from './log-folder.ts'
 import { LogRoom } from './log-room.ts'
 
 const PADDING = Buffer.alloc(PAGE_BYTES)
-/** The next file is made this much faster than the present one fills, from half of it on. */
+/** From half of the current file on, the next file is prepared this many times faster than the current one fills up. */
 const DRAFT_FACTOR = 4
 const DRAFT_STEP_BYTES = 1024 * 1024
 
-/** Where the log is and how it is written. */
+/** The location of the log and how it is written. */
 export interface LogOptions {
   readonly dataDir: string
-  /** `--durability commit`: an append returns when it is visible, and reaches the disk a moment later. */
+  /** True with `--durability commit`: an append returns once it is visible, and reaches the disk a moment later. */
   readonly isFlushDeferred?: boolean
-  /** Shared by both ends within a process: the number of the last block that was appended, once there is one. */
+  /**
+   * The sequence number of the last appended block, shared by the writer and the readers of a process. 0 before the
+   * first append.
+   */
   readonly logReach?: BigInt64Array
-  /** As `DiskRoom` reads it: what the files of the log leave free. */
+  /** The free disk space that the log must leave, in the layout that `DiskRoom` reads. */
   readonly diskRoom?: Float64Array | undefined
 }
 
-/** What an appender is told besides. */
+/** The options of an appender. */
 export interface AppenderOptions extends LogOptions {
-  /** The sequence up to which everything is processed; later sequences begin behind it. */
+  /** The sequence number up to which all blocks are processed. New sequence numbers are higher than it. */
   readonly processed: number
-  /** Blocks have their seals, fitting or not, and keep them. */
+  /** True if the blocks already have seals. The appender then keeps the seals, even wrong ones. */
   readonly isSealed?: boolean
 }
 
-/** A file that is closed, and the last block that it or one before it holds. */
+/** A closed file, with the sequence number of the last block in it or in an earlier file. */
 interface ClosedFile {
   readonly number: number
   readonly bytes: number
@@ -85,15 +89,15 @@ interface OpenFile extends ReadyFile {
   isClosed: boolean
 }
 
-/** The writing end. One per data directory. */
+/** Appends blocks to the log. A data directory has one appender. */
 export class LogAppender implements ports.LogAppender {
   readonly #folder: string
   readonly #options: AppenderOptions
   readonly #room: LogRoom
-  /** Oldest first. */
+  /** The closed files, oldest first. */
   #files: ClosedFile[] = []
   #current: OpenFile
-  /** What was opened last. */
+  /** The file that was opened last. */
   #opened: OpenFile | null = null
   #next: ReadyFile | null = null
   #draft: LogDraft | null = null
@@ -102,13 +106,13 @@ export class LogAppender implements ports.LogAppender {
   #last = 0
   #trimmed = 0
   #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
-  /** The last frame holds blocks: nothing proves yet that it was whole once. */
+  /** The last frame contains blocks, and no later frame proves yet that it was written completely. */
   #isUnproven = false
-  /** Bytes that were appended since `shrink` looked last. */
+  /** The number of bytes appended since the last call of `shrink`. */
   #appendedBytes = 0
   #failure: Error | null = null
 
-  /** Throws `DamagedLogError`, what the file system throws, and `ServiceError` when the disk is full. */
+  /** Throws `DamagedLogError`, errors of the file system, and `ServiceError` if the disk is full. */
   constructor(options: AppenderOptions) {
     this.#folder = logFolder(options.dataDir)
     this.#options = options
@@ -131,15 +135,15 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Appends blocks in one frame. When it returns, they are durable. Throws `ServiceError` when there is no
-   * room on the disk, and then nothing was written; after any other throw the outcome is unknown.
+   * Appends blocks in one frame. When it returns, they are durable. Throws `ServiceError` if the disk has no room;
+   * nothing was written then. After any other error the outcome is unknown.
    */
   append(blocks: readonly Buffer[], trimThrough: number): number {
     if (this.#failure !== null) throw this.#failure
     const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
     if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
     const bytes = frameBytes(blocks)
-    // What is forgotten now may make room for the next file.
+    // Blocks that are trimmed now may make room for the next file.
     this.#trimmed = trimmed
     if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
     this.#write(blocks, 0)
@@ -153,15 +157,15 @@ export class LogAppender implements ports.LogAppender {
   }
 
   /**
-   * Gives back what a rush took: when little came since the last call, a small file is begun, and larger ones go
-   * once all that they hold is forgotten. A failure is that of the next append.
+   * Releases the disk space of a burst of events. If little was appended since the last call, a small file is started,
+   * and the larger files are removed once all their blocks are trimmed. The next append reports a failed write.
    */
   shrink(): void {
     const isCalm = this.#appendedBytes <= LOG_CALM_BYTES_MAX
     this.#appendedBytes = 0
     if (!isCalm || this.#failure !== null) return
     if (this.#current.bytes <= LOG_FILE_BYTES_MIN) {
-      // One append removes a few files only, and a rush may have left more of them.
+      // One append removes only a few files, so a burst may have left more of them.
       this.#removeFiles()
       return
     }
@@ -172,7 +176,7 @@ export class LogAppender implements ports.LogAppender {
       this.#draft.grow(Number.POSITIVE_INFINITY)
       this.#publish(this.#draft, this.#current.number + 1)
       this.#rotate(0)
-      // Says what is forgotten, before what said it goes.
+      // Records which blocks are trimmed before the file that recorded it is removed.
       this.#write([], 0)
       if (this.#isDeferred) fdatasyncSync(this.#current.descriptor)
       this.#removeFiles()
@@ -181,7 +185,10 @@ export class LogAppender implements ports.LogAppender {
     }
   }
 
-  /** Leaves a frame behind the last block, so that damage to it is told from an append that was cut short. */
+  /**
+   * Closes the appender. It first writes an empty frame after the last block, by which damage to that block can be told
+   * from an interrupted append.
+   */
   async close(): Promise<void> {
     const isWhole = this.#failure === null
     if (isWhole && this.#isUnproven && !this.#isDeferred) this.#write([], 0)
@@ -194,12 +201,13 @@ export class LogAppender implements ports.LogAppender {
     return this.#options.isFlushDeferred === true
   }
 
-  /** Finds out what there is, closes the newest file and opens another. */
+  /** Reads the existing files, closes the newest one and opens the next. */
   #recover(): OpenFile {
     const { begun, unused } = lookAtFiles(this.#folder)
     const newest = begun.at(-1)
     const [spare, ...others] = unused
-    // What lies behind a first frame that a power cut took would fit behind a new one: it is replaced.
+    // A file whose first frame was lost in a power cut may still contain later frames. These would look valid behind a
+    // new first frame, so such a file is replaced.
     this.#next = spare !== undefined && isBlank(this.#folder, spare.number) ? spare : null
     for (const { number } of others) rmSync(logPath(this.#folder, number))
     if (newest === undefined) return this.#openNext((spare?.number ?? 1) - 1, 0)
@@ -214,27 +222,28 @@ export class LogAppender implements ports.LogAppender {
     let last = this.#last
     for (const { number, bytes, first } of [...begun].reverse()) {
       this.#files.unshift({ number, bytes, last })
-      // 0: unknown; what is behind it is later.
+      // If the first sequence number of a file is unknown (0), the file before it gets the same `last`, which is an
+      // upper bound.
       if (first > 0) last = first - 1
     }
     if (!isOpen) return this.#openNext(newest.number, 0)
     this.#files.pop()
     this.#current = this.#open(newest)
-    // Of a process that was killed, the system has what the disk may not have yet.
+    // After a killed process the operating system may hold data that the disk does not have yet.
     fsyncSync(this.#current.descriptor)
     this.#position = position
     this.#flushed = position
     try {
       this.#rotate(0)
     } catch (cause) {
-      // For the frame that says where sequences go on, and the one that closes.
+      // Room for two frames: one that records where the sequence numbers continue, and the closing one.
       const isRoom = position + 2 * PAGE_BYTES <= newest.bytes && cause instanceof ServiceError
       if (!isRoom || !isBlank(this.#folder, newest.number, position)) throw cause
     }
     return this.#current
   }
 
-  /** Goes on in the next file, which has room for so many bytes. */
+  /** Continues in the next file, which has room for `bytes` bytes. */
   #rotate(bytes: number): void {
     const { number, bytes: size, descriptor } = this.#current
     const next = this.#openNext(number, bytes)
@@ -249,7 +258,10 @@ export class LogAppender implements ports.LogAppender {
     this.#flushed = PAGE_BYTES
   }
 
-  /** The file behind that number, at the latest now. Throws `ServiceError` when the disk or the process is full. */
+  /**
+   * Returns the file that follows `number`, and creates it if it is not ready yet. Throws `ServiceError` if the disk is
+   * full or the process has no free file descriptors.
+   */
   #openNext(number: number, bytes: number): OpenFile {
     const needed = bytes + 2 * PAGE_BYTES
     let ready = this.#next
@@ -268,7 +280,7 @@ export class LogAppender implements ports.LogAppender {
     }
   }
 
-  /** Makes the next file bit by bit. What fails is tried again when the file is needed. */
+  /** Creates the next file step by step. A failed step is repeated when the file is needed. */
   #prepare(appended: number): void {
     if (this.#next !== null || this.#position < this.#current.bytes / 2) return
     try {
@@ -276,11 +288,11 @@ export class LogAppender implements ports.LogAppender {
       if (!this.#draft.grow(Math.max(DRAFT_STEP_BYTES, appended * DRAFT_FACTOR))) return
       this.#publish(this.#draft, this.#current.number + 1)
     } catch {
-      // There is room in this one yet.
+      // The current file still has room.
     }
   }
 
-  /** Makes the draft the next file. */
+  /** Turns the draft into the next file. */
   #publish(draft: LogDraft, number: number): ReadyFile {
     this.#next = null
     this.#next = draft.publish(number)
@@ -306,7 +318,10 @@ export class LogAppender implements ports.LogAppender {
     return new LogDraft(this.#room, Math.max(twice, bytesMin), null)
   }
 
-  /** One file that is no longer needed is kept for the next, unless it is far larger than the present one. */
+  /**
+   * Removes files whose blocks are all trimmed. One such file is left for the next draft, unless it is much larger than
+   * the current file.
+   */
   #removeFiles(): void {
     for (let removed = 0; removed < LOG_FILES_REMOVED_MAX; removed++) {
       const [oldest, second] = this.#files
@@ -327,7 +342,7 @@ export class LogAppender implements ports.LogAppender {
 
   #write(blocks: readonly Buffer[], flags: number): void {
     try {
-      // Nobody reads it before it is processed.
+      // Counted as rearranging: nothing that a reader of the store can see changes before the blocks are processed.
       counted(() => this.#writeFrame(blocks, flags), true)
     } catch (cause) {
       this.#failure = cause instanceof Error ? cause : new Error(String(cause))
@@ -374,12 +389,12 @@ export class LogAppender implements ports.LogAppender {
   }
 }
 
-/** The reading end. */
+/** Reads the blocks of the log. */
 export class LogReader implements ports.LogReader {
   readonly #reach: BigInt64Array | undefined
   readonly #end: LogCursor
   readonly #place: LogCursor
-  /** Where `#place` stands. */
+  /** The frame at which `#place` stands. */
   #frame: Frame | null = null
   #last = 0
 
@@ -392,7 +407,10 @@ export class LogReader implements ports.LogReader {
     this.#last = this.#end.last
   }
 
-  /** Lets `block` see what was appended since the last call; within the process that writes, what is durable. */
+  /**
+   * Makes blocks visible to `block` that were appended since the last call. Within the writing process only durable
+   * blocks become visible.
+   */
   refresh(): void {
     this.#place.forget()
     if (this.#reach !== undefined) {
@@ -405,8 +423,9 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * The stored sequences, or null when the log is empty. A file is used again a moment before a frame says
-   * that its blocks are forgotten; who may lack them, log-inspection.ts knows.
+   * Returns the range of stored sequence numbers, or null if the log is empty. A log file may be recycled shortly
+   * before a frame records that its blocks are trimmed, so the first blocks of the range may already be gone.
+   * log-inspection.ts tells these from lost blocks.
    */
   extent(): ports.LogExtent | null {
     const first = Math.max(this.#trimmed + 1, this.#end.first)
@@ -414,8 +433,8 @@ export class LogReader implements ports.LogReader {
   }
 
   /**
-   * The block with that sequence, valid until the next call. Cheap in order; to go back costs a walk from the
-   * first frame. Throws `DamagedLogError` when it should be there and is not.
+   * Returns the block with a sequence number, valid until the next call. Reading in order is cheap; going back costs a
+   * walk from the first frame. Throws `DamagedLogError` if the block should exist but does not.
    */
   block(sequence: number): Buffer | undefined {
     if (sequence > this.#last || sequence <= this.#trimmed) return undefined
@@ -454,7 +473,7 @@ function frameBytes(blocks: readonly Buffer[]): number {
   return pageEnd(blocks.reduce((sum, { length }) => sum + length, headBytes))
 }
 
-/** Not while it is flushed: its descriptor would be that of another file. */
+/** Closes a file, or leaves that to the running flush: the descriptor could otherwise be reused for another file. */
 function closeFile(file: OpenFile): void {
   file.isClosed = true
   if (!file.isFlushing) closeSync(file.descriptor)

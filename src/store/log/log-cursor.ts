@@ -1,4 +1,4 @@
-/** Goes through the frames of a log, from file to file, while another process may append and recycle. */
+/** Reads the frames of a log, file by file, while another process may append to files and recycle them. */
 import { LOG_ATTEMPTS_MAX, LOG_DESCRIPTOR_WAIT_MS_MAX } from './limits.ts'
 import {
   DamagedLogError,
@@ -10,70 +10,71 @@ import {
   PAGE_BYTES,
 } from './log-file.ts'
 
-/** What is read of a file at a time, unless a block is larger. */
+/** The number of bytes read from a file at a time, unless a block is larger. */
 const WINDOW_BYTES = 256 * 1024
 const DESCRIPTOR_PAUSE_MS = 20
 
-/** Where in a log somebody is; begins before its first frame. */
+/** A position in a log. It starts before the first frame. */
 export class LogCursor {
   readonly #folder: string
   readonly #windowBytes: number
   #file: LogFile | null = null
   #position = PAGE_BYTES
-  /** The last frame was the last of its file. */
+  /** The last frame was the closing frame of its file. */
   #isClosed = false
-  /** The number of a file that should have come before this one. */
+  /** The number of a missing file that should have come before the current one. */
   #skipped: number | null = null
   #first = 0
   #last = 0
   #trimmed = 0
 
-  /** `windowBytes`: a page, for one who looks at no blocks. */
+  /** `windowBytes` is the number of bytes read at a time. A page is enough for a caller that reads no blocks. */
   constructor(folder: string, windowBytes = WINDOW_BYTES) {
     this.#folder = folder
     this.#windowBytes = windowBytes
   }
 
-  /** The file of the last frame; null without one. */
+  /** The file of the last frame, or null if no frame has been read. */
   get file(): LogFile | null {
     return this.#file
   }
 
-  /** Where the next frame is or will be. */
+  /** The offset of the next frame in the file. */
   get position(): number {
     return this.#position
   }
 
-  /** No more frames follow in this file. */
+  /** True if the current file has no more frames. */
   get isClosed(): boolean {
     return this.#isClosed
   }
 
-  /** The number of the first block that the files have; 1 where what comes first is damaged. */
+  /** The sequence number of the first block in the files, or 1 if the beginning of the log is damaged. */
   get first(): number {
     return this.#first
   }
 
-  /** The highest number of a block that was passed. */
+  /** The highest sequence number among the blocks read so far. */
   get last(): number {
     return this.#last
   }
 
-  /** The highest number of a forgotten block that was heard of. */
+  /** The highest sequence number that a frame read so far records as trimmed. */
   get trimmed(): number {
     return this.#trimmed
   }
 
-  /** Begins anew, at a file: the first one, unless told otherwise. */
+  /** Starts again at the first file whose number is `from` or higher. */
   restart(from = 0): void {
     this.close()
     this.#open(from)
   }
 
   /**
-   * The next frame, closing ones included; null where none is yet. One that is damaged is passed over, when
-   * a later one proves that it was there. It may begin anew, when what it read was recycled. Throws
-   * `DamagedLogError` when a file is missing or damaged. Cost of null: a look at each page that is left.
+   * Returns the next frame, including closing frames, or null if there is none yet. A damaged frame is skipped if a
+   * later frame proves that it was complete. The cursor starts again at the first file if the file it was reading was
+   * recycled. Throws `DamagedLogError` if a file is missing or damaged. Returning null costs a check of each remaining
+   * page.
    */
   next(): Frame | null {
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
@@ -100,8 +101,9 @@ export class LogCursor {
   }
 
   /**
-   * Goes on to the end of what is whole: behind it is what a power cut left of one append, or nothing. What
-   * a later frame calls flushed is whole without a look at its blocks. `onFrame` is told of each frame.
+   * Moves to the end of the last whole frame. After it there is nothing, or the remains of an append that a power cut
+   * interrupted. The blocks of a frame are checked only if no later frame records them as flushed. Calls `onFrame` for
+   * each frame.
    */
   toEnd(onFrame?: (frame: Frame) => void): void {
     let unsure: Frame[] = []
@@ -120,12 +122,12 @@ export class LogCursor {
     this.#last = torn.first - 1
   }
 
-  /** Lets `next` see what was written since. */
+  /** Discards the cached bytes, so that `next` sees data written since. */
   forget(): void {
     this.#file?.forget()
   }
 
-  /** Closes the file; goes on at the first one. */
+  /** Closes the file. The next read starts at the first file. */
   close(): void {
     this.#file?.close()
     this.#file = null
@@ -134,7 +136,10 @@ export class LogCursor {
     this.#skipped = null
   }
 
-  /** Goes on where a later frame proves that there was one, or to that one, if it was written only now. */
+  /**
+   * Returns whether reading can continue: a later frame proves that the missing frame was written. If that frame is
+   * really damaged, the cursor moves to the later one; if it was only written meanwhile, the cursor stays.
+   */
   #resume(): boolean {
     const file = this.#file
     if (file === null) return false
@@ -143,7 +148,7 @@ export class LogCursor {
       if (file.frameAt(this.#position) === null) this.#position = behind.position
       return true
     }
-    // A file is begun when the one before is closed.
+    // A new file is started only when the previous one is closed.
     let later = this.#fileFrom(file.number + 1)
     while (later !== null) {
       const { number } = later
@@ -166,7 +171,7 @@ export class LogCursor {
     this.#skipped = this.#file?.number === expected ? null : expected
   }
 
-  /** Opens the first file from this number on; whether there is one. */
+  /** Opens the first file with this number or a higher one. Returns whether there is such a file. */
   #open(from: number): boolean {
     const file = this.#fileFrom(from)
     if (file === null) return false
@@ -176,7 +181,7 @@ export class LogCursor {
     return true
   }
 
-  /** The first file from this number on, or null. */
+  /** Returns the first file with this number or a higher one, or null. */
   #fileFrom(from: number): LogFile | null {
     const list = (): readonly number[] => patiently(() => logNumbers(this.#folder))
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
@@ -186,14 +191,14 @@ export class LogCursor {
         return patiently(() => new LogFile(this.#folder, number, this.#windowBytes))
       } catch (error) {
         if (list().includes(number)) throw error
-        // It was recycled since it was listed, or while it was opened.
+        // The file was recycled after the listing, or while it was opened.
       }
     }
     throw missing(this.#folder)
   }
 }
 
-/** Waits while connections have all descriptors: whoever reads is in the middle of its work. */
+/** Retries `open` while connections use all file descriptors, because the caller is in the middle of its work. */
 function patiently<T>(open: () => T): T {
   const startedAtMs = performance.now()
   for (;;) {

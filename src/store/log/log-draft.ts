@@ -1,8 +1,8 @@
 /**
- * Files of the log before they are used. Their disk is taken before it is needed: zeros are written to small
- * ones, so that an append changes nothing but bytes; large ones, which mean that much comes in, are allocated
- * by fallocate(1), because each byte would be written twice; or a file that is no longer needed is taken
- * instead. Under its number stands a whole file or none.
+ * Files of the log before they are used. The disk space of a file is taken before it is needed, in one of three ways. A
+ * small file is filled with zeros, so that an append changes only bytes and no metadata. A large file is needed when
+ * many events arrive: it is allocated by fallocate(1), because zeros would double the bytes written. Otherwise a file
+ * that is no longer needed is used again. A file appears under its number only when it is complete.
  */
 
 import { spawnSync } from 'node:child_process'
@@ -15,33 +15,39 @@ import { DRAFT_NAME, encodeFileHead, logPath } from './log-file.ts'
 import type { LogRoom } from './log-room.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
-/** What is left to make of a file is allocated from this on, else zeros are written. */
+/**
+ * If at least this many bytes of the file are missing, they are allocated by fallocate(1). Fewer bytes are written as
+ * zeros.
+ */
 const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
-/** What passes when another file cannot be made, and how it is answered. */
+/** Temporary errors that prevent the creation of a file, and the reason that clients receive. */
 const REASONS: Readonly<Record<string, 'disk_full' | 'not_stored'>> = {
   ...{ ENOSPC: 'disk_full', EDQUOT: 'disk_full', EMFILE: 'not_stored', ENFILE: 'not_stored' },
 }
 
-/** A file that is ready. */
+/** A complete file that is ready for appends. */
 export interface ReadyFile {
   readonly number: number
   readonly bytes: number
   readonly salt: Buffer
 }
 
-/** The next file of a log, while it is made. */
+/** The next file of a log while it is being created. */
 export class LogDraft {
   readonly #room: LogRoom
   readonly #folder: string
   readonly #path: string
-  /** Opened beforehand: where descriptors run out, nothing is done by half. */
+  /** The folder, opened in advance, so that a lack of descriptors cannot interrupt `publish` halfway. */
   readonly #place: number
   readonly #descriptor: number
   #bytes: number
   #written: number
 
-  /** Of so many bytes. `spare`: a file to use again, which has as many. Throws what the file system throws. */
+  /**
+   * Starts a file of `bytes` bytes. `spare` is the path of a file of the same size to use again. Throws errors of the
+   * file system.
+   */
   constructor(room: LogRoom, bytes: number, spare: string | null) {
     const { folder } = room
     this.#room = room
@@ -49,7 +55,7 @@ export class LogDraft {
     this.#path = join(folder, DRAFT_NAME)
     this.#bytes = bytes
     this.#written = spare === null ? 0 : bytes
-    // Never one that is cut off: a power cut may leave it as long as it was.
+    // A draft that was cut short is never used: after a power cut it may have its full length without its contents.
     if (spare === null) rmSync(this.#path, { force: true })
     const make = spare === null ? constants.O_CREAT | constants.O_EXCL : 0
     const flags = constants.O_WRONLY | constants.O_DSYNC | make
@@ -62,7 +68,7 @@ export class LogDraft {
     }
     if (spare === null) return
     try {
-      // Before another number is written into it.
+      // The file leaves its old name before a new number is written into it.
       this.#rename(spare, this.#path)
     } catch (error) {
       this.close()
@@ -70,14 +76,14 @@ export class LogDraft {
     }
   }
 
-  /** Makes it larger, unless it is large enough. */
+  /** Makes the file at least this large. */
   require(bytes: number): void {
     this.#bytes = Math.max(this.#bytes, bytes)
   }
 
   /**
-   * Writes at least so many more bytes of it; whether all of it is written. Throws ENOSPC also when too little
-   * would be left for others: what is processed needs room in the store. Can be called again after a throw.
+   * Writes at least this many more bytes of the file. Returns whether the file is complete. Throws ENOSPC also if too
+   * little space would be left for the store, which needs it to process events. May be called again after an error.
    */
   grow(bytes: number): boolean {
     if (this.#bytes > LOG_FILE_BYTES_MIN && this.#written < this.#bytes) this.#requireRoom()
@@ -98,7 +104,10 @@ export class LogDraft {
     throw Object.assign(new Error('the next file of the log has no room'), { code: 'ENOSPC' })
   }
 
-  /** Node has no such call. False: there is no such program, the file system cannot, or the disk is full. */
+  /**
+   * Tries to allocate the rest of the file with fallocate(1), because Node.js has no such call. Returns false if the
+   * program is missing, the file system does not support it, or the disk is full.
+   */
   #isAllocated(): boolean {
     const rest = this.#bytes - this.#written
     const words = ['-o', String(this.#written), '-l', String(rest), this.#path]
@@ -108,7 +117,7 @@ export class LogDraft {
     return true
   }
 
-  /** Gives it a number. Can be called again after a throw. */
+  /** Publishes the file under a number. May be called again after an error. */
   publish(number: number): ReadyFile {
     const salt = randomBytes(8)
     const head = encodeFileHead(number, this.#bytes, salt)
@@ -118,7 +127,10 @@ export class LogDraft {
     return { number, bytes: this.#bytes, salt }
   }
 
-  /** Durably, or not at all: a flush that fails says nothing about the next one without another rename. */
+  /**
+   * Renames the file durably or not at all. A failed flush is undone by renaming back, because a later flush would
+   * prove nothing about this rename.
+   */
   #rename(from: string, to: string): void {
     renameSync(from, to)
     try {
@@ -135,14 +147,17 @@ export class LogDraft {
   }
 }
 
-/** The refusal for why another file could not be made, or `cause` itself where that does not pass. */
+/**
+ * Returns the refusal for a temporary error that prevented the creation of a file, or `cause` itself if the error is
+ * not temporary.
+ */
 export function refusalOf(cause: unknown): unknown {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
   const reason = REASONS[code]
   return reason === undefined ? cause : refusal(reason, { cause })
 }
 
-/** Writes all of `parts`, which have `bytes` bytes, however many the system takes at once. */
+/** Writes all of `parts`, which have `bytes` bytes in total, even if the system writes only some of them at a time. */
 export function writeAll(
   descriptor: number,
   parts: readonly Buffer[],

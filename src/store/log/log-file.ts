@@ -1,35 +1,37 @@
 /**
- * One file of the log: `log/<number>.log`, preallocated with zeros, written from its beginning by one run of
- * one process, and given a new number when all it holds is processed. All numbers are little-endian.
+ * One file of the log: `log/<number>.log`. The file is preallocated with zeros and written from its beginning by one
+ * appender. It gets a new number when all of its blocks are processed. All numbers are little-endian.
  *
- *   file    header, 4096 bytes: magic u32 "TNLF" | crc32 u32 of the next 24 bytes | number f64 | bytes of the
- *           file f64 | salt, 8 random bytes | unused
- *           then frames, each from a multiple of 4096 on, the last one a closing frame if another file follows
- *   frame   magic u32 "TNFR" | crc32 u32 of the rest of this head | salt of the file | number of its first
- *           block f64, or of the next one | blocks up to this are forgotten f64 | all of the file before this
- *           position was on the disk f64 | count of blocks u32 | FRAME_* u32
- *           | for each block: bytes u32, crc32 u32 of it behind its first 8 bytes, its first 8 bytes
+ *   file    header, 4096 bytes:
+ *             magic u32 "TNLF" | crc32 u32 of the next 24 bytes | number f64 | bytes of the file f64
+ *             | salt, 8 random bytes | unused
+ *           frames, each at a multiple of 4096; the last one is a closing frame if another file follows
+ *   frame   magic u32 "TNFR" | crc32 u32 of the rest of this head | salt of the file
+ *           | sequence number of its first block, or of the next block if it has none, f64
+ *           | blocks up to this sequence number are trimmed f64
+ *           | the file before this offset was on the disk f64 | number of blocks u32 | FRAME_* bits u32
+ *           | for each block: bytes u32, crc32 u32 of the block without its first 8 bytes, its first 8 bytes
  *           | the blocks | unused up to the next multiple of 4096
  *
- * The salt is drawn anew with each number, so that neither a frame of before nor bytes of a client that lie
- * where a frame could begin pass for one. The checksum of a block is the one that its seal has
- * (rules/capture/log-block.ts), and is computed once for both.
+ * Each number comes with a new random salt. Neither an old frame nor bytes of a client at the start of a page can
+ * therefore be mistaken for a frame. The checksum of a block is the same as that of its seal
+ * (rules/capture/log-block.ts) and is computed only once.
  */
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 
-/** Frames begin at multiples of this: whole pages are written without being read before. */
+/** Frames begin at multiples of this number of bytes, so that whole pages are written without being read first. */
 export const PAGE_BYTES = 4096
-/** Bytes of a frame before its blocks are listed. */
+/** The size in bytes of the head of a frame, without its list of blocks. */
 export const FRAME_HEAD_BYTES = 48
-/** Bytes of a block in that list. */
+/** The size in bytes of one entry in the list of blocks. */
 export const BLOCK_ENTRY_BYTES = 16
-/** No frame follows in this file. */
+/** The flag of a frame that is the last one of its file. */
 export const FRAME_CLOSING = 1
-/** Numbers were passed over on purpose. */
+/** The flag of a frame that skips sequence numbers on purpose. */
 export const FRAME_RAISING = 2
-/** Name of a file that is being made. */
+/** The name of a file that is being created. */
 export const DRAFT_NAME = 'next.new'
 
 const FILE_MAGIC = 0x464c4e54
@@ -37,10 +39,10 @@ const FRAME_MAGIC = 0x52464e54
 const FILE_HEAD_BYTES = 32
 const CRC_START = 8
 const NAME_PATTERN = /^(\d{12})\.log$/
-/** A file that is not what was written, or not there. */
+/** A file of the log is missing, or differs from what was written. */
 export class DamagedLogError extends Error {
   override readonly name = 'DamagedLogError'
-  /** Absolute. */
+  /** The absolute path of the file. */
   readonly file: string
   readonly what: string
 
@@ -51,43 +53,43 @@ export class DamagedLogError extends Error {
   }
 }
 
-/** What one append wrote. */
+/** A frame: the blocks written by one append. */
 export interface Frame {
-  /** Where it begins in its file, and where the next one does. */
+  /** The offset of the frame in its file, and that of the next frame. */
   readonly position: number
   readonly end: number
-  /** Numbers of its blocks; `last` is `first - 1` when it has none. */
+  /** The sequence numbers of its first and last block. `last` is `first - 1` if the frame has no blocks. */
   readonly first: number
   readonly last: number
   readonly trimmed: number
-  /** Position in the file before which all was on the disk. */
+  /** The offset in the file before which everything was on the disk. */
   readonly flushed: number
-  /** FRAME_* bits. */
+  /** The FRAME_* bits. */
   readonly flags: number
-  /** Bytes of the head with the list of blocks. */
+  /** The size in bytes of the head, including the list of blocks. */
   readonly headBytes: number
   readonly blockBytes: readonly number[]
 }
 
-/** What the head of a frame says. */
+/** The contents of the head of a frame. */
 export interface FrameHead extends Pick<Frame, 'first' | 'trimmed' | 'flushed' | 'flags'> {
   readonly salt: Buffer
   readonly blocks: readonly Buffer[]
-  /** The checksum of each block behind its first 8 bytes. */
+  /** The checksum of each block without its first 8 bytes. */
   readonly checksums: readonly number[]
 }
 
-/** Where the files are. */
+/** Returns the path of the folder that contains the log. */
 export function logFolder(dataDir: string): string {
   return join(dataDir, 'log')
 }
 
-/** The path of a file of the log. */
+/** Returns the path of a file of the log. */
 export function logPath(folder: string, number: number): string {
   return join(folder, `${String(number).padStart(12, '0')}.log`)
 }
 
-/** The numbers of the files in the folder of a log, in order; none without a folder. */
+/** Returns the numbers of the log files in a folder, in ascending order. Returns none if the folder does not exist. */
 export function logNumbers(folder: string): readonly number[] {
   let names: readonly string[]
   try {
@@ -102,12 +104,12 @@ export function logNumbers(folder: string): readonly number[] {
     .sort((a, b) => a - b)
 }
 
-/** The next multiple of a page. */
+/** Rounds a number of bytes up to a multiple of the page size. */
 export function pageEnd(bytes: number): number {
   return Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES
 }
 
-/** The first page of a file. */
+/** Returns the first page of a file. */
 export function encodeFileHead(number: number, bytes: number, salt: Buffer): Buffer {
   const head = Buffer.alloc(PAGE_BYTES)
   head.writeUInt32LE(FILE_MAGIC, 0)
@@ -118,7 +120,10 @@ export function encodeFileHead(number: number, bytes: number, salt: Buffer): Buf
   return head
 }
 
-/** Writes the head of a frame to the beginning of `target`, which has room. Answers its bytes. */
+/**
+ * Writes the head of a frame to the beginning of `target`, which must be large enough. Returns the number of bytes
+ * written.
+ */
 export function encodeFrameHead(target: Buffer, head: FrameHead): number {
   target.writeUInt32LE(FRAME_MAGIC, 0)
   head.salt.copy(target, 8)
@@ -138,20 +143,20 @@ export function encodeFrameHead(target: Buffer, head: FrameHead): number {
   return offset
 }
 
-/** A file of the log that is read, while another process may write it. */
+/** A log file opened for reading. Another process may write it at the same time. */
 export class LogFile {
   readonly number: number
   readonly path: string
-  /** All of it, whatever is written yet. */
+  /** The size of the whole file, including the part that is not written yet. */
   readonly bytes: number
   readonly salt: Buffer
   readonly #descriptor: number
   #memory: Buffer
-  /** What of the file is in memory. */
+  /** The range of the file that is in memory: offsets from `#start` up to `#end`. */
   #start = 0
   #end = 0
 
-  /** Throws `DamagedLogError`, and what the file system throws. `windowBytes`: what is read at a time. */
+  /** `windowBytes` is the number of bytes read at a time. Throws `DamagedLogError` and errors of the file system. */
   constructor(folder: string, number: number, windowBytes: number) {
     this.number = number
     this.path = logPath(folder, number)
@@ -171,7 +176,7 @@ export class LogFile {
     }
   }
 
-  /** The frame that begins there, or null. Its blocks are not looked at. */
+  /** Returns the frame that begins at an offset, or null. Does not check the blocks of the frame. */
   frameAt(position: number): Frame | null {
     const frame = this.#parse(position)
     if (frame !== null || this.#end === 0) return frame
@@ -179,7 +184,10 @@ export class LogFile {
     return this.#parse(position)
   }
 
-  /** A later frame which says that all before it was on the disk, this position (or another) included; or null. */
+  /**
+   * Returns a later frame which records that everything up to and including the offset `flushed` was on the disk, or
+   * null.
+   */
   frameBehind(position: number, flushed = position): Frame | null {
     for (let place = position + PAGE_BYTES; place < this.bytes; place += PAGE_BYTES) {
       const frame = this.#parse(place)
@@ -188,26 +196,26 @@ export class LogFile {
     return null
   }
 
-  /** Whether every block of a frame is as it was written. Reads all of them. */
+  /** Returns whether every block of a frame is as it was written. Reads all of them. */
   isWhole(frame: Frame): boolean {
     if (this.#fits(frame)) return true
     this.forget()
     return this.#fits(frame)
   }
 
-  /** A block of a frame, valid until the next call of anything. */
+  /** Returns a block of a frame, valid until the next call of any method. */
   block(frame: Frame, index: number): Buffer {
     let offset = frame.position + frame.headBytes
     for (let before = 0; before < index; before++) offset += frame.blockBytes[before] ?? 0
     return this.#view(offset, frame.blockBytes[index] ?? 0)
   }
 
-  /** From now on everything is read anew. */
+  /** Discards the bytes in memory, so that everything is read from the file again. */
   forget(): void {
     this.#end = this.#start
   }
 
-  /** Whether it has got another number since. */
+  /** Returns whether the file was recycled under another number after it was opened. */
   isReused(): boolean {
     return this.#freshHead()?.subarray(24).equals(this.salt) !== true
   }
@@ -254,7 +262,7 @@ export class LogFile {
     })
   }
 
-  /** Bytes of the file; fewer than asked for where it ends. */
+  /** Returns bytes of the file, fewer than requested at its end. */
   #view(position: number, bytes: number): Buffer {
     if (position < this.#start || position + bytes > this.#end) {
       if (bytes > this.#memory.length) this.#memory = Buffer.allocUnsafeSlow(bytes)
@@ -266,7 +274,7 @@ export class LogFile {
     return this.#memory.subarray(start, Math.min(start + bytes, this.#end - this.#start))
   }
 
-  /** What the first page says now; null when it is damaged. */
+  /** Reads the head of the first page again. Returns null if it is damaged. */
   #freshHead(): Buffer | null {
     const head = Buffer.alloc(FILE_HEAD_BYTES)
     readSync(this.#descriptor, head, 0, FILE_HEAD_BYTES, 0)

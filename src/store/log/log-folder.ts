@@ -1,17 +1,20 @@
-/** What an appender finds in the folder of a log. */
+/** Lists the files that an appender finds in the folder of a log. */
 import type { ReadyFile } from './log-draft.ts'
 import { LogFile, logNumbers, PAGE_BYTES } from './log-file.ts'
 
-/** What is read at a time of a file that should hold nothing. */
+/** The number of bytes read at a time from a file that should be blank. */
 const BLANK_WINDOW_BYTES = 256 * 1024
 
-/** A file that was found. */
+/** A file found in the folder. */
 export interface FoundFile extends ReadyFile {
-  /** The number of its first block, or of the next one. */
+  /**
+   * The sequence number of its first block, or of the next block if its first frame has none. 0 if the first frame
+   * cannot be read.
+   */
   readonly first: number
 }
 
-/** The files that hold frames, and those behind them that do not. */
+/** Returns the files up to the last one that begins with a frame (`begun`), and the files after it (`unused`). */
 export function lookAtFiles(folder: string): {
   begun: readonly FoundFile[]
   unused: readonly FoundFile[]
@@ -26,7 +29,7 @@ export function lookAtFiles(folder: string): {
   return { begun: found.slice(0, count), unused: found.slice(count) }
 }
 
-/** Whether no frame is in a file from `position` on, at least a page. Cost: reads all of that. */
+/** Returns whether a file contains no frame from `position` on, which is at least one page. Reads all of that range. */
 export function isBlank(folder: string, number: number, position = PAGE_BYTES): boolean {
   const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)
   try {

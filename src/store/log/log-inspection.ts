@@ -1,33 +1,35 @@
-/** Looks how far a log reaches and what of it is missing or damaged, beside those who write it or alone. */
+/** Checks how far a log reaches and which of its blocks are missing or damaged, with or without a running writer. */
 import type { LogExtent } from '../../ports/log.ts'
 import { LOG_CHECKED_BYTES_MAX, LOG_LOOKS_MAX } from './limits.ts'
 import { LogCursor } from './log-cursor.ts'
 import { FRAME_RAISING, type Frame, logFolder, PAGE_BYTES } from './log-file.ts'
 
-/** Blocks that were written and cannot be read. */
+/** A range of blocks that were written and cannot be read. */
 export interface LogGap extends LogExtent {
-  /** The file that should hold them, or the next that can be read, absolute. */
+  /** The absolute path of the file that should contain the blocks, or of the next readable file. */
   readonly file: string
 }
 
-/** How far a log reaches. */
+/** The result of an inspection: how far a log reaches. */
 export interface LogReach {
-  /** The last sequence that it ever had; 0 for none. */
+  /** The highest sequence number that the log ever had, or 0 if it never had a block. */
   readonly last: number
-  /** Where its processing stands. */
+  /** The sequence number up to which the log is processed. */
   readonly processed: number
-  /** The first blocks that it should still have and no longer has; null when it has all that are not processed. */
+  /** The first range of unprocessed blocks that should exist and does not, or null if none is missing. */
   readonly missing: LogExtent | null
-  /** The first of those that are damaged, or null. */
+  /** The first range of damaged blocks, or null. */
   readonly damage: LogGap | null
 }
 
 /**
- * Looks how far a log reaches. `readProcessed` answers the position of processing; it is asked behind the
- * look at the log, so that blocks that are processed and forgotten meanwhile do not pass for missing.
- * `isAlone`: nobody writes, and blocks that are not processed are compared with their checksums. Throws
- * `DamagedLogError` when a whole file is missing or damaged. Cost: a read for each append that is still in the
- * files; alone, their bytes, at most `LOG_CHECKED_BYTES_MAX`.
+ * Checks how far a log reaches. `readProcessed` returns the position of processing. It is called after the log was
+ * read, so that blocks which are processed and trimmed meanwhile are not reported as missing. Set `isAlone` if no
+ * process writes; unprocessed blocks are then compared with their checksums. Throws `DamagedLogError` if a whole file
+ * is missing or damaged.
+ *
+ * Costs one read for each append that is still in the files. With `isAlone` it also reads the blocks, at most
+ * `LOG_CHECKED_BYTES_MAX` bytes.
  */
 export function lookAtLog(
   dataDir: string,
@@ -51,7 +53,7 @@ export function lookAtLog(
 class Inspection {
   readonly gaps: LogGap[] = []
   readonly #cursor: LogCursor
-  /** Blocks behind this one are compared with their checksums; null: none. */
+  /** Blocks after this sequence number are compared with their checksums. Null: no blocks are compared. */
   readonly #processed: number | null
   #checkedBytes = 0
   #first: number | null = null
@@ -68,7 +70,7 @@ class Inspection {
     this.#cursor.toEnd((frame) => this.#take(frame))
   }
 
-  /** The last sequence that there ever was, what came since `run` included. */
+  /** Returns the highest sequence number that the log ever had, including blocks appended since `run`. */
   last(): number {
     if (this.#processed === null) this.#cursor.toEnd()
     return this.#cursor.last

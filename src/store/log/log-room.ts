@@ -1,14 +1,17 @@
 /**
- * How much of the disk the files of a log may take: what processing needs of it to store what was accepted stays free.
+ * Limits how much of the disk the files of a log may take, so that processing keeps enough free space to store the
+ * accepted events.
  */
 import { statfsSync } from 'node:fs'
 import type { DiskRoom } from '../../base/disk-room.ts'
 import { LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN } from './limits.ts'
 
-/** The part of the room that a new file may take: there are three or four while events come in fast. */
+/**
+ * A new file takes at most this fraction of the free space, because three or four files exist while events arrive fast.
+ */
 const FILE_DIVISOR = 8
 
-/** The room of one log. */
+/** The disk space of one log. */
 export class LogRoom {
   readonly folder: string
   readonly #disk: DiskRoom
@@ -18,7 +21,7 @@ export class LogRoom {
     this.#disk = disk
   }
 
-  /** Bytes that new files may take now. Throws what the file system throws. */
+  /** The number of bytes that new files may take now. Throws errors of the file system. */
   get freeBytes(): number {
     const { bavail, bsize } = statfsSync(this.folder)
     const { promisedBytes, insideBytes } = this.#disk
@@ -26,7 +29,7 @@ export class LogRoom {
     return bavail * bsize - Math.max(0, promised)
   }
 
-  /** Bytes of the largest file that suits the disk. */
+  /** Returns the size in bytes of the largest file that is suitable for the disk. */
   fileBytesMax(): number {
     const share =
       Math.floor(this.freeBytes / FILE_DIVISOR / LOG_FILE_BYTES_MIN) * LOG_FILE_BYTES_MIN

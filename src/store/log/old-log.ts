@@ -1,8 +1,8 @@
 /**
- * The log of stores of format 2: an LMDB environment in the same folder, table `blocks` (sequence u64
- * big-endian -> block) and table `state` (`end` -> the last sequence that there ever was, a sealed f64).
- * What is not processed is taken over with its sequences; the environment stays until the store says that
- * it has the next format, so that this may be cut short and done again.
+ * Converts the log of a store of format 2. That log is an LMDB environment in the same folder with two tables: `blocks`
+ * (sequence number u64 big-endian -> block) and `state` (`end` -> the highest sequence number ever, a sealed f64).
+ * Unprocessed blocks are copied with their sequence numbers. The environment stays until the store is marked with the
+ * next format, so the conversion can be interrupted and repeated.
  */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,22 +16,22 @@ import { logFolder, logNumbers, logPath } from './log-file.ts'
 
 const DATA_NAME = 'data.mdb'
 const END_KEY = Buffer.from('end', 'latin1')
-/** Blocks are appended together until they have so many bytes. */
+/** Blocks are collected until they have this many bytes, and then appended together. */
 const APPEND_BYTES = 4 * 1024 * 1024
 
-/** Whether there is one in a data directory. */
+/** Returns whether a data directory contains a log of format 2. */
 export function isOldLog(dataDir: string): boolean {
   return existsSync(join(logFolder(dataDir), DATA_NAME))
 }
 
 /**
- * Takes it over. Nobody else has the store open, and its data files were found sound. Throws
- * `OperatorError`, exit code 78, when blocks are missing, or all that came since it was copied. Cost: a copy
- * of all that is not processed.
+ * Copies the unprocessed blocks of the old log into the new one. No other process may have the store open, and its data
+ * files must have been checked. Throws `OperatorError` with exit code 78 if blocks are missing in the middle or at the
+ * end of the old log. The cost is that of copying all unprocessed blocks.
  */
 export async function takeOverLog(dataDir: string): Promise<void> {
   const folder = logFolder(dataDir)
-  // Of an attempt that was cut short, or of a later version that was left again.
+  // These files are left from an interrupted conversion, or from a later version that was used and then downgraded.
   for (const number of logNumbers(folder)) rmSync(logPath(folder, number))
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   const processed = readNumber(events.table('state'), 'position') ?? 0
@@ -52,7 +52,10 @@ export async function takeOverLog(dataDir: string): Promise<void> {
   )
 }
 
-/** It may hold none any more, and it may never have noted how far it came. */
+/**
+ * Returns the highest sequence number that the old log ever had. The log may be empty now, and it may never have
+ * recorded its end.
+ */
 function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   const end = state?.get(END_KEY)
   let last = end === undefined ? 0 : unseal('state', END_KEY, end).readDoubleLE()
@@ -62,14 +65,14 @@ function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   return last
 }
 
-/** Removes what is left of it. */
+/** Removes the files of the old log. */
 export function removeOldLog(dataDir: string): void {
   for (const name of [DATA_NAME, 'lock.mdb', 'namespace']) {
     rmSync(join(logFolder(dataDir), name), { force: true })
   }
 }
 
-/** Answers the last sequence up to which there is no gap. */
+/** Copies blocks until the first gap. Returns the last sequence number that was copied. */
 async function copyBlocks(
   dataDir: string,
   blocks: Table | undefined,

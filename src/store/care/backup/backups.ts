@@ -1,11 +1,9 @@
 /**
- * What can be done with a backup folder: make a backup, list and check those that are there,
- * restore one.
+ * Creates backups, lists and checks the backups of a folder, and restores them.
  *
- * A backup takes a chunk that is there for a good one, so one that rots would otherwise show when
- * somebody needs it: checking reads manifests and chunks and compares them with their checksums. A
- * backup of an older format is restored as it is and then migrated: cut short, `tenrec migrate`
- * goes on with it.
+ * A backup assumes that an existing chunk is intact, so a damaged chunk would only be noticed when it is needed. The
+ * check reads all manifests and chunks and compares them with their checksums. A backup of an older format is restored
+ * unchanged and then migrated. If that is interrupted, `tenrec migrate` continues.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -42,23 +40,23 @@ import { refill } from './store-builder.ts'
 import { storeIdentity } from './store-identity.ts'
 import { readEnvironments } from './store-reader.ts'
 
-/** A backup that is there. */
+/** A backup in a folder. */
 export interface BackupSummary {
   readonly name: string
-  /** ISO 8601. */
+  /** The creation time in ISO 8601. */
   readonly createdAt: string
-  /** Version of the program that made it. */
+  /** The version of the program that created the backup. */
   readonly program: string
   readonly entries: number
   readonly bytes: number
 }
 
-/** The backups in a folder, oldest first. Throws `OperatorError` when one cannot be read. */
+/** Returns the backups in a folder, oldest first. Throws `OperatorError` if one cannot be read. */
 export function listBackups(folder: string): readonly BackupSummary[] {
   return backupNames(folder).map((name) => summaryOf(folder, name))
 }
 
-/** The newest backup in a folder, or null. Throws as `listBackups`; the others are not read. */
+/** Returns the newest backup in a folder, or null. Throws like `listBackups`. The other backups are not read. */
 export function newestBackup(folder: string): BackupSummary | null {
   const name = backupNames(folder).at(-1)
   return name === undefined ? null : summaryOf(folder, name)
@@ -70,19 +68,19 @@ function summaryOf(folder: string, name: string): BackupSummary {
   return { name, createdAt, program, ...manifestTotals(manifest) }
 }
 
-/** What was checked. */
+/** The result of a check of backups. */
 export interface BackupCheck {
   readonly backups: number
-  /** Chunks, each counted once. */
+  /** The number of chunks, each counted once. */
   readonly chunks: number
   readonly bytes: number
-  /** What is wrong, a sentence for each file, with the file and the way out. */
+  /** The faults, as one sentence for each file with its path and the remedy. */
   readonly findings: readonly string[]
 }
 
 /**
- * Reads all that the backups of a folder consist of. `onProgress` gets the bytes so far. Throws
- * `OperatorError` when the folder holds no backup. Cost: one read of the folder; a chunk in memory.
+ * Reads all manifests and chunks of the backups in a folder. `onProgress` receives the bytes so far. Throws
+ * `OperatorError` if the folder contains no backup. Costs one read of the folder, with one chunk in memory at a time.
  */
 export async function checkBackups(
   folder: string,
@@ -116,7 +114,7 @@ function manifestOrNull(folder: string, name: string, findings: string[]): Manif
   }
 }
 
-/** The bytes of a chunk that are there. */
+/** Checks a chunk, and returns the number of its bytes that exist. */
 async function checkChunk(name: string, path: string, findings: string[]): Promise<number> {
   const remedy = 'the next backup writes it anew if the store still has what it held'
   let bytes: Buffer
@@ -139,32 +137,35 @@ async function checkChunk(name: string, path: string, findings: string[]): Promi
 
 const MARK = `tenrec-backup ${BACKUP_VERSION}\n`
 
-/** What to back up, and where to. */
+/** The options of a backup. */
 export interface BackupOptions {
   readonly dataDir: string
-  /** The backup folder; made if it is missing, and must be empty or a backup folder. */
+  /** The backup folder. It is created if it is missing, and must be empty or a backup folder. */
   readonly folder: string
   readonly nowMs: number
-  /** Backups of this store to keep, this one included; older ones are removed afterwards. Null: all. */
+  /**
+   * The number of backups of this store to keep, including this one. Older ones are removed afterwards. Null: all are
+   * kept.
+   */
   readonly keep: number | null
   /** Called after each chunk with all bytes read so far. */
   readonly onProgress: (bytes: number) => void
 }
 
-/** What a backup did. */
+/** The result of a backup. */
 export interface BackupResult {
   readonly name: string
   readonly entries: number
   readonly bytes: number
   readonly chunks: number
-  /** Chunks that were not there from an earlier backup. */
+  /** The number of chunks that did not exist from an earlier backup. */
   readonly newChunks: number
   readonly newBytes: number
-  /** Names of older backups that were removed. */
+  /** The names of the older backups that were removed. */
   readonly removed: readonly string[]
 }
 
-/** Makes one backup. Throws `OperatorError`. Cost: reads every byte of the store once. */
+/** Creates one backup. Throws `OperatorError`. Costs one read of every byte of the store. */
 export async function createBackup(options: BackupOptions): Promise<BackupResult> {
   const [dataDir = ''] = PART_NAMES.map((name) => requireEnvironment(options.dataDir, name))
   const folder = resolve(options.folder)
@@ -173,7 +174,7 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   const writer = new ChunkWriter(folder)
   try {
     const environments = await readEnvironments(dataDir, writer, options.onProgress)
-    // Before it may take the place of an earlier one; now LMDB may read the files, as all pages were in order.
+    // Checked before the backup may replace an earlier one. LMDB may read the files now, because all pages were intact.
     requireAgreement(dataDir)
     await writer.finish()
     const manifest: Manifest = {
@@ -195,7 +196,7 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   }
 }
 
-/** Creates the folder, or checks that it is one of ours. */
+/** Creates the folder, or checks that it is a backup folder. */
 function openFolder(folder: string, dataDir: string): void {
   if (folder === dataDir || folder.startsWith(`${dataDir}/`)) {
     throw new OperatorError(
@@ -215,7 +216,7 @@ function openFolder(folder: string, dataDir: string): void {
   writeDurably(mark, MARK)
 }
 
-/** The time as a name; with a number behind it when there is one of that second. */
+/** Returns the time as a name, followed by a number if there is already a backup of the same second. */
 function freeName(folder: string, nowMs: number): string {
   const base = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
   const taken = new Set(backupNames(folder))
@@ -225,14 +226,14 @@ function freeName(folder: string, nowMs: number): string {
   return `${base}-${number}`
 }
 
-/** A backup and the store that it was made of; null where that cannot be read. */
+/** A backup and the identity of its store, which is null if it cannot be read. */
 interface OwnedBackup {
   readonly name: string
   readonly manifest: Manifest | null
   readonly store: string | null
 }
 
-/** The backups of a folder in their order. One that is damaged is listed without its contents. */
+/** Returns the backups of a folder in order. A damaged one has no manifest. */
 function ownedBackups(folder: string): readonly OwnedBackup[] {
   return backupNames(folder).map((name) => {
     const manifest = manifestOrNull(folder, name, [])
@@ -241,9 +242,9 @@ function ownedBackups(folder: string): readonly OwnedBackup[] {
 }
 
 /**
- * Removes all but the newest backups of the store of `newest`, then the chunks that no backup needs any more. A backup
- * of another store, or of an unknown one, is neither counted nor removed. While a manifest cannot be read, no chunk is
- * removed: the backup may still need it.
+ * Removes all but the newest backups of the store of `newest`, and then the chunks that no backup needs. Backups of
+ * other or unknown stores are neither counted nor removed. While a manifest cannot be read, no chunk is removed,
+ * because that backup may still need it.
  */
 function prune(folder: string, newest: Manifest, keep: number): readonly string[] {
   const store = storeIdentity(folder, newest)
@@ -267,8 +268,8 @@ function prune(folder: string, newest: Manifest, keep: number): readonly string[
 }
 
 /**
- * The newest backup of a folder. Throws `OperatorError` when there is none, or when the folder has backups of several
- * stores: then it must be named, because the newest one may be another store's.
+ * Returns the newest backup of a folder. Throws `OperatorError` if there is none. Also throws if the folder contains
+ * backups of several stores: the caller must then name one, because the newest backup may belong to another store.
  */
 function chooseNewest(folder: string): string {
   const backups = ownedBackups(folder)
@@ -283,37 +284,36 @@ function chooseNewest(folder: string): string {
   )
 }
 
-/** Which backup, and where to. */
+/** The options of a restore. */
 export interface RestoreOptions {
   readonly folder: string
-  /** Null: the newest. */
+  /** The name of the backup. Null: the newest. */
   readonly name: string | null
   readonly dataDir: string
-  /** Replace a store that is there. */
+  /** True if an existing store is replaced. */
   readonly isForced: boolean
-  /** Called after each chunk with the bytes written so far and the bytes in all. */
+  /** Called after each chunk with the bytes written so far and the total bytes. */
   readonly onProgress: (bytes: number, totalBytes: number) => void
-  /** Called before each step that a backup of an older format needs. */
+  /** Called before each migration step that a backup of an older format needs. */
   readonly onStep?: (step: Migration) => void
-  /** Default: those that `tenrec migrate` takes. */
+  /** The migration steps. Default: those of `tenrec migrate`. */
   readonly migrations?: readonly Migration[]
 }
 
-/** What was restored. */
+/** The result of a restore. */
 export interface RestoreResult {
   readonly name: string
   readonly createdAt: string
-  /** Format of the backup; the store has the current one. */
+  /** The format of the backup. The restored store has the current format. */
   readonly format: number
   readonly entries: number
   readonly bytes: number
 }
 
 /**
- * Restores one backup, and migrates it when it has an older format. Throws `OperatorError`: when
- * there is a store and it is not forced, when the directory is in use, when no steps lead from its
- * format to the current one, when a chunk is missing or damaged (exit code 78). Then nothing was
- * replaced.
+ * Restores one backup, and migrates it if it has an older format. Throws `OperatorError` if there is a store and
+ * `isForced` is false, if the directory is in use, if no steps lead from the format to the current one, or if a chunk
+ * is missing or damaged (exit code 78). Nothing was replaced then.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
   const folder = resolve(options.folder)
@@ -349,7 +349,7 @@ async function restoreInto(
   }
 }
 
-/** Every chunk must be there before anything is written. */
+/** Checks that every chunk exists before anything is written. */
 function requireChunks(folder: string, manifest: Manifest): void {
   for (const { chunks } of allTables(manifest)) {
     const missing = chunks.find((chunk) => !existsSync(chunkPath(folder, chunk)))

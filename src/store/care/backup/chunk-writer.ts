@@ -1,9 +1,8 @@
 /**
- * Puts chunks into a backup folder, each once. What is written goes past the page cache where the file
- * system can do that: it costs a sixth of the processor's time, keeps in memory what the daemon reads,
- * and leaves no heap of unwritten pages that the next flush of the daemon's log would have to wait for.
- * Files are flushed and get their names some at a time, so that the file system's journal is written
- * once for all of them.
+ * Writes chunks into a backup folder, each only once. Writes bypass the page cache if the file system supports it. That
+ * needs a sixth of the processor time, keeps the pages that the daemon reads in memory, and leaves no unwritten pages
+ * for which the next flush of the daemon's log would have to wait. Several files are flushed and renamed together, so
+ * that the journal of the file system is written once for all of them.
  */
 import { constants, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
@@ -15,20 +14,23 @@ import { type Chunk, ChunkMemory, nameChunk } from './chunks.ts'
 import { chunkPath } from './manifest.ts'
 
 const DRAFT_SUFFIX = '.new'
-/** Chunks that are hashed and written while the next is read. */
+/** The number of chunks that are hashed and written while the next one is read. */
 const CHUNKS_AT_ONCE = 4
-/** Files that are written at a time, in pieces: what the disk has queued is what others wait for. */
+/**
+ * The number of files that are written at a time, in parts of this many bytes. Other writes wait for everything that is
+ * queued at the disk.
+ */
 const WRITES_AT_ONCE = 2
 const PIECE_BYTES = 256 * 1024
-/** Written files that are flushed and named together. */
+/** The number of written files that are flushed and renamed together. */
 const FILES_PER_FLUSH = 32
-/** What direct writes are a multiple of. */
+/** The size of direct writes is a multiple of this. */
 const BLOCK_BYTES = 4096
-/** The target keeps at least this much free. */
+/** The minimum free space that is left on the disk. */
 const FREE_BYTES_MIN = 64 * 1024 ** 2
-/** Free space is asked for again when so much was written. */
+/** The free space is checked again after this many bytes. */
 const BYTES_PER_LOOK = 16 * 1024 ** 2
-/** What a file system answers that cannot write past the page cache. */
+/** Error codes of a file system that cannot bypass the page cache. */
 const NOT_DIRECT = ['EINVAL', 'EOPNOTSUPP', 'ENOTSUP']
 const DISK_FULL = ['ENOSPC', 'EDQUOT']
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC
@@ -58,7 +60,7 @@ export class ChunkWriter {
   #isDirect = true
   #failure: Error | null = null
 
-  /** Removes what an earlier backup that was cut short has left half written. */
+  /** Removes the unfinished files of an earlier backup that was interrupted. */
   constructor(folder: string) {
     this.#folder = folder
     removeDrafts(folder)
@@ -66,12 +68,12 @@ export class ChunkWriter {
     this.#memories = Array.from({ length: CHUNKS_AT_ONCE + 1 }, () => new ChunkMemory())
   }
 
-  /** Memory for the next chunk, until `add` gets it. */
+  /** Returns memory for the next chunk, until `add` receives it. */
   readonly takeMemory = (): ChunkMemory => this.#memories.pop() ?? new ChunkMemory()
 
   /**
-   * Takes a chunk; `onName` is told its name when it is known. Waits while too many are on their way.
-   * Throws what the file system throws, and `OperatorError` when the disk is nearly full.
+   * Adds a chunk, and calls `onName` once its name is known. Waits while too many chunks are in progress. Throws errors
+   * of the file system, and `OperatorError` if the disk is nearly full.
    */
   async add(chunk: Chunk, onName: (name: string) => void): Promise<void> {
     this.chunks++
@@ -101,7 +103,7 @@ export class ChunkWriter {
     flush(join(this.#folder, 'chunks'))
   }
 
-  /** Closes what is open; nothing else when `finish` was called. */
+  /** Closes the open files, of which there are none after `finish`. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
     await this.#publishing
@@ -123,7 +125,7 @@ export class ChunkWriter {
     if (this.#drafts.length >= FILES_PER_FLUSH) this.#publish()
   }
 
-  /** Runs `action` when fewer than `WRITES_AT_ONCE` others run. */
+  /** Runs `action` when fewer than `WRITES_AT_ONCE` others are running. */
   async #inTurn<T>(action: () => Promise<T>): Promise<T> {
     while (this.#writing >= WRITES_AT_ONCE) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
@@ -145,7 +147,7 @@ export class ChunkWriter {
     if (freeBytes < FREE_BYTES_MIN + bytes) throw diskFull(this.#folder)
   }
 
-  /** A file with the chunk, still open. What went through the page cache is flushed already. */
+  /** Returns an open file with the chunk. If the write went through the page cache, it is already flushed. */
   async #write(path: string, chunk: Chunk): Promise<FileHandle> {
     if (this.#isDirect) {
       const file = await writeDirectly(path, chunk)
@@ -159,7 +161,7 @@ export class ChunkWriter {
     })
   }
 
-  /** Flushes all drafts and names them, one such batch after the other. */
+  /** Flushes all drafts and renames them. Batches run one after another. */
   #publish(): void {
     const drafts = this.#drafts
     this.#drafts = []
@@ -178,7 +180,7 @@ export class ChunkWriter {
   }
 }
 
-/** The names of all chunks in a backup folder. */
+/** Returns the names of all chunks in a backup folder. */
 export function chunkNames(folder: string): readonly string[] {
   const root = join(folder, 'chunks')
   return readdirSync(root).flatMap((part) =>
@@ -195,7 +197,10 @@ function removeDrafts(folder: string): void {
   }
 }
 
-/** Null where the file system cannot do it. The last block is written as a whole, then cut. */
+/**
+ * Writes a file past the page cache, or returns null if the file system does not support it. The last block is written
+ * as a whole, and the file is then truncated.
+ */
 async function writeDirectly(path: string, { memory, length }: Chunk): Promise<FileHandle | null> {
   const padded = Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES
   const bytes = memory.grow(padded).subarray(0, padded)
@@ -233,7 +238,7 @@ async function orClose(file: FileHandle, action: () => Promise<void>): Promise<F
 
 async function publish(drafts: readonly Draft[]): Promise<void> {
   try {
-    // The first writes the journal for all; more of them at a time would only hold threads.
+    // The first flush writes the journal for all files. Parallel flushes would only block threads.
     for (const { file } of drafts) await file.datasync()
   } finally {
     for (const { file } of drafts) await file.close()

@@ -1,11 +1,9 @@
 /**
- * The pieces of a backup. The entries of a table, in the order of their keys, are cut into chunks; a
- * chunk is a file named by the SHA-256 of its bytes, so that what did not change since the last backup
- * is already there. Where a chunk ends depends on the keys around the place only, so that entries which
- * are added or removed move no other border.
+ * The chunks of a backup. The entries of a table, in the order of their keys, are divided into chunks. A chunk is a
+ * file named by the SHA-256 of its bytes, so unchanged chunks already exist from the last backup. The end of a chunk
+ * depends only on the keys near it, so added or removed entries move no other boundary.
  *
- * A chunk is `key bytes u16, value bytes u32 (little-endian), key, value` for each entry, one behind the
- * other.
+ *   chunk   for each entry: key bytes u16 | value bytes u32 | key | value; little-endian
  */
 import { createHash, webcrypto } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -13,30 +11,29 @@ import type { Entry } from '../../lmdb/environment.ts'
 import { CHUNK_BYTES_MAX } from '../limits.ts'
 
 const ENTRY_HEAD_BYTES = 6
-/** No chunk ends before this size, unless the table does. */
+/** The minimum size of a chunk, except for the last one of a table. */
 const CHUNK_BYTES_MIN = 512 * 1024
-/** Behind the least size, a chunk ends after about this many further bytes. */
+/** The average number of further bytes after which a chunk ends. */
 const CHUNK_BYTES_SPREAD = 1024 * 1024
 const HASH_SPACE = 2 ** 32
 const WASM_PAGE_BYTES = 64 * 1024
 const FIRST_PAGES = 32
 
 /**
- * Memory in which a chunk is put together; its place stays, whatever it grows to. It begins at the border of
- * a page, which buffers of Node do not: only then can the file system take it to the disk as it is, past the
- * page cache.
+ * Memory for building a chunk. Its address stays the same when it grows, and is the beginning of a page, unlike that of
+ * a buffer of Node.js. Only then can the file system write it directly to the disk, bypassing the page cache.
  */
 export class ChunkMemory {
-  // The only memory of JavaScript whose start is known to be aligned.
+  // The only memory in JavaScript that is certain to be aligned.
   readonly #memory = new WebAssembly.Memory({ initial: FIRST_PAGES })
   #bytes = Buffer.from(this.#memory.buffer)
 
-  /** All of it; becomes invalid when it grows. */
+  /** The whole memory. The buffer becomes invalid when the memory grows. */
   get bytes(): Buffer {
     return this.#bytes
   }
 
-  /** Makes room for at least so many bytes and answers all of it; what it held stays. */
+  /** Makes room for at least this many bytes, and returns the whole memory. The contents stay. */
   grow(bytes: number): Buffer {
     const missing = bytes - this.#bytes.length
     if (missing > 0) {
@@ -48,32 +45,32 @@ export class ChunkMemory {
   }
 }
 
-/** A chunk that has no name yet. */
+/** A chunk without a name. */
 export interface Chunk {
-  /** Holds it from the first byte on. */
+  /** The memory that contains the chunk from its first byte on. */
   readonly memory: ChunkMemory
   readonly length: number
   readonly entries: number
 }
 
-/** A chunk whose bytes are not what its name says, or make no sense. */
+/** The bytes of a chunk do not match its name, or are not valid. */
 export class DamagedChunkError extends Error {
   override readonly name = 'DamagedChunkError'
 }
 
-/** Goes through the entries of a table in the order of their keys. */
+/** Iterates over the entries of a table in the order of their keys. */
 export interface EntryCursor {
   readonly keyBytes: number
   readonly valueBytes: number
-  /** Goes to the next entry, at first to the first one; false behind the last. */
+  /** Moves to the next entry, first to the first one. Returns false after the last one. */
   next(): boolean
-  /** Copies the key, and the value behind it. */
+  /** Copies the key, followed by the value. */
   copyTo(target: Buffer, offset: number): void
 }
 
 /**
- * Cuts entries into chunks. `takeMemory` is asked for each of them. Cost: one copy of all bytes. Throws
- * what the cursor throws.
+ * Divides entries into chunks. `takeMemory` is called for each chunk. Costs one copy of all bytes. Throws the errors of
+ * the cursor.
  */
 export function* cutChunks(entries: EntryCursor, takeMemory: () => ChunkMemory): Generator<Chunk> {
   let memory: ChunkMemory | null = null
@@ -105,13 +102,16 @@ export function* cutChunks(entries: EntryCursor, takeMemory: () => ChunkMemory):
   if (memory !== null) yield { memory, length, entries: count }
 }
 
-/** The name of a chunk. It is found out in a thread of the pool of Node, meanwhile more can be read. */
+/**
+ * Returns the name of a chunk. It is calculated in a thread of the thread pool of Node.js, while more entries can be
+ * read.
+ */
 export async function nameChunk({ memory, length }: Chunk): Promise<string> {
   const digest = await webcrypto.subtle.digest('SHA-256', memory.bytes.subarray(0, length))
   return Buffer.from(digest).toString('hex')
 }
 
-/** The entries of a chunk, as views of its bytes. Throws `DamagedChunkError`, which names the file. */
+/** Returns the entries of a chunk as views of its bytes. Throws `DamagedChunkError` with the path of the file. */
 export function* readChunk(name: string, path: string, bytes: Buffer): Generator<Entry> {
   if (hashOf(bytes) !== name) {
     throw new DamagedChunkError(`${path} is damaged: its checksum does not fit`)
@@ -129,7 +129,10 @@ export function* readChunk(name: string, path: string, bytes: Buffer): Generator
   }
 }
 
-/** The chance of a border grows with the bytes of the entry, so that chunks are alike in size. */
+/**
+ * Returns whether a chunk ends after an entry. The probability grows with the bytes of the entry, so that chunks have
+ * similar sizes.
+ */
 function isBorder(key: Buffer, entryBytes: number, chunkBytes: number): boolean {
   if (chunkBytes >= CHUNK_BYTES_MAX) return true
   return crc32(key) < Math.min(1, entryBytes / CHUNK_BYTES_SPREAD) * HASH_SPACE

@@ -1,13 +1,13 @@
 /**
- * What a backup consists of. A backup folder holds many backups, which share their chunks:
+ * The manifests of backups. A backup folder contains many backups, which share their chunks:
  *
- *   format            the line `tenrec-backup 1`
- *   backups/NAME.json one manifest for each backup; the name is its time, such as 20261121T145109Z
- *   chunks/ab/abcd... chunks by the first two digits of their names
+ *   format             the line `tenrec-backup 1`
+ *   backups/NAME.json  one manifest for each backup; the name is its time, such as 20261121T145109Z
+ *   chunks/ab/abcd...  chunks by the first two digits of their names
  *
- * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence, and a second line
- * `sha256 <digits>` over the first. It is written when everything it names is on the disk, so a backup that was cut short
- * has none and does not count.
+ * Several stores may use one folder. A manifest is one line of JSON, which begins with its sequence number, and a
+ * second line `sha256 <digits>` with the checksum of the first. It is written after everything it names is on the disk,
+ * so an interrupted backup has no manifest and does not count.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
@@ -23,9 +23,9 @@ export const BACKUP_VERSION = 1
 const NAME_PATTERN = /^\d{8}T\d{6}Z(-\d{1,3})?$/
 const CHUNK_NAME_PATTERN = /^[0-9a-f]{64}$/
 
-/** The sequence stands within the first bytes of a manifest. */
+/** The sequence number is within this many bytes of a manifest. */
 const HEAD_BYTES = 64
-/** The tables that a backup may hold of each part. The log of format 2 had a second table. */
+/** The tables of each part that a backup may contain. The log of format 2 had a second table. */
 const TABLES_KNOWN: Readonly<Record<PartName, readonly string[]>> = {
   log: ['blocks', 'state'],
   events: EVENTS_TABLES,
@@ -43,50 +43,56 @@ export interface TableBackup {
   readonly name: string
   readonly entries: number
   readonly bytes: number
-  /** Names of its chunks, in order. */
+  /** The names of its chunks, in order. */
   readonly chunks: readonly string[]
 }
 
-/** One backup. */
+/** The manifest of a backup. */
 export interface Manifest {
   readonly version: number
-  /** Format of the data directory that it was made from. */
+  /** The format of the data directory from which the backup was created. */
   readonly storeFormat: number
-  /** Version of the program that made it. */
+  /** The version of the program that created the backup. */
   readonly program: string
-  /** ISO 8601, by the clock of the machine. It names the backup and orders nothing. */
+  /**
+   * The creation time in ISO 8601, by the clock of the machine. It names the backup and does not determine the order of
+   * backups.
+   */
   readonly createdAt: string
-  /** Its number in the folder, from 1: later backups have larger ones. Backups of earlier versions have none. */
+  /**
+   * The number of the backup in the folder, from 1. Later backups have larger numbers. Backups of earlier versions have
+   * none.
+   */
   readonly sequence?: number
   readonly environments: Readonly<Record<PartName, readonly TableBackup[]>>
 }
 
-/** Where a chunk lies in a backup folder. */
+/** Returns the path of a chunk in a backup folder. */
 export function chunkPath(folder: string, name: string): string {
   return join(folder, 'chunks', name.slice(0, 2), name)
 }
 
-/** Where a manifest lies in a backup folder. */
+/** Returns the path of a manifest in a backup folder. */
 export function manifestPath(folder: string, name: string): string {
   return join(folder, 'backups', `${name}.json`)
 }
 
-/** The bytes of a manifest. */
+/** Returns the text of a manifest. */
 export function encodeManifest({ sequence, ...manifest }: Manifest): string {
-  // First, where `sequenceOf` finds it.
+  // The sequence number comes first, where `sequenceOf` finds it.
   const line = JSON.stringify(sequence === undefined ? manifest : { sequence, ...manifest })
   return `${line}\nsha256 ${hashOf(line)}\n`
 }
 
 /**
- * The names of all backups in a folder in the order in which they were made; empty for a folder that holds none. The
- * order comes from the sequence in each manifest: a clock may have been wrong.
+ * Returns the names of all backups in a folder in the order of their creation, or none for a folder without backups.
+ * The order comes from the sequence numbers in the manifests, because a clock may have been wrong.
  */
 export function backupNames(folder: string): readonly string[] {
   return numberedBackups(folder).map(({ name }) => name)
 }
 
-/** The sequence of the next backup of a folder. */
+/** Returns the sequence number of the next backup of a folder. */
 export function nextSequence(folder: string): number {
   return (numberedBackups(folder).at(-1)?.sequence ?? 0) + 1
 }
@@ -99,7 +105,7 @@ function numberedBackups(folder: string): readonly { name: string; sequence: num
     .map((file) => file.slice(0, -5))
     .filter((name) => NAME_PATTERN.test(name))
     .sort()
-  // A backup without a number stands behind the one whose name comes before its own.
+  // A backup without a number comes after the backup whose name precedes its own.
   let last = 0
   const numbered = names.map((name) => {
     last = sequenceOf(manifestPath(folder, name)) ?? last
@@ -108,7 +114,7 @@ function numberedBackups(folder: string): readonly { name: string; sequence: num
   return numbered.sort((a, b) => a.sequence - b.sequence)
 }
 
-/** Reads the sequence from the beginning of a manifest; null when it has none or cannot be read. */
+/** Reads the sequence number from the beginning of a manifest. Returns null if it has none or cannot be read. */
 function sequenceOf(path: string): number | null {
   const head = Buffer.alloc(HEAD_BYTES)
   try {
@@ -119,7 +125,7 @@ function sequenceOf(path: string): number | null {
       closeSync(descriptor)
     }
   } catch {
-    // A restore reads the whole manifest and reports the error then.
+    // A restore reads the whole manifest and reports the error.
     return null
   }
   const [, digits] = /^\{"sequence":(\d{1,15}),/.exec(head.toString('latin1')) ?? []
@@ -127,8 +133,8 @@ function sequenceOf(path: string): number | null {
 }
 
 /**
- * Reads a manifest, of the current store format or an older one. Throws `OperatorError`, exit code 78 when
- * it is damaged or from a newer program.
+ * Reads a manifest of the current store format or an older one. Throws `OperatorError`, with exit code 78 if it is
+ * damaged or from a newer program.
  */
 export function readManifest(folder: string, name: string): Manifest {
   const path = manifestPath(folder, name)
@@ -165,7 +171,7 @@ function parseOrNull(line: string): unknown {
   }
 }
 
-/** Says what is wrong with a manifest, or null. A manifest is input: somebody may have changed it. */
+/** Returns the fault in a manifest, or null. A manifest is untrusted input, because it may have been changed. */
 function problemOf({ program, createdAt, environments }: Record<string, unknown>): string | null {
   if (typeof program !== 'string' || typeof createdAt !== 'string') return 'it names no program'
   if (!isObject(environments)) return 'it names no tables'
@@ -201,7 +207,7 @@ function tableProblem(table: unknown, part: PartName): string | null {
   return areNames ? null : `the table ${part}/${name} has an impossible chunk name`
 }
 
-/** Bytes and entries of a whole backup. */
+/** Returns the bytes and entries of a whole backup. */
 export function manifestTotals(manifest: Manifest): { bytes: number; entries: number } {
   let bytes = 0
   let entries = 0
@@ -212,7 +218,7 @@ export function manifestTotals(manifest: Manifest): { bytes: number; entries: nu
   return { bytes, entries }
 }
 
-/** Every table of a backup. */
+/** Returns every table of a backup. */
 export function allTables(manifest: Manifest): readonly TableBackup[] {
   return PART_NAMES.flatMap((environment) => manifest.environments[environment])
 }

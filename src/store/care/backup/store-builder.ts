@@ -1,8 +1,8 @@
 /**
- * Turns a backup into a data directory. Its parts are built beside their places and moved
- * there when all of them are on the disk. The log begins behind what `events` has processed. The folder in which they are built stands from the first
- * step to the last, and a mark while they are moved (data-dir.ts, `RESTORE_NURSERY` and
- * `RESTORE_MARK`): a directory that was left in between is refused until the restore is repeated.
+ * Restores a backup into a data directory. The parts are built in another folder and moved to their final paths once
+ * all of them are on the disk. The log begins after the events that `events` has processed. The folder for building
+ * exists from the first step to the last, and a mark exists while the parts are moved (data-dir.ts, `RESTORE_NURSERY`
+ * and `RESTORE_MARK`). A directory whose restore was interrupted is refused until the restore is repeated.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,14 +25,14 @@ import { LogAppender } from '../../log/event-log.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import { chunkPath, type Manifest, manifestTotals, type TableBackup } from './manifest.ts'
 
-/** What LMDB needs beside the bytes of the entries. */
+/** The factor for the disk space that LMDB needs in addition to the bytes of the entries. */
 const DISK_FACTOR = 1.5
-/** Chunks that one transaction writes. */
+/** The number of chunks that one transaction writes. */
 const CHUNKS_PER_TRANSACTION = 16
 
 /**
- * Builds the environments of the directory `path` and moves them. If that fails, it is as usable as
- * it was. Throws `OperatorError` when there is no room, and `DamagedChunkError`.
+ * Builds the environments of the directory `path` and moves them into place. If building fails, the directory is as
+ * usable as before. Throws `OperatorError` if there is no room, and `DamagedChunkError`.
  */
 export async function refill(
   path: string,
@@ -100,7 +100,10 @@ async function build(
   }
 }
 
-/** Also from backups of format 2: the table of blocks is the same, and only its end is not needed. */
+/**
+ * Builds the log. Also works for backups of format 2: the table of blocks is the same, and the second table is not
+ * needed.
+ */
 async function buildLog(
   nursery: string,
   folder: string,
@@ -139,7 +142,7 @@ async function readPosition(dataDir: string): Promise<number> {
   }
 }
 
-/** Leaves the data file of an environment alone in its folder, on the disk. */
+/** Removes everything but the data file of an environment from its folder, and flushes the folder. */
 function settle(folder: string): void {
   rmSync(join(folder, 'lock.mdb'), { force: true })
   flush(folder)
@@ -172,9 +175,7 @@ function fill(
   )
 }
 
-/**
- * Replaces what is there. Between the first and the last step the mark makes every start refuse.
- */
+/** Replaces the existing parts. Between the first and the last step the mark makes every start fail. */
 function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
   for (const name of PART_NAMES) {

@@ -1,6 +1,6 @@
 /**
- * Which store a backup was made of: the id of its organization, a random UUID that a store gets at its first start and
- * keeps when it is restored. It is read from the backup itself, so backups of earlier versions have it, too.
+ * Identifies the store of a backup by the id of its organization. A store gets this random UUID at its first start and
+ * keeps it after a restore. It is read from the backup itself, so backups of earlier versions have it too.
  */
 import { readFileSync } from 'node:fs'
 import { isObject } from '../../../base/json.ts'
@@ -9,12 +9,12 @@ import { unpack, unseal } from '../../lmdb/codec.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import { chunkPath, type Manifest } from './manifest.ts'
 
-/** Written by `DirectoryEnvironment.putOrganization`. */
+/** `DirectoryEnvironment.putOrganization` writes the record. */
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 
 /**
- * Returns the identity of the store that a backup holds, or null: the store was never started, or the part of the
- * backup that tells is missing or damaged.
+ * Returns the identity of the store in a backup. Returns null if the store was never started, or if the chunk that
+ * contains the identity is missing or damaged.
  */
 export function storeIdentity(folder: string, { environments }: Manifest): string | null {
   const chunks = environments.flags.find(({ name }) => name === 'state')?.chunks ?? []

@@ -1,9 +1,9 @@
 /**
- * Reads a store for a backup, while a daemon uses it or not. The log is read first, as table `blocks`
- * (sequence u64 big-endian -> block), then both environments are pinned before one is read: an event that
- * was acknowledged before is in the log or already processed, and one that is in both is left out on
- * restoring by its position. The events may be ahead of the log by what was processed in between; a restore
- * begins the log behind them (store-builder.ts).
+ * Reads a store for a backup, even while a daemon uses it. The log is read first, as a table `blocks` (sequence number
+ * u64 big-endian -> block), and then both environments are pinned before either is read. An event acknowledged before
+ * is therefore in the log or already processed. If it is in both, a restore skips it in the log, by the position of
+ * processing. The events may be ahead of the log by the blocks that were processed in between; a restore begins the log
+ * after them (store-builder.ts).
  */
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,13 +18,13 @@ import type { Manifest, TableBackup } from './manifest.ts'
 import { listTables, TableCursor } from './table-cursor.ts'
 
 const DATA_NAME = 'data.mdb'
-/** Bytes of the number of a block. */
+/** The bytes of the sequence number of a block. */
 const SEQUENCE_BYTES = 8
 
 /**
- * Cuts all tables of the store in an absolute path into chunks. `onProgress` gets all bytes so far
- * after each. Throws `OperatorError`, exit code 78 for a damaged file. Cost: reads every byte of
- * the store once.
+ * Divides all tables of a store into chunks. `dataDir` is an absolute path. `onProgress` receives all bytes so far
+ * after each chunk. Throws `OperatorError`, with exit code 78 for a damaged file. Costs one read of every byte of the
+ * store.
  */
 export async function readEnvironments(
   dataDir: string,
@@ -77,7 +77,7 @@ async function readLog(
   }
 }
 
-/** The blocks that a log holds now, without those that are processed and forgotten while it is read. */
+/** The current blocks of a log, without those that are processed and trimmed during the reading. */
 class LogEntries implements EntryCursor {
   readonly keyBytes = SEQUENCE_BYTES
   valueBytes = 0

@@ -1,7 +1,8 @@
 /**
- * Reads the tables of a pinned state by plain reads of the data file, page by page, and copies each entry
- * once, from the page to where it is wanted: asked of LMDB, an entry costs three copies and four objects.
- * A damaged page ends it with its number instead of ending the process. Layout: lmdb-layout.ts.
+ * Reads the tables of a pinned state by plain reads of the data file, page by page. It copies each entry only once,
+ * from the page to its destination; reading an entry through LMDB costs three copies and four objects. A damaged page
+ * ends the reading with the number of the page, instead of ending the process. The format is described in
+ * lmdb-layout.ts.
  */
 import { readSync } from 'node:fs'
 import {
@@ -28,19 +29,19 @@ import {
 import { PAGE_CACHED_MS_MAX } from '../limits.ts'
 import type { EntryCursor } from './chunks.ts'
 
-/** Leaf pages that lie side by side are read together. */
+/** The number of adjacent leaf pages that are read together. */
 const LEAVES_PER_READ = 16
 const AROUND_BYTES = 256 * 1024
-/** Entries up to this size are copied faster without a call. */
+/** Entries up to this size are copied faster in a loop than by a call. */
 const SHORT_BYTES = 48
 
-/** A table, and where it begins. */
+/** A table and the record of its tree. */
 export interface TableTree {
   readonly name: string
   readonly tree: TreeRecord
 }
 
-/** The tables of a state, in the order of their names. Throws `LmdbFault`. */
+/** Returns the tables of a state, in the order of their names. Throws `LmdbFault`. */
 export function listTables(descriptor: number, state: LmdbState): readonly TableTree[] {
   const tables: TableTree[] = []
   const cursor = new TableCursor(descriptor, state, mainTree(state))
@@ -57,18 +58,21 @@ interface Branch {
   count: number
 }
 
-/** Goes through the entries of a table in the order of their keys; begins before the first. */
+/** Iterates over the entries of a table in the order of their keys. It starts before the first one. */
 export class TableCursor implements EntryCursor {
   keyBytes = 0
   valueBytes = 0
   readonly #descriptor: number
   readonly #pageBytes: number
-  /** Where the last page of the state ends. */
+  /** The end of the last page of the state. */
   readonly #fileBytes: number
   readonly #branches: Branch[] = []
   readonly #leaves: Buffer
   #around: Buffer | null = null
-  /** The leaf page of the entry, and those behind it that are read already. */
+  /**
+   * The offset of the current leaf page in `#leaves`, its number, and the number of pages after it that are already
+   * read.
+   */
   #leaf = 0
   #leafNumber = 0
   #leavesLeft = 0
@@ -91,7 +95,7 @@ export class TableCursor implements EntryCursor {
     this.#descend(Number(tree.root), 0)
   }
 
-  /** Goes to the next entry; false behind the last. Throws `LmdbFault`. */
+  /** Moves to the next entry. Returns false after the last one. Throws `LmdbFault`. */
   next(): boolean {
     while (this.#index >= this.#count) if (!this.#nextLeaf()) return false
     const leaves = this.#leaves
@@ -106,12 +110,12 @@ export class TableCursor implements EntryCursor {
     this.valueBytes = leaves.readUInt16LE(node) + leaves.readUInt16LE(node + 2) * 2 ** 16
     const isBig = (leaves.readUInt16LE(node + 4) & NODE_BIG) !== 0
     const end = this.#keyStart + this.keyBytes + (isBig ? 24 : this.valueBytes)
-    // Memory is taken for the value before it is read.
+    // Memory for the value is allocated before the value is read, so its size is checked here.
     if (end > pageEnd || this.valueBytes > this.#fileBytes) throw this.#damagedLeaf()
     return true
   }
 
-  /** Copies the key, and the value behind it. Throws `LmdbFault`. */
+  /** Copies the key, followed by the value. Throws `LmdbFault`. */
   copyTo(target: Buffer, offset: number): void {
     const leaves = this.#leaves
     const start = this.#keyStart
@@ -136,18 +140,18 @@ export class TableCursor implements EntryCursor {
     this.#read(target, offset + this.keyBytes, this.valueBytes, position)
   }
 
-  /** The key as text of one byte each. */
+  /** Returns the key as text with one character per byte. */
   keyText(): string {
     return this.#leaves.toString('latin1', this.#keyStart, this.#keyStart + this.keyBytes)
   }
 
-  /** The tree that the entry stands for, or null. */
+  /** Returns the tree in the value of the entry, or null. */
   treeRecord(): TreeRecord | null {
     if ((this.#leaves.readUInt16LE(this.#node + 4) & NODE_TREE) === 0) return null
     return treeRecord(this.#leaves, this.#keyStart + this.keyBytes)
   }
 
-  /** Goes down from a page to the first leaf below it. */
+  /** Moves from a page down to the first leaf below it. */
   #descend(number: number, level: number): void {
     const branch = this.#branches[level]
     if (branch === undefined) {
@@ -185,7 +189,7 @@ export class TableCursor implements EntryCursor {
     this.#index = 0
   }
 
-  /** How many leaves lie side by side in the file from this one on, in the order of the tree. */
+  /** Returns the number of leaves from this one on that are adjacent in the file, in the order of the tree. */
   #neighbours(number: number): number {
     const branch = this.#branches.at(-1)
     if (branch === undefined) return 1
@@ -218,7 +222,7 @@ export class TableCursor implements EntryCursor {
   }
 }
 
-/** The number of nodes of a page, which must be the page of this number and kind. */
+/** Returns the number of nodes of a page. The page must have this number and kind. */
 function countNodes(
   pages: Buffer,
   offset: number,

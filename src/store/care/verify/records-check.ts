@@ -1,9 +1,14 @@
 /**
- * What must hold between the records of environment `events`: segments cover every event exactly once and
- * have all their groups, distinct_ids and their texts mirror each other, there are as many persons as the
- * counters say, every distinct_id with the person that owns it and the other way round, the index by time of
- * creation is complete. Works on one pass over all entries, with little memory: sets are compared by the sum
- * of the hashes of their members.
+ * Checks the consistency of the records in environment `events`:
+ *
+ * - Segments cover every event exactly once and have all their groups.
+ * - Every distinct_id has a text, and every text a distinct_id.
+ * - There are as many persons as the counters say.
+ * - Every distinct_id of a person is owned by that person, and every owner has the distinct_id.
+ * - The index by time of creation is complete.
+ *
+ * The check needs one pass over all entries and little memory, because sets are compared by the sums of the hashes of
+ * their members.
  */
 import { createHash } from 'node:crypto'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -25,34 +30,37 @@ const PERSON_FIRST_IDS_OFFSET = 36
 const OWNERS_PER_CHUNK = 256
 const CREATED_KEY_UUID_OFFSET = 12
 
-/** Told of what does not fit; `where` names the record. */
+/** Receives each inconsistency. `where` names the record. */
 export type FaultListener = (where: string, what: string) => void
 
-/** What was collected of one project. */
+/** The figures collected for one project. */
 class ProjectFigures {
-  /** What its counters say; null without them. */
+  /** The counters of the project, or null if there are none. */
   counters: { rows: number; distinctIds: number; segments: number } | null = null
   segments = 0
-  /** S behind the last segment so far. */
+  /** The sequence number after the last segment so far. */
   nextSequence = 1
-  /** First S of a segment -> groups that are still to come. */
+  /** For each segment, by its first sequence number, the number of groups that are still missing. */
   readonly groupsMissing = new Map<number, number>()
   distinctIds = 0
   distinctTexts = 0
   idsHash = 0n
   textsHash = 0n
   persons = 0
-  /** What their counters say. */
+  /** The number of persons in the counters. */
   countedPersons = 0
-  /** Distinct_ids that persons say they have, and that owners say. */
+  /** The number of distinct_ids in the records of persons, and in those of owners. */
   idsOfPersons = 0
   idsOfOwners = 0
   linksOfPersons = 0
-  /** Pages that the directories of large persons and groups name, and those that are there. */
+  /** The number of pages named by the directories of large persons and groups, and the number that exist. */
   pagesNamed = 0
   pages = 0
   linksOfOwners = 0
-  /** Ids that differ from the number of their person, in the records of persons and in the table that finds them. */
+  /**
+   * The sums of ids that differ from the number of their person, in the records of persons and in table
+   * `moved_persons`.
+   */
   movedOfPersons = 0
   movedOfIds = 0
   created = 0
@@ -62,7 +70,7 @@ class ProjectFigures {
 
 type Take = (figures: ProjectFigures, key: Buffer, bytes: Buffer) => void
 
-/** What an entry of a table adds to the figures of its project. */
+/** Adds an entry of a table to the figures of its project. */
 const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
   projects: (figures, _key, bytes) => {
     const [rows, distinctIds] = [bytes.readUInt32LE(4), bytes.readUInt32LE(8)]
@@ -78,7 +86,7 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
     figures.textsHash += memberHash(numberInKey(key, 4), bytes)
   },
   person_projects: (figures, _key, bytes) => {
-    // Written by `ProjectPersons`; the checksum fits.
+    // `ProjectPersons` wrote the record, and its checksum matches.
     figures.countedPersons = (unpack(bytes) as PersonCounters).persons
   },
   persons: (figures, key, bytes) => {
@@ -128,7 +136,7 @@ const TAKES: Readonly<Partial<Record<EventsTable, Take>>> = {
   },
 }
 
-/** Collects while the tables are read, then compares. */
+/** Collects figures while the tables are read, and then compares them. */
 export class RecordsCheck {
   readonly #projects = new Map<number, ProjectFigures>()
   readonly #fault: FaultListener
@@ -137,7 +145,7 @@ export class RecordsCheck {
     this.#fault = fault
   }
 
-  /** Takes one entry; `bytes` is the value without its checksum, which fits. */
+  /** Adds one entry. `bytes` is the value without its checksum, which matches. */
   take(table: string, key: Buffer, bytes: Buffer): void {
     const isHeader = table === 'segment_headers'
     const add = isHeader ? this.#takeHeader : TAKES[table as EventsTable]
@@ -145,7 +153,7 @@ export class RecordsCheck {
     add(getOrAdd(this.#projects, numberInKey(key, 0), newFigures), key, bytes)
   }
 
-  /** Compares what was collected. Call when every table has been read. */
+  /** Compares the collected figures. Call it after every table has been read. */
   finish(): void {
     for (const [projectId, figures] of this.#projects) {
       this.#compareEvents(projectId, figures)
@@ -224,14 +232,14 @@ function memberHash(number: number, text: Uint8Array): bigint {
   return hash.readBigUInt64LE()
 }
 
-/** `wordAt` answers the four bytes at an offset. */
+/** Returns a hash of a uuid. `wordAt` returns the four bytes at an offset. */
 function hashOfUuid(wordAt: (offset: number) => number): number {
   let hash = 0
   for (let offset = 0; offset < 16; offset += 4) hash = mix(hash, wordAt(offset))
   return hash
 }
 
-/** A sum that does not depend on the order of its members. */
+/** Returns a sum that does not depend on the order of its members. */
 function sum(total: number, first: number, second: number): number {
   return (total + mix(mix(0, first), second)) >>> 0
 }

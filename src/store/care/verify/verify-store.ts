@@ -1,7 +1,7 @@
 /**
- * Checks a whole store, in use or not: the blocks of the log, the pages of each data file, then the checksum of every record,
- * then what must hold between records. LMDB is only asked to read a file whose pages were found in order,
- * because it follows whatever pointers it finds. Nothing is written.
+ * Checks a whole store, in use or not: first the blocks of the log, then the pages of each data file, then the checksum
+ * of every record, and then the consistency of the records. LMDB reads only files whose pages were found intact,
+ * because it follows every pointer without checking it. Nothing is written.
  */
 import { join } from 'node:path'
 import { readBlock } from '../../../rules/capture/log-block.ts'
@@ -24,23 +24,23 @@ import { DamagedLogError, logFolder } from '../../log/log-file.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { RecordsCheck } from './records-check.ts'
 
-/** Entries between two looks at the event loop. */
+/** The number of entries between two turns of the event loop. */
 const ENTRIES_PER_TURN = 4096
-/** How often a block of the log must look wrong. */
+/** The number of times that a block of the log must look damaged before it is reported. */
 const LOG_LOOKS = 3
-/** Its values have a checksum for each entry instead of one for all. */
+/** The table whose values have a checksum for each entry instead of one for the whole value. */
 const CHANGES_TABLE = 'person_changes'
 
-/** One thing that is wrong. */
+/** A fault in the store. */
 export interface VerifyFinding {
-  /** The data file, absolute. */
+  /** The absolute path of the data file. */
   readonly file: string
-  /** The record or the place in the file. */
+  /** The record, or the part of the file. */
   readonly where: string
   readonly what: string
 }
 
-/** The outcome of a check; `findings` is empty for a sound store. */
+/** The result of a check. `findings` is empty for a sound store. */
 export interface VerifyReport {
   readonly findings: readonly VerifyFinding[]
   readonly entries: number
@@ -49,9 +49,8 @@ export interface VerifyReport {
 }
 
 /**
- * Checks the store in a data directory. Throws `OperatorError` when there is none, or when a file is
- * missing. Cost: reads everything twice, about 1 s for each
- * 500 MB.
+ * Checks the store in a data directory. Throws `OperatorError` if there is none or a file is missing. Reads everything
+ * twice, which takes about 1 s per 500 MB.
  */
 export async function verifyStore(
   dataDir: string,
@@ -72,7 +71,7 @@ class Verification {
   #entries = 0
   #bytes = 0
   #pages = 0
-  /** Some file is not fit to be read by LMDB. */
+  /** True if LMDB must not read one of the files. */
   #hasBrokenFile = false
 
   constructor(dataDir: string, onProgress: (bytes: number) => void) {
@@ -89,7 +88,7 @@ class Verification {
     }
   }
 
-  /** What lies between its blocks is found when the parts are compared. */
+  /** Checks the blocks of the log. Missing blocks are found when the parts of the store are compared. */
   async checkLog(): Promise<void> {
     try {
       const log = new LogReader({ dataDir: this.#dataDir })
@@ -106,7 +105,7 @@ class Verification {
     }
   }
 
-  /** A daemon may use the file of a block again while it is read: what looks wrong must look wrong again. */
+  /** A daemon may recycle the file of a block while it is read, so a fault counts only if it is found repeatedly. */
   #checkBlock(log: LogReader, sequence: number): void {
     for (let look = 1; look <= LOG_LOOKS; look++) {
       try {
@@ -156,14 +155,14 @@ class Verification {
     }
   }
 
-  /** Whether the environments belong together; only for files that LMDB may read. */
+  /** Checks whether the environments belong together, if LMDB may read all files. */
   checkAgreement(): void {
     if (this.#hasBrokenFile) return
     const found = findDisagreement(this.#dataDir)
     if (found !== null) this.#find(found.file, 'store', found.what)
   }
 
-  /** Holds the newest state and walks its pages; whether they are in order. */
+  /** Pins the newest state and checks its pages. Returns whether they are intact. */
   #walk(environment: Environment, file: string): boolean {
     const pinned = environment.pinNewest()
     if (pinned === null) {
@@ -182,7 +181,7 @@ class Verification {
     }
   }
 
-  /** The tables that this program reads; others are findings. */
+  /** Returns the tables that this program knows. Other tables are reported. */
   #knownTables(name: EnvironmentName, file: string, tables: readonly string[]): readonly string[] {
     const known = FIRST_TABLES[name]
     for (const table of tables) {

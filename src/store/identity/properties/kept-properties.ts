@@ -1,10 +1,10 @@
 /**
- * What the properties of the persons of a project came to when they were counted last (property-keeper.ts): so
- * that whoever asks for their names, or for values of one, reads few persons. It holds as long as nobody was
- * deleted; what came or changed since adds its names.
+ * Stores the last count of the properties of a project's persons (property-keeper.ts), so that queries for their names
+ * or for values of one property read only a few persons. A count is valid as long as no person is deleted. The names of
+ * properties that were added since then are added when it is read.
  *
- * Table `kept_properties`: project u32 -> MessagePack of `[version, newest P, deletions, PackedCounts]`. It can be
- * counted anew at any time, so it is no function of the log, and a record that is damaged is passed over.
+ * Table `kept_properties`: project u32 -> MessagePack of `[version, newest person number, deletions, PackedCounts]`.
+ * The count can be repeated at any time, so a damaged record is ignored.
  */
 import { attempt } from '../../faults.ts'
 import {
@@ -28,7 +28,7 @@ import {
 import { type PackedCounts, PropertyCounts } from './property-counts.ts'
 
 const VERSION = 1
-/** Blocks of changes, newest first, in which those who changed last are looked for. */
+/** The number of blocks of changes, newest first, in which recently changed persons are searched. */
 const RECENT_BLOCKS = 8
 
 type Packed = readonly [
@@ -38,15 +38,18 @@ type Packed = readonly [
   counts: PackedCounts,
 ]
 
-/** What is kept of a project. */
+/** The stored count of a project. */
 export interface KeptProperties {
-  /** The newest P that was counted. */
+  /** The newest person number that was counted. */
   readonly lastPerson: number
   readonly deletions: number
   readonly counts: PropertyCounts
 }
 
-/** What is kept of a project; null when nothing is, or nothing that can be read. About 1 ms for 1000 names and values. */
+/**
+ * Returns the stored count of a project, or null if there is no readable record. Takes about 1 ms for 1000 names and
+ * values.
+ */
 export function loadKeptProperties(
   tables: Pick<EventTables, 'kept_properties'>,
   projectId: number,
@@ -57,13 +60,13 @@ export function loadKeptProperties(
     () => undefined,
   )
   if (record === null) return null
-  // Written by `storeKeptProperties`, and unchanged since: the checksum says so.
+  // `storeKeptProperties` wrote the record, and the checksum guarantees that it is unchanged.
   const [version, lastPerson, deletions, counts] = record as Packed
   if (version !== VERSION) return null
   return { lastPerson, deletions, counts: PropertyCounts.restored(counts) }
 }
 
-/** Keeps counts. Only in a write transaction. */
+/** Stores a count. Call it only within a write transaction. */
 export function storeKeptProperties(
   tables: Pick<EventTables, 'kept_properties'>,
   projectId: number,
@@ -74,8 +77,8 @@ export function storeKeptProperties(
 }
 
 /**
- * What is known of the persons of a project without reading all of them, with the names that came since; null:
- * they are few, or have to be read. Some milliseconds.
+ * Returns the properties of the persons of a project without reading all of them, including recently added names.
+ * Returns null if there are only a few persons, or if they must be read. Takes some milliseconds.
  */
 export function countedProperties(tables: EventTables, projectId: number): PropertyCounts | null {
   const counters = loadPersonCounters(tables.person_projects, projectId)
@@ -97,7 +100,9 @@ export function countedProperties(tables: EventTables, projectId: number): Prope
   return kept.counts
 }
 
-/** Whether the persons of a project are too many, or too large, to be read for a list. Some milliseconds. */
+/**
+ * Returns whether the persons of a project are too many or too large to be read for a list. Takes some milliseconds.
+ */
 export function areMany(
   tables: EventTables,
   projectId: number,
@@ -118,7 +123,7 @@ function bytesOf({ jsonBytes, changesJson, deltas }: PersonRecord): number {
   return jsonBytes + (changesJson?.length ?? 0) + deltas.length
 }
 
-/** P of those who came or changed last. */
+/** Returns the numbers of the persons that were added or changed most recently. */
 function recentPersons(tables: EventTables, projectId: number): ReadonlySet<number> {
   const newest = {
     start: pairKey(projectId, NUMBER_MAX),
@@ -140,8 +145,8 @@ function recentPersons(tables: EventTables, projectId: number): ReadonlySet<numb
 }
 
 /**
- * Counts persons in the order of their numbers, newest first, below `from`; null when all were, or so many bytes of them,
- * else where to go on.
+ * Counts persons in the order of their numbers, newest first, from `from` down. Returns the number from which to
+ * continue in `next`, or null if all persons or `bytesMax` bytes of them were counted.
  */
 export function countPersons(
   tables: EventTables,

@@ -1,4 +1,7 @@
-/** Who has which properties, counted: how many persons or groups have each, its type, and its values if they are few. */
+/**
+ * Counts properties: the number of persons or groups that have each property, its type, and its values if there are
+ * only a few.
+ */
 import {
   type PropertyFacts,
   type PropertyType,
@@ -13,18 +16,18 @@ import {
   SHOWN_VALUE_UNITS_MAX,
 } from '../limits.ts'
 
-/** What is known of a property. */
+/** The facts about a property. */
 export type CountedFacts = PropertyFacts & { readonly count: number }
 
 interface Counted {
   readonly name: string
   count: number
   type: PropertyType | null
-  /** How many have each text; null: they are not counted, or too many. */
+  /** The number of persons or groups for each text. Null: the values are not counted, or there are too many. */
   values: Map<string, number> | null
 }
 
-/** Counts as they are kept. */
+/** The stored form of counts. */
 export type PackedCounts = readonly (readonly [
   name: string,
   count: number,
@@ -32,9 +35,9 @@ export type PackedCounts = readonly (readonly [
   values: readonly (readonly [text: string, count: number])[] | null,
 ])[]
 
-/** What a name counts besides its characters, so that short ones are not too many either. */
+/** Added to the length of each name, so that the number of short names is limited as well. */
 const NAME_UNITS = 40
-/** Of the room for names and values: what is filled when the names that fewest have were left out. */
+/** The fraction of the limit that is filled after the rarest names were removed. */
 const FILLED_SHARE = 1 / 2
 
 /** Counts persons or groups by their properties. */
@@ -42,7 +45,7 @@ export class PropertyCounts {
   #all = new Map<string, Counted>()
   readonly #countsValues: boolean
   readonly #unitsMax: number
-  /** UTF-16 units of names and values. */
+  /** The UTF-16 units of names and values. */
   #units = 0
 
   constructor(countsValues = false) {
@@ -50,7 +53,7 @@ export class PropertyCounts {
     this.#unitsMax = countsValues ? COUNTED_UNITS_MAX : PROPERTY_NAMES_UNITS_MAX
   }
 
-  /** Makes what was packed. */
+  /** Restores packed counts. */
   static restored(packed: PackedCounts): PropertyCounts {
     const counts = new PropertyCounts(true)
     for (const [name, count, type, values] of packed) {
@@ -61,24 +64,24 @@ export class PropertyCounts {
     return counts
   }
 
-  /** What `restored` takes. */
+  /** Returns the counts in the form that `restored` takes. */
   pack(): PackedCounts {
     return [...this.#all.values()].map(({ name, count, type, values }) => {
       return [name, count, type, values && [...values]] as const
     })
   }
 
-  /** Counts one who has these properties. */
+  /** Counts one person or group with these properties. */
   add(properties: Readonly<Record<string, unknown>>): void {
     for (const name in properties) this.#add(name, properties[name])
   }
 
-  /** The same, but only of properties that are not among those that are known. */
+  /** Counts only the properties that are not in `known`. */
   addNew(properties: Readonly<Record<string, unknown>>, known: PropertyCounts): void {
     for (const name in properties) if (!known.#all.has(name)) this.#add(name, properties[name])
   }
 
-  /** Adds what others have counted, but no values. */
+  /** Adds other counts, without their values. */
   merge({ facts }: PropertyCounts): void {
     for (const { name, count, type } of facts) {
       const isNew = !this.#all.has(name)
@@ -94,7 +97,9 @@ export class PropertyCounts {
     return [...this.#all.values()].map(({ name, count, type }) => ({ name, count, type }))
   }
 
-  /** How many have each value of a property, as a text; null: that was not counted. */
+  /**
+   * Returns the number of persons or groups for each value of a property, as text. Null: the values were not counted.
+   */
   valuesOf(name: string): ReadonlyMap<string, number> | null {
     const counted = this.#all.get(name)
     return counted === undefined ? new Map<string, number>() : counted.values
@@ -126,7 +131,7 @@ export class PropertyCounts {
     return counted
   }
 
-  /** The names that most have stay, of equal ones those that were counted first. */
+  /** Keeps the most frequent names. Of equally frequent names it keeps those that were counted first. */
   #makeRoom(): void {
     const chosen = new Set<Counted>()
     let units = 0

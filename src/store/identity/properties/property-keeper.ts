@@ -1,7 +1,7 @@
 /**
- * Counts the properties of the persons of large projects when there is nothing else to do (kept-properties.ts),
- * some milliseconds at a time, and again when persons have changed; then it rests two hundred times as long as it
- * took.
+ * Counts the properties of the persons of large projects while the thread is idle (kept-properties.ts), some
+ * milliseconds at a time, and again after persons have changed. After each count it pauses two hundred times as long as
+ * the count took.
  */
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -16,29 +16,29 @@ import {
 } from './kept-properties.ts'
 import { PropertyCounts } from './property-counts.ts'
 
-/** How long it rests for each millisecond of work, and at least. */
+/** The pause for each millisecond of work, and the minimum pause. */
 const REST_FACTOR = 200
 const REST_MS_MIN = 60_000
 
-/** A count that has begun. */
+/** A count that is in progress. */
 interface Begun extends KeptProperties {
   readonly projectId: number
-  /** P from which it goes on. */
+  /** The person number from which to continue. */
   from: number
   left: number
   spentMs: number
 }
 
-/** Keeps the properties of persons. One per data directory, in the processing thread. */
+/** Updates the stored counts of properties. A data directory has one keeper, in the processing thread. */
 export class PropertyKeeper {
   readonly #tables: EventTables
   readonly #onDamage: DamageListener
-  /** Projects whose persons may have changed since they were counted. */
+  /** The projects whose persons may have changed since they were counted. */
   readonly #waiting: Set<number>
-  /** Those of them of which nothing has come since the start. */
+  /** The waiting projects that have received nothing since the start of the process. */
   readonly #unchanged: Set<number>
   #begun: Begun | null = null
-  /** When it is looked again whether a project has many persons. */
+  /** The time of the next check whether a project has many persons. */
   readonly #fewUntilMs = new Map<number, number>()
   #restUntilMs = Number.NEGATIVE_INFINITY
 
@@ -49,18 +49,20 @@ export class PropertyKeeper {
     this.#unchanged = new Set(this.#waiting)
   }
 
-  /** Persons of a project have come, changed or gone. */
+  /** Records that persons of a project were added, changed or removed. */
   note(projectId: number): void {
     this.#waiting.add(projectId)
     this.#unchanged.delete(projectId)
   }
 
-  /** Whether persons wait to be counted, perhaps until it has rested. */
+  /** True if persons wait to be counted, possibly after a pause. */
   get hasWork(): boolean {
     return this.#waiting.size > 0
   }
 
-  /** Counts some persons; `write` runs what it is given in a transaction. False: nobody is to be counted now. */
+  /**
+   * Counts some persons. `write` runs its argument in a transaction. Returns false if there is nothing to count now.
+   */
   step(write: (store: () => void) => void): boolean {
     const deadline = performance.now() + FOLD_MS_MAX
     for (const projectId of this.#waiting) {
@@ -71,14 +73,14 @@ export class PropertyKeeper {
         if (this.#begun !== null) return true
         continue
       }
-      // Of damaged persons those who ask are told.
+      // Damaged persons are reported to the queries that read them.
       this.#begun = null
       this.#waiting.delete(projectId)
     }
     return false
   }
 
-  /** False: there is more to count. */
+  /** Counts persons of a project. Returns false if there are more to count. */
   #count(projectId: number, deadline: number, write: (store: () => void) => void): boolean {
     const counters = loadPersonCounters(this.#tables.person_projects, projectId)
     if (this.#isCounted(projectId, counters)) return true
@@ -105,7 +107,7 @@ export class PropertyKeeper {
     return counters.deletions === begun.deletions
   }
 
-  /** As `areMany`; persons that were few a moment ago are not looked at again. */
+  /** Returns `areMany`. A project that recently had few persons is not checked again. */
   #areMany(projectId: number, counters: PersonCounters): boolean {
     const nowMs = performance.now()
     if (nowMs < (this.#fewUntilMs.get(projectId) ?? 0)) return false
@@ -114,7 +116,7 @@ export class PropertyKeeper {
     return false
   }
 
-  /** Nothing has come since the last process counted them. */
+  /** Returns whether the project has received nothing since the last process counted it. */
   #isCounted(projectId: number, { lastPerson, deletions }: PersonCounters): boolean {
     if (!this.#unchanged.has(projectId) || this.#begun?.projectId === projectId) return false
     const kept = loadKeptProperties(this.#tables, projectId)

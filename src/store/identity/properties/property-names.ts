@@ -1,4 +1,4 @@
-/** The names of the properties that persons or groups have now. */
+/** Lists the names of the current properties of persons and groups. */
 import type { EventTables } from '../../lmdb/keys.ts'
 import { allGroups } from '../group-store.ts'
 import { ACTORS_READ_BYTES_MAX, NAMED_ACTORS_MAX } from '../limits.ts'
@@ -7,9 +7,9 @@ import { countedProperties, countPersons } from './kept-properties.ts'
 import { type CountedFacts, PropertyCounts } from './property-counts.ts'
 
 /**
- * What is known about the properties of persons, of the newest first: counted ahead where they are many
- * (kept-properties.ts). `check` is asked before each who has to be read, and throws to give up. Cost: some
- * milliseconds, or some microseconds for each person.
+ * Returns the properties of the newest persons. Large projects use the stored count (kept-properties.ts). `check` is
+ * called before each person that must be read, and throws to stop. Costs some milliseconds, or some microseconds for
+ * each person.
  */
 export function personProperties(
   tables: EventTables,
@@ -29,7 +29,7 @@ export function personProperties(
   return counts.facts
 }
 
-/** The same of the groups of a type, in the order of their keys. */
+/** Returns the properties of the groups of a type, in the order of their keys. */
 export function groupProperties(
   tables: EventTables,
   projectId: number,

@@ -1,13 +1,14 @@
 /**
- * The properties of a large person or group in pages, so that one property can be read without the others. A
- * decision of a flag asks for a few names, and must not cost more because somebody has 32,000 other properties.
+ * Stores the properties of a large person or group in pages, so that one property can be read without the others. A
+ * flag decision needs a few properties, and must not cost more because a person has 32,000 other properties.
  *
- *   directory   bytes of the whole JSON u32 | for each page, in order: its place float64 little-endian
- *   page        some of the properties as a compact JSON object, or a byte 0 and that as raw deflate
+ *   directory   bytes of the whole JSON u32 | for each page, in order: its position float64 little-endian
+ *   page        some of the properties as a compact JSON object, or a byte 0 and that object as raw deflate
  *
- * A name has a place from 1 to 2, which is its hash: nobody can choose names that crowd together. Pages hold the
- * properties in the order of their places, and the place of a page is that of its first one. A property that is
- * longer than a page has a page of its own, whose place is negative: it is not read for another name.
+ * The position of a name is a number from 1 to 2 derived from its hash, so a client cannot choose names that share a
+ * page. Pages contain the properties in the order of their positions, and the position of a page is that of its first
+ * property. A property that is longer than a page has a page of its own with a negative position, which is not read for
+ * any other name.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { HashPrefix } from '../../../rules/flags/sha1/sha1.ts'
@@ -16,18 +17,18 @@ import type { Table } from '../../lmdb/environment.ts'
 import { peek } from '../../lmdb/records.ts'
 import { DEFLATED_PAGE_BYTES_MIN, PAGED_BYTES_MIN, PROPERTY_PAGE_BYTES } from '../limits.ts'
 
-/** No JSON begins with it. */
+/** The byte that marks a deflated page. No JSON begins with it. */
 const DEFLATED = Buffer.of(0)
-/** The level of deflate that costs least: what saves disk are repetitions, which each level finds. */
+/** The fastest level of deflate. The savings come from repetitions, which every level finds. */
 const DEFLATE_OPTIONS = { level: 1 }
-/** A page is deflated when that makes it, and its beginning, smaller than this part. */
+/** A page is deflated if that makes both its beginning and the whole page smaller than this fraction. */
 const DEFLATED_PART = 0.75
 const SAMPLE_BYTES = 4096
 const HEAD_BYTES = 4
 const PLACE_BYTES = 8
 const MEMBERS_PER_BUCKET = 4
 const HASH = new HashPrefix('', 'none')
-/** Names of ASCII whose first character cannot stand behind the end of a text. */
+/** Names of ASCII characters whose first character cannot follow the end of a text. */
 const LETTER = /^[$\w][\0-\x7f]*$/
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -37,20 +38,20 @@ const CLOSE_BRACKET = 0x5d
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
-/** Properties, divided. */
+/** Properties divided into pages. */
 export interface PropertyPages {
   readonly directory: Buffer
   readonly pages: readonly Buffer[]
 }
 
-/** Whether properties whose compact JSON has so many bytes are stored in pages. */
+/** Returns whether properties whose compact JSON has this many bytes are stored in pages. */
 export function isPaged(jsonBytes: number): boolean {
   return jsonBytes > PAGED_BYTES_MIN
 }
 
 /**
- * Divides properties; `json` is their compact JSON. The same properties give the same pages, whatever their
- * order. About 1 us for each property.
+ * Divides properties into pages. `json` is their compact JSON. The same properties always give the same pages, whatever
+ * their order. Takes about 1 us per property.
  */
 export function pagesOf(json: string): PropertyPages {
   const members = membersOf(json)
@@ -73,7 +74,7 @@ export function pagesOf(json: string): PropertyPages {
   for (const [index, member] of members.entries()) {
     const length = member.end - member.start
     const isFull = units > 0 && units + length > PROPERTY_PAGE_BYTES
-    // Names of one place stay together: whoever looks for one of them reads one page.
+    // Names with the same position stay together, so that a lookup reads only one page.
     if (isFull && members[index - 1]?.place !== member.place) finish(index)
     units += length + 1
   }
@@ -87,9 +88,9 @@ export function pagesOf(json: string): PropertyPages {
 }
 
 /**
- * A page as it is stored. Only a property that is longer than a page makes a page large enough to be deflated: what a
- * client sends in a few bytes, because its text repeats itself, takes few bytes of the disk then. About 2 us for each
- * kilobyte.
+ * Returns the stored form of a page. Only a property that is longer than a page makes a page large enough to be
+ * deflated. A repetitive text that a client sends in a few compressed bytes then also takes few bytes on the disk.
+ * Takes about 2 us per kilobyte.
  */
 export function encodePage(page: Buffer): Buffer {
   if (page.length < DEFLATED_PAGE_BYTES_MIN) return page
@@ -100,36 +101,36 @@ export function encodePage(page: Buffer): Buffer {
   return Buffer.concat([DEFLATED, deflated])
 }
 
-/** The reverse of `encodePage`. */
+/** Decodes the result of `encodePage`. */
 export function decodePage(stored: Buffer): Buffer {
   return stored[0] === DEFLATED[0] ? inflateRawSync(stored.subarray(DEFLATED.length)) : stored
 }
 
-/** A page that has to be there, valid until the next read. Throws `DamagedRecordError`. */
+/** Returns a page that must exist, valid until the next read. Throws `DamagedRecordError`. */
 export function needPage(table: Table, key: Buffer): Buffer {
   const page = peek(table, key)
   if (page === undefined) throw new DamagedRecordError(table.name, key, 'the page is missing')
   return page
 }
 
-/** How many pages there are. */
+/** Returns the number of pages. */
 export function pageCount(directory: Buffer): number {
   return (directory.length - HEAD_BYTES) / PLACE_BYTES
 }
 
-/** The bytes of the JSON of all properties. */
+/** Returns the bytes of the JSON of all properties. */
 export function pagedJsonBytes(directory: Buffer): number {
   return directory.readUInt32LE()
 }
 
-/** The compact JSON of all properties; `read` reads a page. */
+/** Returns the compact JSON of all properties. `read` reads a page. */
 export function joinPages(directory: Buffer, read: (page: number) => Buffer): string {
   const texts: string[] = []
   for (let page = 0; page < pageCount(directory); page++) texts.push(read(page).toString('utf8'))
   return `{${texts.map((text) => text.slice(1, -1)).join(',')}}`
 }
 
-/** The page that has a name, if any has it; -1: none has. */
+/** Returns the page that may contain a name, or -1 if none does. */
 export function pageOfName(directory: Buffer, name: string): number {
   const place = placeOf(name)
   let low = 0
@@ -145,20 +146,20 @@ export function pageOfName(directory: Buffer, name: string): number {
   return found < 0 && -found !== place ? -1 : page
 }
 
-/** Where the value of a property stands in a page, in bytes. */
+/** The location of a value in a page, in bytes. */
 export interface ValuePlace {
   readonly start: number
   readonly end: number
 }
 
-/** Whether a page of a directory has a single property that is longer than a page. */
+/** Returns whether a page contains a single property that is longer than a page. */
 export function isAlone(directory: Buffer, page: number): boolean {
   return placeOfPage(directory, page) < 0
 }
 
 /**
- * Where a page has the value of a name, null when it does not have it; nothing of the page is parsed. `alone`: the
- * page has a single property, and is not looked through.
+ * Returns the location of the value of a name in a page, or null, without parsing the page. `alone` means that the page
+ * has a single property, so that it is not searched.
  */
 export function findInPage(page: Buffer, name: string, alone: boolean): ValuePlace | null {
   const head = `${JSON.stringify(name)}:`
@@ -169,12 +170,12 @@ export function findInPage(page: Buffer, name: string, alone: boolean): ValuePla
   }
   const at = page.indexOf(head, 1)
   if (at < 0) return null
-  // Without objects among the values these are the names of properties alone, and no text looks like one: behind
-  // the quote that ends a text there is no letter, and within a text each quote has a backslash before it.
+  // Without objects among the values all matches are property names. No text looks like a name: a letter cannot follow
+  // the quote that ends a text, and within a text each quote has a backslash before it.
   const isSure = LETTER.test(name) && page.indexOf(OPEN_BRACE, 1) < 0
   const simple = isSure ? simpleValueAt(page, at + head.length) : null
   if (simple !== null) return simple
-  // A byte is taken for a character: those beyond ASCII are no part of the syntax.
+  // Each byte is decoded as one character, because characters beyond ASCII are not part of the syntax.
   const text = page.toString('latin1')
   const wanted = Buffer.from(head).toString('latin1')
   for (let start = 1; text.charCodeAt(start) === QUOTE; ) {
@@ -190,7 +191,7 @@ function valueAt(text: string, start: number): ValuePlace {
   return { start, end: endOfValue(text, start) }
 }
 
-/** A number, a word, or a text without a backslash; null for any other value. */
+/** Returns the location of a number, a word, or a text without a backslash. Returns null for any other value. */
 function simpleValueAt(page: Buffer, start: number): ValuePlace | null {
   if (page[start] === QUOTE) {
     const end = page.indexOf(QUOTE, start + 1)
@@ -210,17 +211,17 @@ function placeOf(name: string): number {
   return 1 + HASH.hashOf(name)
 }
 
-/** A property within the JSON: from the quote of its name to the end of its value. */
+/** A property in the JSON, from the quote of its name to the end of its value. */
 interface Member {
   readonly place: number
   readonly start: number
   readonly end: number
 }
 
-/** The properties in the order of their places. */
+/** Returns the properties in the order of their positions. */
 function membersOf(json: string): readonly Member[] {
   const members: Member[] = []
-  // Behind each property there is a comma or the last brace.
+  // Each property is followed by a comma or the last brace.
   for (let start = 1; json.charCodeAt(start) === QUOTE; ) {
     const nameEnd = endOfText(json, start)
     const end = endOfValue(json, nameEnd + 1)
@@ -232,14 +233,14 @@ function membersOf(json: string): readonly Member[] {
   return sortedByPlace(members, json)
 }
 
-/** Places are spread evenly, so a bucket for every few is a third of the cost of sorting all. */
+/** Sorts by position. Positions are evenly distributed, so sorting in buckets costs a third of sorting all at once. */
 function sortedByPlace(members: readonly Member[], json: string): readonly Member[] {
   const count = Math.ceil(members.length / MEMBERS_PER_BUCKET)
   const buckets = Array.from({ length: count }, (): Member[] => [])
   for (const member of members) {
     buckets[Math.min(count - 1, Math.floor((member.place - 1) * count))]?.push(member)
   }
-  // Names of the same place are as good as impossible; their order is that of their texts then.
+  // Two names with the same position are practically impossible. They would be ordered by their texts.
   const compare = (a: Member, b: Member): number => a.place - b.place || compareTexts(json, a, b)
   for (const bucket of buckets) bucket.sort(compare)
   return buckets.flat()
@@ -249,7 +250,7 @@ function compareTexts(json: string, a: Member, b: Member): number {
   return json.slice(a.start, a.end) < json.slice(b.start, b.end) ? -1 : 1
 }
 
-/** Behind the closing quote of the text that begins at `start`. */
+/** Returns the index after the closing quote of the text that begins at `start`. */
 function endOfText(json: string, start: number): number {
   for (let quote = json.indexOf('"', start + 1); ; quote = json.indexOf('"', quote + 1)) {
     if (quote < 0) throw new RangeError('the properties are no compact JSON')
@@ -259,7 +260,7 @@ function endOfText(json: string, start: number): number {
   }
 }
 
-/** Behind the value that begins at `start`. */
+/** Returns the index after the value that begins at `start`. */
 function endOfValue(json: string, start: number): number {
   let depth = 0
   for (let at = start; at < json.length; ) {

@@ -1,7 +1,7 @@
 /**
- * Properties of one person or group as decisions look them up, by name. Small ones are parsed when the first is
- * asked for. Of those in pages the page of a name is read, and nothing else, so that a look-up costs the same
- * however many others there are.
+ * The properties of one person or group, as decisions look them up by name. Small ones are parsed when the first
+ * property is read. For paged properties only the page of a name is read, so a lookup costs the same however many other
+ * properties there are.
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { UNREAD_VALUE } from '../../../rules/flags/property-lookup.ts'
@@ -14,11 +14,11 @@ import {
 import { COMPARED_BYTES_MAX, DECISION_VALUES_UNITS_MAX } from '../limits.ts'
 import { findInPage, isAlone, pageOfName } from './property-pages.ts'
 
-/** Properties that are looked up. */
+/** Properties that can be looked up by name. */
 export interface StoredProperties extends PropertyLookup {
-  /** All of them, for tools: the cost is that of all. Throws `DamagedRecordError`. */
+  /** Returns all properties, for tools. The cost grows with their size. Throws `DamagedRecordError`. */
   all(): JsonObject
-  /** A decision is over: what takes much memory is given back. */
+  /** Ends a decision: large cached values are evicted. */
   settle(): void
 }
 
@@ -27,7 +27,7 @@ export class WholeProperties implements StoredProperties {
   #parse: (() => JsonObject) | null
   #members: JsonObject = NOTHING
 
-  /** `parse` is called once at most. */
+  /** `parse` is called at most once. */
   constructor(parse: () => JsonObject) {
     this.#parse = parse
   }
@@ -48,23 +48,23 @@ export class WholeProperties implements StoredProperties {
   settle(): void {}
 }
 
-/** Where paged properties are read. */
+/** The source of paged properties. */
 export interface PagedSource {
   readonly directory: Buffer
-  /** What was written since the pages were; null: nothing. */
+  /** The changes since the pages were written, or null. */
   readonly changesJson: string | null
-  /** What events said since then; '': nothing. */
+  /** The deltas of later events, or ''. */
   readonly deltas: string
-  /** A page, valid until the next read. Throws `DamagedRecordError`. */
+  /** Returns a page, valid until the next read. Throws `DamagedRecordError`. */
   readonly readPage: (page: number) => Buffer
-  /** Everything, read anew. */
+  /** Reads all properties again. */
   readonly readAll: () => JsonObject
 }
 
-/** Properties in pages, with what was written since. */
+/** Properties in pages, with later changes. */
 export class PagedProperties implements StoredProperties {
   readonly #source: PagedSource
-  /** What was looked up. */
+  /** The cached values of earlier lookups. */
   readonly #values = new Map<string, unknown>()
   #units = 0
   #changes: JsonObject | null = null
@@ -119,7 +119,7 @@ export class PagedProperties implements StoredProperties {
   }
 }
 
-/** Text that the store wrote, and whose checksum fits. */
+/** Parses a text that the store wrote and whose checksum matches. */
 function parseObject(json: string): JsonObject {
   return JSON.parse(json) as JsonObject
 }

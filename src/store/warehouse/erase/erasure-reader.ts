@@ -1,6 +1,6 @@
 /**
- * What is asked about erasures: receipts, rules of retention, and how much would go. Estimates look into
- * every segment whose header does not rule it out: some milliseconds each.
+ * Answers queries about erasures: receipts, retention rules, and estimates of how much an erasure would remove. An
+ * estimate reads every segment that its header does not exclude, at some milliseconds per segment.
  */
 
 import {
@@ -37,23 +37,26 @@ interface Share {
   bytes: number
 }
 
-/** What goes because of the size. */
+/** The events that a size limit removes. */
 interface Oldest extends Share {
   through: number
   arrivedMs: number | null
 }
 
-/** A project that is too large shrinks to this part of its limit, so that it is left alone for a while. */
+/**
+ * A project above its size limit is reduced to this fraction of the limit, so that the next reduction is not needed
+ * soon.
+ */
 const SIZE_TARGET = 0.95
 
-/** Reads receipts and rules, and estimates. */
+/** Reads receipts and rules, and estimates erasures. */
 export class ErasureReader {
   readonly #tables: EventTables
   readonly #segments: SegmentReader
   readonly #persons: PersonReader
   readonly #onDamage: DamageListener
 
-  /** `onDamage`: told of damage that a plan of retention passes over; without it the plan throws. */
+  /** `onDamage` receives the error of each damaged record that a retention plan skips. Without it the plan throws. */
   constructor(
     tables: EventTables,
     segments: SegmentReader,
@@ -66,7 +69,7 @@ export class ErasureReader {
     this.#onDamage = onDamage
   }
 
-  /** A page of receipts, newest first. Cost: all receipts of the project. */
+  /** Returns a page of receipts, newest first. Costs a read of all receipts of the project. */
   list(projectId: number, limit: number, offset: number): ErasurePage {
     const jobs: OpenJob[] = []
     let count = 0
@@ -85,7 +88,7 @@ export class ErasureReader {
     return job === null ? null : receiptOf(number, job)
   }
 
-  /** How much would go; null when there is no such person. */
+  /** Estimates how much an erasure would remove. Returns null if there is no such person. */
   estimate(projectId: number, criteria: ErasureCriteria): ErasureEstimate | null {
     const ids = this.#spansOf(projectId, criteria)
     if (ids === undefined) return null
@@ -106,8 +109,8 @@ export class ErasureReader {
   }
 
   /**
-   * What would go by `given` rules, or by those of the project. Retention goes on beside damage, so a plan
-   * does, too, and says that it is not complete.
+   * Estimates how much the rules in `given`, or else those of the project, would remove. Retention continues after
+   * damaged records, so the plan does too, and reports that it is incomplete.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)
@@ -144,7 +147,10 @@ export class ErasureReader {
     return false
   }
 
-  /** The oldest events that have to go so that `excess` bytes are released beside what goes anyway. */
+  /**
+   * Returns the oldest events that must be removed to release `excess` bytes, in addition to the events that are
+   * removed anyway.
+   */
   #oldest(
     projectId: number,
     excess: number,
@@ -163,7 +169,7 @@ export class ErasureReader {
     return oldest
   }
 
-  /** What goes of all segments. */
+  /** Returns the share that an erasure removes from all segments. */
   #total(projectId: number, match: ErasureMatch, onDamage: DamageListener): Share {
     const total = { events: 0, bytes: 0 }
     for (const summary of this.#summaries(projectId, onDamage)) {
@@ -190,7 +196,10 @@ export class ErasureReader {
     return this.#segments.summaries(projectId, 1, rows, onDamage)
   }
 
-  /** Null: everybody's events; undefined: there is no such person. */
+  /**
+   * Returns the ranges of sequence numbers for each requested distinct ID number. Null: the events of all persons.
+   * Undefined: there is no such person.
+   */
   #spansOf(
     projectId: number,
     { distinctId, personId }: ErasureCriteria,
@@ -207,8 +216,8 @@ export class ErasureReader {
 }
 
 /**
- * Adds the oldest events of a segment to those that go, as many as release about `wanted` bytes, but not
- * those that go anyway; the bytes.
+ * Adds the oldest events of a segment to `oldest`, as many as release about `wanted` bytes, without those that are
+ * removed anyway. Returns the released bytes.
  */
 function takeOldest(
   oldest: Oldest,
@@ -222,7 +231,7 @@ function takeOldest(
     if (distinctIds[row] !== 0 && matched?.[row] !== 1) staying.push(row)
   }
   const live = countLive(view)
-  // What is left of a segment without events cannot be released.
+  // The bytes of a segment without remaining events cannot be released.
   const bytes = live === 0 ? storedBytes : (storedBytes * staying.length) / live
   const count = Math.min(staying.length, Math.ceil((staying.length * wanted) / bytes))
   const last = staying[count - 1]

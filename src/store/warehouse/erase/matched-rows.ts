@@ -1,6 +1,6 @@
 /**
- * Which events of a segment an erasure means. What the header says comes first: most segments are
- * passed over without a look at their columns.
+ * Finds the events of a segment that an erasure covers. The header is checked first, so most segments are skipped
+ * without reading their columns.
  */
 import {
   type ErasureMatch,
@@ -10,7 +10,7 @@ import {
 } from '../../../rules/events/erasure-match.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** The rows of a segment that are meant, marked with 1; null when there are none. */
+/** Returns the covered rows of a segment, marked with 1, or null if there are none. */
 export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array | null {
   const { firstSequence, firstTimestampMs, lastTimestampMs } = view.summary
   if (!mayMatch(match, view.summary)) return null
@@ -26,7 +26,7 @@ export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array 
   for (let row = 0; row < distinctIds.length; row++) {
     const distinctId = distinctIds[row] ?? 0
     const sequence = firstSequence + row
-    // What is erased already belongs to no distinct_id.
+    // Erased rows have no distinct ID number.
     if (distinctId === 0 || sequence > match.through) continue
     if (match.spans !== null) {
       const span = match.spans.get(distinctId)
@@ -41,12 +41,12 @@ export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array 
   return count === 0 ? null : matched
 }
 
-/** The number of rows that are marked. */
+/** Returns the number of marked rows. */
 export function countRows(marked: Uint8Array): number {
   return marked.reduce((sum, each) => sum + each, 0)
 }
 
-/** The number of events of a segment that are not erased. */
+/** Returns the number of events of a segment that are not erased. */
 export function countLive(view: SegmentView): number {
   return view.distinctIds.reduce((sum, id) => (id === 0 ? sum : sum + 1), 0)
 }

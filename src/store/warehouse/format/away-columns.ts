@@ -1,7 +1,7 @@
 /**
- * Columns that a segment has given away: the warehouse has their values, and they are made again of what it answers,
- * byte for byte as they were. What is fixed stays in the store: times, D, names, uuids; and so does the header, which
- * says how long each column has to be.
+ * Columns of a segment that were moved to the warehouse. The store no longer has their values. When they are needed,
+ * they are rebuilt byte for byte from the answer of the warehouse. The fixed columns stay in the store: times, distinct
+ * ID numbers, names and uuids. The header stays too, and records how long each moved column must be.
  */
 import { refusal } from '../../../base/refusals.ts'
 import type { ColumnSource, ColumnTexts } from '../../../ports/warehouse.ts'
@@ -22,7 +22,7 @@ import {
 } from './segment-format.ts'
 import { planValues, VALUES_JSON, writeIds, writePresence, writeValues } from './segment-values.ts'
 
-/** A column that was made again: its entry, whose parts lie in a group of their own. */
+/** A rebuilt column: its entry, whose parts are in a group of their own. */
 export interface MadeColumn {
   readonly entry: ColumnEntry
   readonly group: Buffer
@@ -30,25 +30,28 @@ export interface MadeColumn {
 
 let source: ColumnSource | null = null
 
-/** Says where this thread finds columns that were given away. */
+/** Sets the source from which this thread reads moved columns. */
 export function setColumnSource(columns: ColumnSource | null): void {
   source = columns
 }
 
-/** Stands for the group of a part that was given away. */
+/** Stands for the group of a part that was moved to the warehouse. */
 const AWAY_GROUP = 0xffff
 
-/** Whether a segment may give columns away: those that share one are not found elsewhere by their names. */
+/**
+ * Returns whether columns of a segment may be moved to the warehouse. They may not if properties share a column,
+ * because these cannot be found in the warehouse by their names.
+ */
 export function mayGiveAway({ columns }: Directory): boolean {
   return !columns.some(({ role }) => role === ROLE_REST)
 }
 
-/** Whether a column stays in any case. */
+/** Returns whether a column always stays in the store. */
 export function staysHere({ role }: ColumnEntry): boolean {
   return role === ROLE_NAME
 }
 
-/** The entry of a column that is given away. */
+/** Returns the entry of a column after its move to the warehouse. */
 export function awayEntry(entry: ColumnEntry): ColumnEntry {
   return { ...entry, index: awayPart(entry.index), values: awayPart(entry.values) }
 }
@@ -57,14 +60,14 @@ function awayPart([, , bytes]: Part): Part {
   return bytes === 0 ? NO_PART : [AWAY_GROUP, 0, bytes]
 }
 
-/** Whether a column was given away. */
+/** Returns whether a column was moved to the warehouse. */
 export function isAway({ index, values }: ColumnEntry): boolean {
   return index[0] === AWAY_GROUP || values[0] === AWAY_GROUP
 }
 
 /**
- * Makes a column again as group `group`. Throws `ServiceError` when the warehouse does not answer, or does not have
- * what was given away: then there is no answer, never a wrong one.
+ * Rebuilds a column as group `group`. Throws `ServiceError` if the warehouse does not answer or lacks some of the moved
+ * values, so that a query fails instead of returning a wrong result.
  */
 export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: number): MadeColumn {
   if (source === null) throw refusal('warehouse_unset')
@@ -77,7 +80,7 @@ export function makeColumn(segment: SegmentSummary, entry: ColumnEntry, group: n
   throw refusal('warehouse_incomplete')
 }
 
-/** The column of these values, as an encoder writes it. */
+/** Builds the column of some values exactly as an encoder writes it. */
 export function columnOf(
   { key, role, mode }: ColumnEntry,
   { rows: present, texts }: ColumnTexts,
@@ -120,7 +123,7 @@ export function columnOf(
   return { entry: made, group: Buffer.from(writer.view()) }
 }
 
-/** Whether a column that was made again is as long, and of as many values, as the one that was given away. */
+/** Returns whether a rebuilt column has the same length and number of values as the moved one. */
 export function isSame(made: ColumnEntry, entry: ColumnEntry): boolean {
   const figures = ({
     mode,

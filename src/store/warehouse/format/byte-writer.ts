@@ -1,4 +1,4 @@
-/** A buffer that grows while it is written and is used again and again: columns are laid out in it. */
+/** A growing buffer for the contents of columns, which is reused for many segments. */
 
 const FIRST_BYTES = 64 * 1024
 
@@ -7,18 +7,18 @@ export class ByteWriter {
   bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES)
   length = 0
 
-  /** Forgets what was written; the memory stays. */
+  /** Discards the contents and keeps the memory. */
   clear(): void {
     this.length = 0
   }
 
-  /** Forgets what was written, and gives its memory back. */
+  /** Discards the contents and releases the memory. */
   release(): void {
     this.clear()
     if (this.bytes.length > FIRST_BYTES) this.bytes = Buffer.allocUnsafeSlow(FIRST_BYTES)
   }
 
-  /** What was written, as a view that the next `clear` invalidates. */
+  /** Returns the contents from `start` on, as a view that the next `clear` invalidates. */
   view(start = 0): Buffer {
     return this.bytes.subarray(start, this.length)
   }
@@ -32,7 +32,7 @@ export class ByteWriter {
     this.bytes = grown
   }
 
-  /** Makes room for `count` bytes, counts them as written and returns where they begin. */
+  /** Makes room for `count` bytes, counts them as written and returns their offset. */
   take(count: number): number {
     this.reserve(count)
     const start = this.length
@@ -58,7 +58,7 @@ export class ByteWriter {
     this.bytes.writeDoubleLE(value, start)
   }
 
-  /** Appends a whole number from 0 to 2^53 - 1, seven bits a byte, low bits first. */
+  /** Appends an integer from 0 to 2^53 - 1, seven bits per byte, low bits first. */
   writeVarint(value: number): void {
     this.reserve(8)
     const bytes = this.bytes
@@ -77,7 +77,7 @@ export class ByteWriter {
   }
 }
 
-/** Reads what `ByteWriter` wrote. */
+/** Reads the values that `ByteWriter` wrote. */
 export class ByteReader {
   readonly #bytes: Buffer
   offset: number

@@ -1,9 +1,17 @@
 /**
- * One column of a segment that is being filled: which rows have a value, and which one. It begins as a
- * dictionary; when the first values turn out to be nearly all different it goes on as a plain list.
- * This is the hottest code of processing: some 25 values for each event (bench `micro/segments`), so it allocates
- * nothing but what new values need. Of an event that was read into cells most rows are written by the kernel,
- * into the block of the column; only what that does not know comes here.
+ * One column of a segment that is being filled: which rows have a value, and which one. A column starts as a
+ * dictionary. If nearly all of its first values differ, it continues as a plain list:
+ *
+ *   row                  0         1         2         3
+ *   value                Chrome    Firefox   (none)    Chrome
+ *
+ *   dictionary  ids      1         2         0         1        values  [Chrome, Firefox]
+ *   plain       ids      1         1         0         1        values  [Chrome, Firefox, Chrome]
+ *   mirror      ids      1         1         0         1        values  [], each value is the distinct_id of its row
+ *
+ * This is the hottest code of processing, with about 25 values for each event (bench `micro/segments`), so it allocates
+ * only memory for new values. If an event was read into cells, the WebAssembly kernel writes most rows directly into
+ * the block of the column. Only cells that the kernel cannot handle reach this code.
  */
 
 import { jsonOf } from '../../../base/json.ts'
@@ -14,34 +22,41 @@ import { PlainValues } from './plain-values.ts'
 import { planValues, type ValuesPlan, writeValues } from './segment-values.ts'
 import { valueBytes } from './value-bytes.ts'
 
-/** Distinct values after which a column may become a plain list. */
+/** The number of distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
-/** A column is plain when it has at most this many rows, and bytes, for each 8 of the dictionary. */
+/**
+ * A column becomes plain if it has at most this many rows for each 8 dictionary values, and at most this many bytes for
+ * each 8 bytes of the dictionary.
+ */
 const PLAIN_PARTS_PER_8 = 9
 const NO_IDS = new Uint16Array(0)
 
 /** A column of the segment that is being filled. */
 export class ColumnBuilder {
   readonly key: string
-  /** For each row 0, or the position of its value from 1 (any other number when plain or mirrored). */
+  /**
+   * For each row 0, or the position of its value from 1. In a plain or mirrored column any number other than 0 means
+   * that the row has a value.
+   */
   ids: Uint16Array
   isPlain = false
   /** Set by `makeDictionary` until the segment ends. */
   #mustStayDictionary = false
-  /** The different values, unless it is plain. */
+  /** The distinct values, unless the column is plain. */
   #values: unknown[] = []
   readonly #plain = new PlainValues()
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
-  /** Positions of values by the numbers that the kernel gives them; 0: not known. */
+  /** The positions of values, by the codes that the kernel assigns to values. 0: unknown. */
   #idsByCode: Uint16Array = NO_IDS
-  /** Behind the last of them that may be known. */
+  /** All codes from this one on are unknown. */
   #codesEnd = 0
-  /** Where the kernel finds `ids`, `#idsByCode` and `#state`. */
+  /** The memory in which the kernel finds `ids`, `#idsByCode` and `#state`. */
   #block: ColumnBlock | null = null
-  /** `count` and `isMirror`. */
+  /** The two numbers `count` and `isMirror`. */
   #state: Int32Array = new Int32Array(2)
-  // Neighbours often agree: comparing is cheaper than hashing a text that was just parsed.
+  // The last value, because neighbouring rows often agree. Comparing is cheaper than hashing a text that was just
+  // parsed.
   #lastValue: unknown = undefined
   #lastId = 0
 
@@ -50,7 +65,7 @@ export class ColumnBuilder {
     this.ids = new Uint16Array(capacity)
   }
 
-  /** Rows that have a value. */
+  /** The number of rows that have a value. */
   get count(): number {
     return this.#state[0] ?? 0
   }
@@ -59,7 +74,7 @@ export class ColumnBuilder {
     this.#state[0] = count
   }
 
-  /** All values so far are the distinct_id of their row: `values` stays empty. */
+  /** True if every value so far is the distinct_id of its row. `values` is then empty. */
   get isMirror(): boolean {
     return this.#state[1] === 1
   }
@@ -68,7 +83,7 @@ export class ColumnBuilder {
     this.#state[1] = isMirror ? 1 : 0
   }
 
-  /** The different values, or, when plain, the value of each row that has one. */
+  /** The distinct values, or in a plain column the value of each row that has one. */
   get values(): readonly unknown[] {
     return this.isPlain ? this.#plain.list : this.#values
   }
@@ -77,12 +92,12 @@ export class ColumnBuilder {
     return this.isPlain ? this.#plain.count : this.#values.length
   }
 
-  /** Of a plain column: the first value that is not null; null when there is none. */
+  /** The first value of a plain column that is not null, or null if there is none. */
   get firstPlain(): unknown {
     return this.#plain.first
   }
 
-  /** Whether a text of so many characters may be among the values. */
+  /** Returns whether a text with this number of characters may be among the values. */
   mayHold(characters: number): boolean {
     return !this.isPlain || this.#plain.mayHold(characters)
   }
@@ -92,7 +107,10 @@ export class ColumnBuilder {
     if (this.#block === null || capacity > this.ids.length) this.ids = grown(this.ids, capacity)
   }
 
-  /** The address at which the kernel may fill the column from now on, in memory of `cells`; 0: there is none. */
+  /**
+   * Moves the column into memory of `cells`, so that the kernel can fill it, and returns the address. Returns 0 if no
+   * memory is available.
+   */
   attach(cells: Pick<EventCells, 'takeBlock'>, rows: number): number {
     if (this.#block !== null) return this.#block.address
     const block = cells.takeBlock()
@@ -107,7 +125,7 @@ export class ColumnBuilder {
     return block.address
   }
 
-  /** Takes the column, with its first `rows` rows, out of the kernel's memory, which is given back. */
+  /** Copies the column, with its first `rows` rows, out of the memory of the kernel and returns that memory. */
   detach(cells: Pick<EventCells, 'giveBack'>, rows: number): void {
     const block = this.#block
     if (block === null) return
@@ -121,7 +139,7 @@ export class ColumnBuilder {
     cells.giveBack(block)
   }
 
-  /** Forgets everything of a segment of `rows` rows. */
+  /** Discards the contents of a segment of `rows` rows. */
   reset(rows: number): void {
     if (this.count === 0 && this.valueCount === 0) return
     this.ids.fill(0, 0, rows)
@@ -137,7 +155,7 @@ export class ColumnBuilder {
     this.#clearCodes()
   }
 
-  /** Gives a row its value: any JSON value. Rows come in ascending order. */
+  /** Sets the value of a row, any JSON value. Rows come in ascending order. */
   put(row: number, value: unknown): void {
     if (typeof value === 'object' && value !== null) {
       this.#putObject(row, value)
@@ -165,7 +183,7 @@ export class ColumnBuilder {
     if (isNew && id === PLAIN_DECISION_VALUES) this.#decide(row)
   }
 
-  /** Gives a row the value of a cell; `code` is its number, from 1. */
+  /** Sets the value of a row from a cell. `code` is the code of the value, from 1. */
   putCell(row: number, cells: EventCells, cell: number, code: number): void {
     const known = this.#idsByCode[code] ?? 0
     if (known !== 0) {
@@ -180,7 +198,10 @@ export class ColumnBuilder {
     if (code >= this.#codesEnd) this.#codesEnd = code + 1
   }
 
-  /** The same for a cell without a number; false: nothing was done, its value has to be put. */
+  /**
+   * Sets the value of a row from a cell without a code. Returns false if it did nothing, because the caller must put
+   * the value.
+   */
   putUncoded(row: number, cells: EventCells, cell: number): boolean {
     if (!this.isPlain || !cells.copyValue(cell, this.#plain)) return false
     this.count++
@@ -188,41 +209,41 @@ export class ColumnBuilder {
     return true
   }
 
-  /** Chooses how to write the values. */
+  /** Chooses the encoding of the values. */
   plan(): ValuesPlan {
     return this.isPlain ? this.#plain.plan() : planValues(this.#values)
   }
 
-  /** Writes the values as planned just before. */
+  /** Writes the values with the result of the last `plan`. */
   write(writer: ByteWriter, plan: ValuesPlan): void {
     if (this.isPlain) this.#plain.write(writer, plan)
     else writeValues(writer, this.#values, plan)
   }
 
-  /** The numbers of the kernel mean something else from now on. */
+  /** Discards the codes of values, because the kernel assigns new ones from now on. */
   forgetCodes(): void {
     this.#clearCodes()
   }
 
-  /** Gives a row a value that has a position already; not when plain or mirrored. */
+  /** Sets the value of a row by its position. Must not be called for plain or mirrored columns. */
   putKnown(row: number, id: number): void {
     this.count++
     this.ids[row] = id
   }
 
-  /** Notes that the value of a row is its distinct_id; only while `isMirror`. */
+  /** Records that the value of a row is its distinct_id. Call it only while `isMirror`. */
   putMirror(row: number): void {
     this.count++
     this.ids[row] = 1
   }
 
-  /** Takes back the value of the last row, if it has one. */
+  /** Removes the value of the last row, if it has one. */
   remove(row: number): void {
     if (this.ids[row] === 0) return
     this.ids[row] = 0
     this.count--
     if (this.isPlain) this.#plain.pop()
-    // Without rows it may become a mirror, of which the kernel knows nothing.
+    // A column without rows may become a mirror, which the kernel does not support.
     if (this.count === 0) this.#clearCodes()
   }
 
@@ -234,7 +255,9 @@ export class ColumnBuilder {
     for (let row = 0; row < rows; row++) if (ids[row] !== 0) this.put(row, textOfRow(row))
   }
 
-  /** Position of a value from 1; a new one is added without a row. Not for plain columns. */
+  /**
+   * Returns the position of a value, from 1. A new value is added without a row. Must not be called for plain columns.
+   */
   idOf(value: string): number {
     let id = this.#lookup.get(value)
     if (id === undefined) {
@@ -244,14 +267,14 @@ export class ColumnBuilder {
     return id
   }
 
-  /** Makes a dictionary of nearly as many values as rows a plain list. */
+  /** Turns a dictionary that has nearly as many values as rows into a plain list. */
   settle(rows: number): void {
     if (this.isPlain || this.isMirror || this.#values.length < PLAIN_DECISION_VALUES) return
     if (this.#isNearlyUnique(rows)) this.#makePlain(rows)
   }
 
   /**
-   * Turns a plain list of `rows` rows back into a dictionary, and keeps it one until the segment ends. It is called
+   * Turns a plain list of `rows` rows back into a dictionary, which stays one until the segment ends. It is called
    * before values are added that repeat in many rows.
    */
   makeDictionary(rows: number): void {
@@ -267,7 +290,7 @@ export class ColumnBuilder {
     this.#plain.reset()
   }
 
-  // Objects are found again by their text, and kept as they are.
+  // Objects are looked up by their JSON text, and stored as they are.
   #putObject(row: number, value: object): void {
     const text = this.isPlain ? '' : jsonOf(value)
     this.count++
@@ -293,8 +316,8 @@ export class ColumnBuilder {
   }
 
   /**
-   * Whether a list of the rows is hardly larger than the dictionary. Bytes decide as well as counts: one long text in a
-   * few rows would be written once for each of them.
+   * Returns whether a list of the rows is hardly larger than the dictionary. Bytes count as well as rows, because a
+   * list would repeat a long text for each row that has it.
    */
   #isNearlyUnique(rows: number): boolean {
     const values = this.#values

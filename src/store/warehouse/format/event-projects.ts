@@ -1,10 +1,11 @@
 /**
- * The counters of each project in environment `events`: how many events and distinct_ids it has, and up
- * to which event the runs of the uuid index reach.
+ * The counters of each project in environment `events`: the number of its events and distinct_ids, and the last event
+ * that the runs of the uuid index cover. Table `projects`, little-endian:
  *
- * Table `projects`: project u32 -> `version u8, reserved 3, rows u32, distinct_ids u32, indexed rows
- * u32, segments u32, generation u32, bytes float64`, little-endian. The S of the newest event equals
- * `rows`. `generation` changes with every merge of segments.
+ *   project u32 -> version u8, reserved 3, rows u32, distinct_ids u32, indexed rows u32, segments u32,
+ *                  generation u32, bytes float64
+ *
+ * The sequence number of the newest event equals `rows`. `generation` changes with every merge of segments.
  */
 
 import { DamagedRecordError } from '../../faults.ts'
@@ -17,32 +18,32 @@ const RECORD_BYTES = 32
 
 /** The counters of one project. */
 export interface ProjectCounters {
-  /** Events stored, which is also the newest S. */
+  /** The number of stored events, which is also the newest sequence number. */
   rows: number
-  /** Distinct_ids known, which is also the newest D. */
+  /** The number of distinct_ids, which is also the newest distinct ID number. */
   distinctIds: number
-  /** Events that the runs of the uuid index cover; later ones are found by reading their segments. */
+  /** The number of events that the runs of the uuid index cover. Later events are found by reading their segments. */
   indexedRows: number
   segments: number
-  /** Number of merges so far. */
+  /** The number of merges so far. */
   generation: number
-  /** Bytes of all segments as stored. */
+  /** The stored bytes of all segments. */
   bytes: number
 }
 
-/** Counters of a project without events. */
+/** Returns the counters of a project without events. */
 export function emptyCounters(): ProjectCounters {
   return { rows: 0, distinctIds: 0, indexedRows: 0, segments: 0, generation: 0, bytes: 0 }
 }
 
-/** The counters of a project, or null. Throws `DamagedRecordError`. */
+/** Returns the counters of a project, or null. Throws `DamagedRecordError`. */
 export function loadCounters(table: Table, projectId: number): ProjectCounters | null {
   const key = numberKey(projectId)
   const record = load(table, key)
   return record === undefined ? null : decodeCounters(table, key, record)
 }
 
-/** The counters of all projects. Throws `DamagedRecordError`. */
+/** Returns the counters of all projects. Throws `DamagedRecordError`. */
 export function loadAllCounters(table: Table): Map<number, ProjectCounters> {
   const all = new Map<number, ProjectCounters>()
   for (const { key, value } of entriesOf(table)) {
@@ -51,7 +52,7 @@ export function loadAllCounters(table: Table): Map<number, ProjectCounters> {
   return all
 }
 
-/** Stores the counters of a project. Only in a write transaction. */
+/** Stores the counters of a project. Call it only within a write transaction. */
 export function storeCounters(table: Table, projectId: number, counters: ProjectCounters): void {
   const record = Buffer.alloc(RECORD_BYTES)
   record.writeUInt8(FORMAT_VERSION)

@@ -1,17 +1,19 @@
-/** Sets of small numbers: which events have a property. Few numbers are a list, more are bits. */
+/**
+ * Sets of small numbers, for example the events that have a property. A few numbers are stored as a list, more as bits.
+ */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 
-/** Numbers that are kept as a list. */
+/** The maximum count of numbers in a list. */
 const FEW = 16
-/** Bytes of a set without its numbers, and of a number in a list: estimates. */
+/** Estimates of the bytes of an empty set, and of a number in a list. */
 const SET_BYTES = 80
 const LISTED_BYTES = 8
 
-/** A set as it is stored: its numbers, or a bit for each number, low bit first. */
+/** A set in its stored form: its numbers, or one bit for each number, low bit first. */
 export type PackedNumbers = readonly number[] | Uint8Array
 
-/** A set of numbers from 0. */
+/** A set of integers from 0. */
 export class NumberSet {
   readonly #few: number[] = []
   #bits: Uint32Array | null = null
@@ -40,12 +42,12 @@ export class NumberSet {
     return ((this.#bits[number >>> 5] ?? 0) & (1 << (number & 31))) !== 0
   }
 
-  /** Memory: an estimate. */
+  /** The estimated bytes in memory. */
   get bytes(): number {
     return SET_BYTES + (this.#bits?.byteLength ?? this.#few.length * LISTED_BYTES)
   }
 
-  /** What `of` takes. */
+  /** Returns the set in the form that `of` takes. */
   pack(): PackedNumbers {
     if (this.#bits === null) return [...this.#few]
     let words = this.#bits.length

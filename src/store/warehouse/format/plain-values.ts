@@ -1,7 +1,12 @@
 /**
- * The values of a plain column, one for each row that has one, in flat memory: numbers as float64, short texts
- * as the bytes of the JSON that is stored. Such values hardly repeat, so a string or a number object for each is
- * made only to be copied by the garbage collector and written once. What does not fit makes all of them a list.
+ * The values of a plain column in flat memory, one for each row that has a value. Numbers are stored as float64, and
+ * short texts as the bytes of the final JSON:
+ *
+ *   #numbers   1.5 | 20 | 3
+ *   #texts     "red","green","blue",
+ *
+ * Such values rarely repeat. A string or number object for each of them would only be copied by the garbage collector
+ * and written once. If a value does not fit, all values are moved to a list.
  */
 import type { ValueSink } from '../../../rules/capture/types.ts'
 import { COLUMN_TEXT_BYTES_KEPT_MAX } from '../limits.ts'
@@ -21,7 +26,7 @@ import {
   writeValues,
 } from './segment-values.ts'
 
-/** Texts that are their own JSON, one byte a character. */
+/** Texts that are their own JSON, with one byte per character. */
 const SIMPLE_TEXT = /^[ !#-[\]-~]*$/
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -29,9 +34,9 @@ const HYPHEN = 0x2d
 const UUID_UNITS = 36
 const UUID_BYTES = 16
 const UUID_GROUP_DIGITS = 8
-/** Digits between the hyphens of a UUID. */
+/** The number of digits between the hyphens of a UUID. */
 const UUID_GROUPS = [UUID_GROUP_DIGITS, 4, 4, 4, 12] as const
-/** Quotes and comma of a text. */
+/** The two quotes and the comma of a text. */
 const AROUND_BYTES = 3
 const NUMBERS_FIRST = 512
 const TEXT_BYTES_FIRST = 16 * 1024
@@ -39,7 +44,7 @@ const DIGITS = new ByteWriter()
 const NO_NUMBERS = new Float64Array(0)
 const NO_BYTES = new Uint8Array(0)
 const NO_DIGIT = 255
-/** The value of a hexadecimal digit in lower case, by its character. */
+/** The value of a lower-case hexadecimal digit, by its character code. */
 const DIGIT_VALUES = new Uint8Array(256).fill(NO_DIGIT)
 for (let digit = 0; digit < 16; digit++) {
   DIGIT_VALUES[digit.toString(16).charCodeAt(0)] = digit
@@ -59,15 +64,15 @@ export class PlainValues implements ValueSink {
   #kind = KIND_ANY
   #any: unknown[] = []
   #numbers = NO_NUMBERS
-  /** `"text",` of each. */
+  /** Each text as `"text",`. */
   #texts = NO_BYTES
   #textBytes = 0
-  /** Characters of each text, or one of WIDTH_*. */
+  /** The number of characters of every text, or one of WIDTH_*. */
   #width = 0
-  /** Made when it is asked for. */
+  /** A cached list of the values, created when it is needed. */
   #list: readonly unknown[] | null = null
 
-  /** Begins with some values. */
+  /** Starts with some values. */
   begin(values: readonly unknown[]): void {
     this.reset()
     if (values.every((value) => typeof value === 'number')) this.#kind = KIND_NUMBERS
@@ -75,7 +80,7 @@ export class PlainValues implements ValueSink {
     for (const value of values) this.push(value)
   }
 
-  /** Forgets all values; the memory stays. */
+  /** Discards all values and keeps the memory. */
   reset(): void {
     this.count = 0
     this.#kind = KIND_ANY
@@ -128,23 +133,23 @@ export class PlainValues implements ValueSink {
     this.#list = null
   }
 
-  /** Whether a text of so many characters may be among them. */
+  /** Returns whether a text with this number of characters may be among the values. */
   mayHold(characters: number): boolean {
     return this.#kind === KIND_ANY || this.#width < 0 || this.#width === characters
   }
 
-  /** Takes the last value back. */
+  /** Removes the last value. */
   pop(): void {
     this.#list = null
     this.count--
     if (this.#kind === KIND_ANY) this.#any.pop()
     if (this.#kind !== KIND_TEXTS) return
-    // The quote at its end has one byte behind it, and none is within a text.
+    // The last text ends with a quote and a comma and contains no quotes, so this finds its opening quote.
     this.#textBytes = this.#texts.lastIndexOf(QUOTE, this.#textBytes - AROUND_BYTES)
     this.#width = WIDTH_UNKNOWN
   }
 
-  /** The first value that is not null, made without the others; null when there is none. */
+  /** The first value that is not null, or null if there is none. The other values are not decoded. */
   get first(): unknown {
     if (this.count === 0) return null
     if (this.#kind === KIND_NUMBERS) return this.#numbers[0]
@@ -152,7 +157,7 @@ export class PlainValues implements ValueSink {
     return Buffer.from(this.#texts.subarray(1, this.#texts.indexOf(QUOTE, 1))).toString('latin1')
   }
 
-  /** All values. Made anew after each change. */
+  /** All values. The list is created again after each change. */
   get list(): readonly unknown[] {
     if (this.#kind === KIND_ANY || this.count === 0) return this.#any
     this.#list ??=
@@ -162,7 +167,7 @@ export class PlainValues implements ValueSink {
     return this.#list
   }
 
-  /** How `write` will write them: what `planValues` says of the list. */
+  /** Returns the encoding that `write` will use. It is the same that `planValues` chooses for the list. */
   plan(): ValuesPlan {
     if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) return planValues(this.list)
     if (this.#kind === KIND_NUMBERS) return PLAN_NUMBERS
@@ -175,7 +180,7 @@ export class PlainValues implements ValueSink {
     return PLAN_JSON
   }
 
-  /** Writes them as `plan`, which was asked just before, says. */
+  /** Writes the values with the result of the last `plan`. */
   write(writer: ByteWriter, plan: ValuesPlan): void {
     const { encoding } = plan
     if (this.#kind === KIND_ANY || this.count < PACKED_VALUES_MIN) {
@@ -191,13 +196,13 @@ export class PlainValues implements ValueSink {
       texts[place + 1 + index] = text.charCodeAt(index)
   }
 
-  /** Makes room for a text between its quotes, which are written; where the first one is. */
+  /** Makes room for a text and writes its quotes and its comma. Returns the offset of the first quote. */
   #addText(characters: number): number {
     if (this.count === 0) this.#width = characters
     else if (characters !== this.#width && this.#width >= 0) this.#width = WIDTH_DIFFERS
     const start = this.#textBytes
     const end = start + characters + AROUND_BYTES
-    // A byte is left for the end of the list.
+    // One byte stays free for the end of the list.
     if (end >= this.#texts.length) {
       const texts = new Uint8Array(Math.max(TEXT_BYTES_FIRST, end * 2))
       texts.set(this.#texts.subarray(0, start))
@@ -221,7 +226,7 @@ export class PlainValues implements ValueSink {
     }
   }
 
-  /** The JSON of all texts. */
+  /** Returns the JSON of all texts. */
   #json(): Buffer {
     const bytes = Buffer.allocUnsafe(this.#textBytes + 1)
     bytes[0] = 0x5b
@@ -230,7 +235,7 @@ export class PlainValues implements ValueSink {
     return bytes
   }
 
-  /** Puts the bytes that the texts are the digits of into `DIGITS`; false when they are none. */
+  /** Decodes the hexadecimal texts into `DIGITS`. Returns false if a text is not hexadecimal. */
   #readHex(): boolean {
     const width = this.#width
     DIGITS.clear()
@@ -242,7 +247,7 @@ export class PlainValues implements ValueSink {
     return true
   }
 
-  /** The same for UUIDs. */
+  /** Decodes the UUIDs into `DIGITS`. Returns false if a text is not a UUID. */
   #readUuids(): boolean {
     DIGITS.clear()
     let to = DIGITS.take(this.count * UUID_BYTES)

@@ -1,6 +1,6 @@
 /**
- * A segment that is being filled in memory: one builder for each project that has events in the
- * current batch. Its memory is used again for the next segment of the project.
+ * A segment that is being filled in memory. Each project with events in the current batch has one builder. Its memory
+ * is reused for the next segment of the project.
  */
 
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
@@ -14,36 +14,36 @@ import {
 import { SEGMENT_COLUMN_KEY_BYTES_MAX, SEGMENT_COLUMNS_MAX } from '../limits.ts'
 import { ColumnBuilder } from './column-builder.ts'
 
-/** Rows of a full segment. */
+/** The number of rows of a full segment. */
 export const SEGMENT_ROWS_TARGET = 8192
 /**
- * Bytes of properties after which a segment is full, whatever its rows: whoever reads one event of it
- * decodes a column of it.
+ * A segment with this many bytes of properties is full, whatever its number of rows, because reading one of its events
+ * decodes whole columns.
  */
 export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
 const CAPACITY_FIRST = 128
-/** Added to the person mode of a row that is historical. */
+/** Added to the person mode of a historical row. */
 const MODE_HISTORICAL = 4
 
-/** The byte in which a row keeps its person mode and whether it is historical. */
+/** Returns the byte that stores the person mode of a row and whether it is historical. */
 export function modeByte(mode: PersonMode, isHistorical: boolean): number {
   return PERSON_MODES.indexOf(mode) + (isHistorical ? MODE_HISTORICAL : 0)
 }
 
-/** The person mode of a mode byte. */
+/** Returns the person mode of a mode byte. */
 export function personModeOf(byte: number): PersonMode {
   return PERSON_MODES[byte & (MODE_HISTORICAL - 1)] ?? 'full'
 }
 
-/** Whether a mode byte marks a historical event. */
+/** Returns whether a mode byte marks a historical event. */
 export function isHistoricalMode(byte: number): boolean {
   return (byte & MODE_HISTORICAL) !== 0
 }
 
-/** Collects rows and holds them by column. */
+/** Collects rows and stores them by column. */
 export class SegmentBuilder {
   rows = 0
-  /** Bytes of JSON of the events, as far as `EventStoreWriter.append` was told. */
+  /** The bytes of JSON of the events, as far as `EventStoreWriter.append` received them. */
   bytes = 0
   timestamps = new Float64Array(CAPACITY_FIRST)
   arrivals = new Float64Array(CAPACITY_FIRST)
@@ -56,21 +56,21 @@ export class SegmentBuilder {
   columns = new Map<string, ColumnBuilder>()
   readonly #textOf: (distinctId: number) => string
   #capacity = CAPACITY_FIRST
-  /** Column found last at each position of an event: events mostly repeat the order of their keys. */
+  /** The last column at each position of an event, because events mostly have their keys in the same order. */
   #order: ColumnBuilder[] = []
-  /** Columns by the kernel's numbers of keys. */
+  /** The columns, by the key numbers of the kernel. */
   #byKey: (ColumnBuilder | undefined)[] = []
   #epoch = -1
   #cells: EventCells | null = null
-  /** Where the kernel finds the columns that it may fill; null: it fills none. */
+  /** The table in which the kernel finds the columns that it may fill. Null: it fills none. */
   #table: ColumnBlock | null = null
 
-  /** `textOf` gives the text of a distinct_id number of the project. */
+  /** `textOf` returns the text of a distinct ID number of the project. */
   constructor(textOf: (distinctId: number) => string) {
     this.#textOf = textOf
   }
 
-  /** Starts the next row; the caller then fills it through `names`, `columnOf` and so on. */
+  /** Starts the next row. The caller then fills it through `names`, `columnOf` and so on. */
   beginRow(
     distinctId: number,
     timestampMs: number,
@@ -93,20 +93,20 @@ export class SegmentBuilder {
     return row
   }
 
-  /** Gives a row its name by position in `names.values`, from 1. */
+  /** Sets the name of a row by its position in `names.values`, from 1. */
   setName(row: number, nameId: number): void {
     this.names.ids[row] = nameId
     this.names.count++
   }
 
-  /** Gives the row that was begun last its properties and elements. */
+  /** Sets the properties and elements of the newest row. */
   putEvent(row: number, event: NormalisedEvent): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
     const { properties } = event
     const order = this.#order
     let position = 0
     let rest: Record<string, unknown> | null = null
-    // Objects from JSON have no inherited enumerable keys, and this loop makes no array of keys.
+    // Objects from JSON have no inherited enumerable keys, and this loop creates no array of keys.
     for (const key in properties) {
       const value = properties[key]
       if (value === undefined) continue
@@ -126,7 +126,7 @@ export class SegmentBuilder {
     if (rest !== null) this.rest.put(row, rest)
   }
 
-  /** The same of an event that was read into cells. */
+  /** Sets the properties and elements of the newest row from an event that was read into cells. */
   putCells(row: number, event: NormalisedEvent, cells: EventCells): void {
     if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
     if (cells.epoch !== this.#epoch || cells !== this.#cells) this.#beginEpoch(cells)
@@ -163,7 +163,7 @@ export class SegmentBuilder {
     if (rest !== null) this.rest.put(row, rest)
   }
 
-  /** Takes back the row that was begun last, however far it came. */
+  /** Removes the newest row, even if it is incomplete. */
   abandonRow(): void {
     const row = this.rows - 1
     for (const column of [this.names, this.elements, this.rest]) column.remove(row)
@@ -171,7 +171,7 @@ export class SegmentBuilder {
     this.rows = row
   }
 
-  /** The column of a property, or null when it must share one. */
+  /** Returns the column of a property, or null if the property must share a column. */
   columnOf(key: string): ColumnBuilder | null {
     const known = this.columns.get(key)
     if (known !== undefined) return known
@@ -187,21 +187,21 @@ export class SegmentBuilder {
     return column
   }
 
-  /** The distinct_id of a row, as text. */
+  /** Returns the distinct_id of a row as text. */
   readonly textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
 
-  /** Turns a mirror into an ordinary column, `rows` being the rows before the one at hand. */
+  /** Turns a mirror into an ordinary column. `rows` is the number of rows before the current one. */
   unmirror(column: ColumnBuilder, rows: number): void {
     column.unmirror(rows, this.textOfRow)
   }
 
-  /** Forgets all rows; columns and memory stay for the next segment. */
+  /** Discards all rows. Columns and memory stay for the next segment. */
   reset(): void {
     const { rows } = this
     this.names.reset(rows)
     this.elements.reset(rows)
     this.rest.reset(rows)
-    // Columns that come and go must not use up the room of those that are needed now.
+    // Columns that are rarely used must not use up the column limit for those that are needed now.
     const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
       if (isCrowded && column.count === 0) {
@@ -227,7 +227,7 @@ export class SegmentBuilder {
     column.put(row, value)
   }
 
-  /** Gives the kernel back its memory. */
+  /** Returns the memory of the kernel. */
   release(): void {
     const cells = this.#cells
     if (cells === null) return
@@ -278,13 +278,13 @@ export class SegmentBuilder {
     if (!isFitting) this.release()
     for (const column of this.columns.values()) column.grow(capacity)
     if (!isFitting || this.#table !== null) return
-    // Few rows are not worth memory of the kernel.
+    // A few rows are not worth memory of the kernel.
     this.#forgetKeys()
     this.#table = cells.takeBlock()
   }
 }
 
-/** Sets an own property, whatever its name. */
+/** Sets an own property of an object, whatever its name. */
 export function addOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') {
     Object.defineProperty(target, key, {

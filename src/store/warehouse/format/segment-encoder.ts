@@ -1,6 +1,6 @@
 /**
- * Turns a filled `SegmentBuilder` into the records of a segment (segment-format.ts). Ids and texts go
- * to groups of their own: mixed with one another they compress markedly worse.
+ * Encodes a filled `SegmentBuilder` as the records of a segment (segment-format.ts). Ids and texts go to separate
+ * groups, because mixed they compress much worse.
  */
 
 import { seal } from '../../lmdb/codec.ts'
@@ -38,15 +38,21 @@ import {
 } from './segment-values.ts'
 import { sessionStretches } from './session-stretches.ts'
 
-/** Bytes after which a group is closed: what reading one column has to decode. */
+/** A group is closed after this many bytes, which reading one of its columns has to decode. */
 const GROUP_BYTES = 64 * 1024
-/** Segments of fewer rows are stored in one group: a record costs more than it saves. */
+/** Segments with fewer rows are stored in one group, because more records cost more than they save. */
 const SPLIT_ROWS_MIN = 256
-/** Or more bytes: of few but large events the times are read without them. */
+/**
+ * Segments with at least this many bytes are split as well, so that the times of few but large events are read without
+ * their properties.
+ */
 const SPLIT_BYTES_MIN = 1024 * 1024
-/** Smaller segments are merged soon; and names are found in the columns. */
+/** Smaller segments carry no group of names. They are merged soon, and their names are found in the columns. */
 const FACTS_ROWS_MIN = SEGMENT_ROWS_TARGET / 2
-/** Or more bytes: of few but large events the names are read without them. */
+/**
+ * Segments with at least this many bytes carry the group as well, so that the names of few but large events are read
+ * without their properties.
+ */
 const FACTS_BYTES_MIN = 1024 * 1024
 
 /** A record that is ready to be stored. */
@@ -61,11 +67,11 @@ export interface EncodedSegment {
   readonly rows: number
   readonly header: SealedRecord
   readonly groups: readonly SealedRecord[]
-  /** Bytes of all records. */
+  /** The bytes of all records. */
   readonly bytes: number
 }
 
-/** One kind of groups that is being written. */
+/** One kind of group that is being written. */
 class Area {
   readonly writer = new ByteWriter()
   readonly isCompressed: boolean
@@ -76,7 +82,7 @@ class Area {
   }
 }
 
-/** Encodes segments; its buffers are used again for each. */
+/** Encodes segments. Its buffers are reused for each of them. */
 export class SegmentEncoder {
   readonly #index = new Area(true)
   readonly #text = new Area(true)
@@ -89,8 +95,8 @@ export class SegmentEncoder {
   #quality = 0
 
   /**
-   * The records of the builder's rows, the first of which gets `firstSequence`; `quality` is that of
-   * compression. The builder's rows stay.
+   * Returns the records of the rows in a builder, which stay there. The first row gets the sequence number
+   * `firstSequence`. `quality` is the compression quality.
    */
   encode(
     projectId: number,
@@ -118,13 +124,13 @@ export class SegmentEncoder {
     return { firstSequence, rows, header, groups, bytes: groupBytes + header.value.length }
   }
 
-  /** Gives back the memory of its buffers. */
+  /** Releases the memory of its buffers. */
   release(): void {
     this.#groups = []
     for (const area of [this.#index, this.#text, this.#raw, this.#facts]) area.writer.release()
   }
 
-  // What lists and duplicate checks need comes first, so that it shares a group.
+  // The columns that event lists and duplicate checks read come first, so that they share a group.
   #writeColumns(builder: SegmentBuilder): Directory {
     const { rows, names } = builder
     const counts = nameCounts(builder)
@@ -139,7 +145,7 @@ export class SegmentEncoder {
     const uuidTails = this.#part(this.#isSplit ? this.#raw : this.#text, (writer) => {
       writeUuidTails(writer, builder.uuids, rows)
     })
-    // Random bytes do not compress; what is left of erased events does.
+    // Random bytes do not compress, but the zeros of erased events do.
     const hasErased = builder.distinctIds.subarray(0, rows).includes(0)
     if (this.#isSplit) this.#close(this.#raw, hasErased)
     const arrivals = this.#part(index, (writer) => writeNumbers(writer, builder.arrivals, rows))
@@ -180,7 +186,7 @@ export class SegmentEncoder {
 
   #writeFacts(builder: SegmentBuilder): Part {
     const { rest, rows, bytes } = builder
-    // Properties that share a column would have to be parsed.
+    // Without the group, properties that share a column would have to be parsed.
     const isWorth = rest.count > 0 || rows >= FACTS_ROWS_MIN || bytes >= FACTS_BYTES_MIN
     if (!isWorth) return NO_PART
     const facts = encodeNames(builder)
@@ -201,7 +207,7 @@ export class SegmentEncoder {
     return this.#part(area, (writer) => writer.writeBytes(modes))
   }
 
-  /** Lets `write` append to an area, and tells where that is. */
+  /** Calls `write` to append to an area, and returns where the bytes are. */
   #part(area: Area, write: (writer: ByteWriter) => void): Part {
     if (area.writer.length >= GROUP_BYTES) this.#close(area)
     const offset = area.writer.length
@@ -210,7 +216,7 @@ export class SegmentEncoder {
     if (bytes === 0) return NO_PART
     if (area.group < 0) {
       area.group = this.#groups.length
-      // Its place is kept; the record is made when the group is closed.
+      // Reserves the number of the group. The record is created when the group is closed.
       this.#groups.push({ key: groupKey(0, 0, 0), value: Buffer.alloc(0) })
     }
     return [area.group, offset, bytes]
@@ -247,7 +253,12 @@ function nameCounts(builder: SegmentBuilder): readonly (readonly [string, number
   return values.map((name, index) => [String(name), counts[index + 1] ?? 0] as const)
 }
 
-/** Writes `base varint, planes u8`, then the bytes of `value - base`, lowest bytes of all rows first. */
+/**
+ * Writes `base varint, planes u8`, and then the bytes of `value - base` plane by plane, the lowest bytes of all rows
+ * first:
+ *
+ *   values  1000 1001 1300   base 1000, 2 planes   00 01 2c | 00 00 01
+ */
 function writePlanes(writer: ByteWriter, values: Uint32Array, rows: number): void {
   let base = values[0] ?? 0
   let greatest = base

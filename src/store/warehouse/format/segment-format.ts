@@ -1,82 +1,91 @@
 /**
- * The format of a segment: up to some thousands of events of one project, in order of arrival, stored
- * by column. Events of a segment have consecutive sequences S from its key on.
+ * The format of a segment: up to some thousands of consecutive events of one project, in order of arrival, stored by
+ * column. The sequence numbers of a segment start at the one in its key.
  *
- * A segment is one header (table `segment_headers`) and some groups (table `segment_groups`). A group
- * holds the parts of several columns, one behind the other, compressed together: `method u8 (0 as it
- * is, 1 brotli), bytes u32 little-endian (before compression), content`. A reader decodes the groups of
- * the columns that it needs and no others.
+ *   table segment_headers   project, first sequence          -> header
+ *   table segment_groups    project, first sequence, group   -> group
  *
- * Header: `version u8 (2: columns were given away), reserved u8, groups u16, rows u32, stored bytes of the groups u32`, then float64
- * `first and last timestamp, first and last arrival` (milliseconds), all little-endian; then MessagePack
- * of `Directory`. The fixed part is enough to skip a segment by time.
+ *   header   version u8 (2: columns were moved to the warehouse) | reserved u8 | groups u16 | rows u32
+ *            | stored bytes of the groups u32
+ *            | first and last timestamp, first and last arrival, float64, milliseconds
+ *            | `Directory` as MessagePack
+ *   group    method u8 (0 not compressed, 1 brotli) | bytes before compression u32 | content
  *
- * Fixed columns: timestamps and arrivals (numbers), distinct_id numbers (`base varint`, then as many
- * byte planes as the largest difference needs), modes (u8: person mode, +4 historical; absent when all
- * are 0), UUIDs (bytes 0-8 as nine planes; bytes 9-15 row by row, compressed only beside erased rows).
+ * All numbers are little-endian. The fixed part of the header is enough to skip a segment by time. A group contains the
+ * parts of several columns, one after another, compressed together. A reader decodes only the groups of the columns
+ * that it needs.
+ *
+ * The fixed columns, one value for each row:
+ *
+ * | column               | format                                                                              |
+ * |----------------------|-------------------------------------------------------------------------------------|
+ * | timestamps, arrivals | numbers (segment-values.ts)                                                         |
+ * | distinct ID numbers  | `base varint`, then as many byte planes as the largest difference needs             |
+ * | modes                | u8: person mode, + 4 if historical; absent if all are 0                             |
+ * | UUIDs                | bytes 0-8 as nine planes; bytes 9-15 row by row, compressed only if rows are erased |
  */
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { pack, unpack } from '../../lmdb/codec.ts'
 
 const FORMAT_VERSION = 1
-/** The same, and most columns were given away (away-columns.ts). */
+/** The version of a segment whose columns were mostly moved to the warehouse (away-columns.ts). */
 const FORMAT_AWAY = 2
 const FIXED_BYTES = 44
 const METHOD_RAW = 0
 const METHOD_BROTLI = 1
 const GROUP_HEAD_BYTES = 5
 const CHUNK_BYTES_MIN = 16 * 1024
-/** Groups below this size are stored as they are. */
+/** Smaller groups are stored uncompressed. */
 const COMPRESSED_BYTES_MIN = 96
-/** What Node can decompress at once; a group that we write is far below this. */
+/** The maximum number of bytes that Node.js can decompress at once. The groups of Tenrec are much smaller. */
 const GROUP_BYTES_MAX = 2 ** 32 - 1
 
-/** Bytes of a UUID that are stored as planes; the rest is random in all common versions. */
+/** The number of bytes of a UUID that are stored as planes. The rest is random in all common versions. */
 export const UUID_HEAD_BYTES = 9
-/** Bytes of a UUID that are stored row by row. */
+/** The number of bytes of a UUID that are stored row by row. */
 export const UUID_TAIL_BYTES = 7
 
-/** A property; `key` is its name. */
+/** The role of a property column. `key` is the name of the property. */
 export const ROLE_PROPERTY = 0
-/** The event name. */
+/** The role of the column of event names. */
 export const ROLE_NAME = 1
 /** The name of erased rows. The header counts them under it. */
 export const ERASED_NAME = ''
-/** `elements_chain`, where it is not empty. */
+/** The role of the column of `elements_chain` values that are not empty. */
 export const ROLE_ELEMENTS = 2
-/** Objects of the properties that have no column of their own. */
+/** The role of the column of objects with the properties that have no column of their own. */
 export const ROLE_REST = 3
 
-/** Values once, and an id for each row. */
+/** The mode of a column that has each value once, and an id for each row. */
 export const MODE_DICTIONARY = 0
-/** A value for each row that has one. */
+/** The mode of a column that has a value for each row with one. */
 export const MODE_PLAIN = 1
-/** The value is the distinct_id of the row. */
+/** The mode of a column whose values are the distinct_ids of their rows. */
 export const MODE_MIRROR = 2
 
-/** Where a part of a column lies: group, offset in it, bytes. */
+/** The location of a part of a column: its group, the offset in it, and the number of bytes. */
 export type Part = readonly [group: number, offset: number, bytes: number]
 
-/** A part of no bytes. */
+/** An empty part. */
 export const NO_PART: Part = [0, 0, 0]
 
-/** One column as the directory describes it. */
+/** One column in the directory of a segment. */
 export interface ColumnEntry {
   readonly key: string
   readonly role: number
   readonly mode: number
   readonly presence: number
-  /** Rows that have a value. */
+  /** The number of rows that have a value. */
   readonly count: number
   readonly valueCount: number
-  /** Encoding of the values, and digits of each value (segment-values.ts). */
+  /** The encoding of the values, and the digits of each value (segment-values.ts). */
   readonly encoding: number
   readonly width: number
   readonly index: Part
   readonly values: Part
 }
 
-/** Where everything is. */
+/** The directory of a segment: where each part is. */
 export interface Directory {
   readonly timestamps: Part
   readonly arrivals: Part
@@ -84,36 +93,36 @@ export interface Directory {
   readonly modes: Part
   readonly uuidHeads: Part
   readonly uuidTails: Part
-  /** Event names with their numbers of events. */
+  /** The event names, each with its number of events. */
   readonly names: readonly (readonly [name: string, count: number])[]
   readonly columns: readonly ColumnEntry[]
-  /** What is known about all names (segment-names.ts); no part in a segment that does not carry it. */
+  /** The facts about all names (segment-names.ts). An empty part if the segment does not carry them. */
   readonly facts: Part
-  /** When the sessions of its events began, judged by their ids (session-stretches.ts); null: unknown. */
+  /** The start ranges of the sessions of the events, judged by their ids (session-stretches.ts). Null: unknown. */
   readonly sessions: readonly number[] | null
 }
 
-/** The fixed part of a header. */
+/** The fixed part of a header, with its key. */
 export interface SegmentSummary {
   readonly projectId: number
-  /** S of the first row. */
+  /** The sequence number of the first row. */
   readonly firstSequence: number
   readonly rows: number
   readonly groups: number
-  /** Bytes of all groups as stored, without the header. */
+  /** The stored bytes of all groups, without the header. */
   readonly groupBytes: number
   readonly firstTimestampMs: number
   readonly lastTimestampMs: number
   readonly firstArrivalMs: number
   readonly lastArrivalMs: number
-  /** The warehouse has the values of most columns, and the store has not. */
+  /** True if most columns were moved to the warehouse. */
   readonly isAway: boolean
 }
 
-/** What a header says beyond its key. */
+/** The fixed part of a header without its key. */
 export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence' | 'isAway'>
 
-/** The bytes of a header; `isAway`: columns were given away. */
+/** Returns the bytes of a header. Set `isAway` if columns were moved to the warehouse. */
 export function encodeHeader(span: SegmentSpan, directory: Directory, isAway = false): Buffer {
   const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails } = directory
   const { names, facts, sessions } = directory
@@ -139,7 +148,7 @@ export function encodeHeader(span: SegmentSpan, directory: Directory, isAway = f
   return header
 }
 
-/** The fixed part of a header. Throws RangeError on a version that this program does not know. */
+/** Decodes the fixed part of a header. Throws RangeError for a version that this program does not support. */
 export function decodeSummary(
   projectId: number,
   firstSequence: number,
@@ -163,7 +172,7 @@ export function decodeSummary(
   }
 }
 
-/** The directory of a header whose checksum was checked. */
+/** Decodes the directory of a header whose checksum was checked. */
 export function decodeDirectory(header: Buffer): Directory {
   type Parts = readonly [Part, Part, Part, Part, Part, Part]
   type PackedLater = readonly [Part?, Directory['sessions']?]
@@ -173,12 +182,12 @@ export function decodeDirectory(header: Buffer): Directory {
     readonly PackedColumn[],
     ...PackedLater,
   ]
-  // Written by `encodeHeader`, and unchanged since: the checksum says so.
+  // `encodeHeader` wrote the directory, and the checksum guarantees that it is unchanged.
   const packed = unpack(header.subarray(FIXED_BYTES)) as PackedDirectory
   const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, ...more] = packed
   const [names, columns, facts = NO_PART, sessions = null] = more
   const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names }
-  // Older versions wrote none.
+  // Older versions wrote neither facts nor sessions.
   return { ...fixed, columns: columns.map(decodeColumn), facts, sessions }
 }
 
@@ -193,14 +202,16 @@ function decodeColumn(packed: PackedColumn): ColumnEntry {
 }
 
 /**
- * Brotli quality of segments that are written while events wait: a quarter less time than quality 1 for
- * 7 % more bytes (bench micro/segments); deflate level 1 takes three times as long for more bytes.
+ * The brotli quality of segments that are written while events wait. It takes a quarter less time than quality 1 for 7
+ * % more bytes (bench micro/segments). Deflate level 1 takes three times as long and gives more bytes.
  */
 export const QUALITY_FAST = 0
-/** Brotli quality of merged segments, which stay. */
+/** The brotli quality of merged segments, which are final. */
 export const QUALITY_SMALL = 1
 
-/** The stored form of a group, in two pieces; `quality` null: not compressed. */
+/**
+ * Returns the stored form of a group as its head and its content. With `quality` null the content is not compressed.
+ */
 export function encodeGroup(content: Buffer, quality: number | null): readonly [Buffer, Buffer] {
   const head = Buffer.allocUnsafe(GROUP_HEAD_BYTES)
   head.writeUInt32LE(content.length, 1)
@@ -225,7 +236,7 @@ function windowBits(bytes: number): number {
   return Math.min(18, Math.max(10, 32 - Math.clz32(bytes)))
 }
 
-/** The content of a group whose checksum was checked. */
+/** Returns the content of a group whose checksum was checked. */
 export function decodeGroup(stored: Buffer): Buffer {
   const method = stored.readUInt8()
   const bytes = stored.readUInt32LE(1)
@@ -234,7 +245,7 @@ export function decodeGroup(stored: Buffer): Buffer {
   if (method !== METHOD_BROTLI || bytes > GROUP_BYTES_MAX) {
     throw new RangeError('a group in an unknown form')
   }
-  // One piece: by default a large output is put together from thousands.
+  // One chunk. By default Node.js would join a large output from thousands of chunks.
   const chunkSize = Math.max(CHUNK_BYTES_MIN, bytes)
   return brotliDecompressSync(content, { maxOutputLength: bytes, chunkSize })
 }

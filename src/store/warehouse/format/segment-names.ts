@@ -1,9 +1,9 @@
 /**
- * What a segment says about the names of its events and properties: how many there are of each, when, which
- * events have which properties, and what the values are. It can be found in the columns; segments in which that
- * would take long carry it in a group of their own (`Directory.facts`), MessagePack of `PackedNames`, unless an
- * older version wrote them. Names of properties that are too long are left out, and so are those of the oldest rows
- * when there are too many.
+ * The facts about the names of events and properties in a segment: the number of events with each name, their times,
+ * which events have which properties, and the types of the values. All of it can be derived from the columns. Segments
+ * in which that would take long carry the facts in a group of their own (`Directory.facts`, MessagePack of
+ * `PackedNames`), unless an older version wrote the segment. Property names that are too long are omitted. If there are
+ * too many names, those of the oldest rows are omitted.
  */
 
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -18,14 +18,14 @@ import { propertyColumn } from './segment-properties.ts'
 import type { SegmentView } from './segment-view.ts'
 
 const PLACES_FIRST = 64
-/** What a name counts besides its characters, so that short ones are not too many either. */
+/** Added to the length of each name, so that the number of short names is limited as well. */
 const NAME_UNITS = 40
-/** Types by the numbers that are stored. */
+/** The property types, by the numbers that are stored. */
 export const STORED_TYPES: readonly (PropertyType | null)[] = [
   ...([null, 'String', 'Numeric', 'Boolean', 'DateTime'] as const),
 ]
 
-/** Events or properties of one name. Times are milliseconds. */
+/** The events with one name, or the properties with one name. Times are in milliseconds. */
 interface Share {
   name: string
   count: number
@@ -33,19 +33,19 @@ interface Share {
   lastSeenMs: number
 }
 
-/** The events of one name; `count` is 0 where all were erased. */
+/** The events with one name. `count` is 0 if all of them were erased. */
 export interface EventShare extends Share {
   firstArrivalMs: number
   lastArrivalMs: number
-  /** The last row that has it. */
+  /** The last row with the name. */
   lastRow: number
 }
 
-/** The properties of one name. */
+/** The properties with one name. */
 export interface PropertyShare extends Share {
-  /** Of the first value that is not null. */
+  /** The type of the first value that is not null. */
   type: PropertyType | null
-  /** Positions in the list of events of those that have the property. */
+  /** The positions in the list of events whose events have the property. */
   readonly events: PackedNumbers
 }
 
@@ -61,7 +61,7 @@ type PackedNames = readonly [
   properties: readonly (readonly [...PackedShare, type: number, events: PackedNumbers])[],
 ]
 
-/** The fixed columns of rows, of which the rows from `firstRow` to `rows` count. */
+/** The fixed columns of a segment. Only the rows from `firstRow` up to `rows` count. */
 interface NamedRows {
   readonly firstRow: number
   readonly rows: number
@@ -69,17 +69,19 @@ interface NamedRows {
   readonly arrivals: Float64Array
   readonly distinctIds: Uint32Array
   readonly names: readonly unknown[]
-  /** For each row the position of its name, from `firstId`. */
+  /** For each row the position of its name, counted from `firstId`. */
   readonly nameIds: Uint16Array
   readonly firstId: 0 | 1
 }
 
-/** The first and last of some moments for each place. In objects each would be memory of its own. */
+/**
+ * The first and last moment of each index, as parallel arrays. Objects would need memory of their own for each index.
+ */
 class Spans {
   first = new Float64Array(PLACES_FIRST)
   last = new Float64Array(PLACES_FIRST)
 
-  /** Makes room for a place, without a moment. */
+  /** Makes room for an index, without a moment. */
   begin(place: number): void {
     this.first = withRoom(this.first, place)
     this.last = withRoom(this.last, place)
@@ -93,10 +95,13 @@ class Spans {
   }
 }
 
-/** Rows whose first and last moment are known together. */
+/** The number of rows in a block. */
 const BLOCK_ROWS = 64
 
-/** Finds the first and last moment of some rows: mostly near the ends, because events come about in order. */
+/**
+ * Finds the first and last moment of some rows. It knows the first and last moment of each block of rows, and skips
+ * most blocks, because events arrive roughly in order.
+ */
 class MomentBlocks {
   readonly #timestamps: Float64Array
   readonly #rows: number
@@ -111,7 +116,7 @@ class MomentBlocks {
     }
   }
 
-  /** The first moment of the rows that have an id. */
+  /** Returns the first moment of the rows that have an id. */
   firstOf(ids: Uint16Array): number {
     const { first } = this.#spans
     let found = Number.POSITIVE_INFINITY
@@ -125,7 +130,7 @@ class MomentBlocks {
     return found
   }
 
-  /** The last moment of the rows that have an id. */
+  /** Returns the last moment of the rows that have an id. */
   lastOf(ids: Uint16Array): number {
     const { last } = this.#spans
     let found = Number.NEGATIVE_INFINITY
@@ -140,27 +145,27 @@ class MomentBlocks {
   }
 }
 
-/** Goes through the columns of a segment. */
+/** Collects the facts from the columns of a segment. */
 class NameGatherer {
   readonly #rows: NamedRows
-  /** By position of the name. */
+  /** The number of events, by the position of their name. */
   readonly #eventCounts: Uint32Array
   readonly #eventTimes = new Spans()
   readonly #arrivals = new Spans()
   readonly #lastRows: Uint32Array
-  /** Rows that count, erased ones not among them. */
+  /** The number of rows that count, without erased ones. */
   #count = 0
-  /** Name of each property -> its place in what follows. */
+  /** The index of each property name in the arrays below. */
   readonly #places = new Map<string, number>()
   readonly #types: (PropertyType | null)[] = []
   readonly #eventSets: NumberSet[] = []
   #counts = new Uint32Array(PLACES_FIRST)
   readonly #times = new Spans()
-  /** For each position of a name whether the column at hand has a row of it. */
+  /** For each position of a name 1 if the current column has a row with it. */
   readonly #marks: Uint8Array
   #moments: MomentBlocks | null = null
   #units = 0
-  /** Further names of properties are left out. */
+  /** Further property names are omitted. */
   #isFull = false
 
   constructor(rows: NamedRows) {
@@ -174,7 +179,7 @@ class NameGatherer {
       this.#arrivals.begin(event)
     }
     for (let row = rows.firstRow; row < rows.rows; row++) {
-      // Erased rows have no D.
+      // Erased rows have no distinct ID number.
       if (distinctIds[row] === 0) continue
       const event = (nameIds[row] ?? 0) - firstId
       this.#count++
@@ -185,7 +190,7 @@ class NameGatherer {
     }
   }
 
-  /** Adds a property by the rows that have it. `typeOf` is asked when its type is not known. */
+  /** Adds a property by the rows that have it. `typeOf` is called if the type is not known yet. */
   addColumn(name: string, present: Uint16Array, typeOf: () => PropertyType | null): void {
     const { firstRow, timestamps, nameIds } = this.#rows
     const start = firstRow === 0 ? 0 : present.findIndex((row) => row >= firstRow)
@@ -214,7 +219,7 @@ class NameGatherer {
     this.#setMarked(place)
   }
 
-  /** Adds a column of a segment that is filled; rows without a value have id 0. */
+  /** Adds a column of a segment that is being filled. Rows without a value have id 0. */
   addFilled({ key, ids, count }: ColumnBuilder, typeOf: () => PropertyType | null): void {
     const place = this.#placeOf(key)
     if (place < 0) return
@@ -245,7 +250,7 @@ class NameGatherer {
       this.#counts[place] = (this.#counts[place] ?? 0) + 1
       this.#times.note(place, timeMs)
       this.#eventSets[place]?.add(event)
-      // The first value that is not null comes last.
+      // The first value that is not null comes last, because rows come newest first.
       this.#types[place] = propertyType(shared[name]) ?? this.#types[place] ?? null
     }
   }
@@ -269,7 +274,7 @@ class NameGatherer {
     return { events, properties }
   }
 
-  /** All events have the property. */
+  /** Records that all events have the property. */
   #setAll(place: number): void {
     const { first, last } = this.#eventTimes
     for (const [event, count] of this.#eventCounts.entries()) {
@@ -280,7 +285,7 @@ class NameGatherer {
     }
   }
 
-  /** The events that are marked have the property. */
+  /** Records that the marked events have the property. */
   #setMarked(place: number): void {
     const { firstId } = this.#rows
     const marks = this.#marks
@@ -289,7 +294,7 @@ class NameGatherer {
     }
   }
 
-  /** The place of a property; -1 when its name is left out. */
+  /** Returns the index of a property, or -1 if its name is omitted. */
   #placeOf(name: string): number {
     const known = this.#places.get(name)
     if (known !== undefined) return known
@@ -309,7 +314,7 @@ class NameGatherer {
   }
 }
 
-/** The names of a segment that is filled, as its group holds them. */
+/** Encodes the names of a segment that is being filled, as its group of facts. */
 export function encodeNames(builder: SegmentBuilder): Buffer {
   const { rows, timestamps, arrivals, distinctIds, names, rest } = builder
   const named = { firstRow: 0, rows, timestamps, arrivals, distinctIds, names: names.values }
@@ -322,7 +327,7 @@ export function encodeNames(builder: SegmentBuilder): Buffer {
     const id = rest.ids[row] ?? 0
     if (id === 0) continue
     index--
-    // The column of shared properties holds objects only.
+    // The column of shared properties contains only objects.
     const shared = rest.values[rest.isPlain ? index : id - 1]
     gatherer.addShared(row, shared as Readonly<Record<string, unknown>>)
   }
@@ -341,9 +346,9 @@ export function encodeNames(builder: SegmentBuilder): Buffer {
   return pack(packed)
 }
 
-/** The names that a group of a segment holds, whose checksum was checked. */
+/** Decodes the group of facts of a segment whose checksum was checked. */
 function decodeNames(bytes: Buffer): SegmentNames {
-  // Written by `encodeNames`, and unchanged since: the checksum says so.
+  // `encodeNames` wrote the facts, and the checksum guarantees that they are unchanged.
   const [events, properties] = unpack(bytes) as PackedNames
   return {
     events: events.map(([name, count, firstSeenMs, lastSeenMs, ...arrivals]) => {
@@ -358,10 +363,10 @@ function decodeNames(bytes: Buffer): SegmentNames {
 }
 
 /**
- * The names of the rows of a stored segment from `firstRow` on. `isTyped` says of a property that its type
- * need not be found, and `textOf` gives the text of a distinct_id, which some properties have. Throws
- * `DamagedRecordError`. Cost: some 0.1 us for each name that the segment carries; otherwise some 10 ns for
- * each row and each of its properties, more for those that share a column.
+ * Returns the names of the rows of a stored segment from `firstRow` on. `isTyped` returns whether the type of a
+ * property is known already. `textOf` returns the text of a distinct ID number, for properties whose values are the
+ * distinct_ids. Throws `DamagedRecordError`. Costs about 0.1 us for each name if the segment carries the facts.
+ * Otherwise about 10 ns for each row and each of its properties, more for properties that share a column.
  */
 export function namesOf(
   view: SegmentView,

@@ -1,6 +1,10 @@
 /**
- * Columns of a segment in the form that tests and scans use: one small number for each row, and each
- * different value once, so that a value is tested once however many rows have it.
+ * Reads columns of a segment in the form that filters and scans use: one small number for each row, and each distinct
+ * value once. A value is then tested once, however many rows have it.
+ *
+ *   row       0         1         2         3
+ *   ids       1         2         0         1
+ *   values    [undefined, 'Chrome', 'Firefox']     the value of a row is values[ids[row]]
  */
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { isAway } from './away-columns.ts'
@@ -9,21 +13,21 @@ import { VALUES_JSON, VALUES_UUID } from './segment-values.ts'
 import type { ColumnIndex, ColumnView, SegmentView } from './segment-view.ts'
 
 const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
-/** Values are long when they have so many bytes together, and so many each on the average. */
+/** Values count as long if together they have this many bytes, and on average the second number of bytes. */
 const LONG_COLUMN_BYTES_MIN = 32 * 1024
 const LONG_VALUE_BYTES_MIN = 512
 
-/** A column with a number for every row. */
+/** A column with an id for every row. */
 export interface DenseColumn {
-  /** For each row the position of its value; 0 where it has none. */
+  /** For each row the position of its value, or 0 if it has none. */
   readonly ids: Uint16Array
-  /** Each different value once; position 0 is always `undefined`. */
+  /** Each distinct value once. Position 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
 
 /**
- * A property of all rows, wherever its values are stored. `textOf` gives the text of a distinct_id, which
- * some columns hold. Throws `DamagedRecordError`.
+ * Returns a property of all rows, wherever its values are stored. `textOf` returns the text of a distinct ID number,
+ * for columns whose values are the distinct_ids. Throws `DamagedRecordError`.
  */
 export function propertyColumn(
   view: SegmentView,
@@ -34,7 +38,7 @@ export function propertyColumn(
   const values: unknown[] = [undefined]
   const entry = view.property(key)
   const rest = view.special(ROLE_REST)
-  // All that have nothing share it.
+  // All columns without a value share this array.
   if (entry === undefined && rest === undefined) return { ids: NO_IDS.subarray(0, rows), values }
   const ids = new Uint16Array(rows)
   if (entry !== undefined) {
@@ -47,8 +51,8 @@ export function propertyColumn(
 }
 
 /**
- * The same of a property whose values are all stored as UUIDs: 16 bytes for each value, of the position 1
- * first. Null for any other. Throws `DamagedRecordError`.
+ * Returns a property of all rows if all of its values are stored as UUIDs, otherwise null. `uuids` has 16 bytes for
+ * each value, starting with position 1. Throws `DamagedRecordError`.
  */
 export function uuidColumn(
   view: SegmentView,
@@ -61,18 +65,18 @@ export function uuidColumn(
   return { ids, uuids: Uint8Array.from(view.storedValues(entry).bytes) }
 }
 
-/** A column of long texts, of which nothing is made but the places of its values. */
+/** A column of long texts. Only the offsets of its values are decoded. */
 export interface StoredColumn {
-  /** As in `DenseColumn`. */
+  /** The same as in `DenseColumn`. */
   readonly ids: Uint16Array
   readonly entry: ColumnEntry
-  /** As `jsonPlaces`: of the position 1 first. */
+  /** The offsets of the values as `jsonPlaces` returns them, starting with position 1. */
   readonly places: Uint32Array
-  /** The values of the positions behind these, which are stored among others. */
+  /** The values of the following positions, which are stored in the column of shared properties. */
   readonly others: readonly unknown[]
 }
 
-/** A property of all rows whose values are long; null for any other. Throws `DamagedRecordError`. */
+/** Returns a property of all rows if its values are long, otherwise null. Throws `DamagedRecordError`. */
 export function storedColumn(view: SegmentView, key: string): StoredColumn | null {
   const entry = view.property(key)
   if (entry === undefined || isAway(entry)) return null
@@ -90,7 +94,7 @@ export function storedColumn(view: SegmentView, key: string): StoredColumn | nul
   return { ids, entry, places, others: all.slice(valueCount + 1) }
 }
 
-/** A column that is no property: names or elements. Throws `DamagedRecordError`. */
+/** Returns the column of names or elements, which is not a property. Throws `DamagedRecordError`. */
 export function specialColumn(view: SegmentView, role: number): DenseColumn {
   const ids = new Uint16Array(view.summary.rows)
   const values: unknown[] = [undefined]
@@ -110,7 +114,7 @@ function addIds({ present, ids: places }: ColumnIndex, ids: Uint16Array): void {
   }
 }
 
-/** The value of a row is its distinct_id. */
+/** Adds a mirror: the value of each row is its distinct_id. */
 function addMirror(
   view: SegmentView,
   column: ColumnView,
@@ -130,11 +134,11 @@ function addMirror(
   }
 }
 
-/** Values that stand among others in the column of shared properties. */
+/** Adds the values that are stored in the column of shared properties. */
 function addShared(column: ColumnView, key: string, ids: Uint16Array, values: unknown[]): void {
   const { present, ids: places } = column
   for (const [index, row] of present.entries()) {
-    // The column of shared properties holds objects only.
+    // The column of shared properties contains only objects.
     const properties = column.values[places[index] ?? 0] as Readonly<Record<string, unknown>>
     if (Object.hasOwn(properties, key)) ids[row] = values.push(properties[key]) - 1
   }

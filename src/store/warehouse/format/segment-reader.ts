@@ -1,8 +1,7 @@
 /**
- * What one reader keeps of segments between reads: the segments that it used last, with the columns that
- * were decoded, because the next page mostly needs them; and the summaries of projects, of which only what
- * was committed or merged since the last read is read, and everything again after an erasure: about 3 us a
- * segment.
+ * Caches segments for one reader between reads. It caches the segments used last with their decoded columns, because
+ * the next page mostly needs the same ones, and the summaries of projects. Of these it reads only the summaries that
+ * were committed or merged since the last read, and all of them after an erasure, at about 3 us per segment.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
@@ -16,12 +15,12 @@ import { SegmentView } from './segment-view.ts'
 
 interface ProjectSummaries {
   readonly generation: number
-  /** Events that erasures have removed. */
+  /** The number of events that erasures have removed. */
   readonly erased: number
   readonly summaries: SegmentSummary[]
 }
 
-/** Opens segments, or gives those that are open and have not changed. */
+/** Opens segments, or returns cached ones that have not changed. */
 export class SegmentReader extends SegmentTables {
   readonly #projects: Table
   readonly #jobs: Table
@@ -29,7 +28,7 @@ export class SegmentReader extends SegmentTables {
   readonly #known = new Map<number, ProjectSummaries>()
   readonly #views = new Map<string, SegmentView>()
 
-  /** `viewBytesMax`: of the segments that stay open. */
+  /** `viewBytesMax` is the maximum number of bytes of cached segments. */
   constructor(tables: EventTables, viewBytesMax: number = SEGMENT_VIEWS_BYTES_MAX) {
     super(tables)
     this.#viewBytesMax = viewBytesMax
@@ -38,8 +37,10 @@ export class SegmentReader extends SegmentTables {
   }
 
   /**
-   * All summaries of a project in order of S, as of the reader's snapshot; the same list until a merge, and
-   * the same object for a segment whose rows are the same. Cost: after a merge 0.3 us for each segment. Throws `DamagedRecordError` when one cannot be read or is not there: nobody knows what it would say.
+   * Returns all summaries of a project in the order of their sequence numbers, as of the reader's snapshot. The same
+   * list is returned until a merge, and the same object for a segment with the same rows. After a merge it costs 0.3 us
+   * per segment. Throws `DamagedRecordError` if a summary cannot be read or is missing, because its contents are
+   * unknown.
    */
   allSummaries(projectId: number): readonly SegmentSummary[] {
     const counters = loadCounters(this.#projects, projectId)
@@ -47,7 +48,7 @@ export class SegmentReader extends SegmentTables {
     const { rows, generation } = counters
     let known = this.#known.get(projectId)
     if (known?.generation !== generation) {
-      // Nothing else changes the rows of a segment.
+      // Only merges and erasures change the rows of a segment.
       const erased = erasedRows(this.#jobs, projectId)
       const summaries = known?.erased === erased ? this.#unmerged(projectId, known.summaries) : []
       known = { generation, erased, summaries }
@@ -55,7 +56,7 @@ export class SegmentReader extends SegmentTables {
     const last = known.summaries.at(-1)
     const covered = last === undefined ? 0 : last.firstSequence + last.rows - 1
     if (covered < rows) {
-      // One by one: what was read stays when a later one is damaged.
+      // Added one by one, so that the summaries read so far stay cached if a later one is damaged.
       for (const summary of this.summaries(projectId, covered + 1, rows)) {
         known.summaries.push(summary)
       }
@@ -64,16 +65,16 @@ export class SegmentReader extends SegmentTables {
     return known.summaries
   }
 
-  /** How many events erasures had removed when `allSummaries` was asked last. */
+  /** Returns the number of events that erasures had removed at the last call of `allSummaries`. */
   erasedOf(projectId: number): number {
     return this.#known.get(projectId)?.erased ?? 0
   }
 
-  /** The summaries before the first segment that a merge has replaced, judged by keys alone. */
+  /** Returns the summaries before the first segment that a merge has replaced, judged only by keys. */
   #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
     let count = 0
     let next = 1
-    /** Those that are as long as they were: the one behind them begins where they ended. */
+    /** The number of segments that still have the same length: the next segment begins where they end. */
     let unmerged = 0
     for (const key of this.headers.getKeys(keysOf(projectId))) {
       if (numberInKey(key, 4) !== next) break
@@ -86,14 +87,14 @@ export class SegmentReader extends SegmentTables {
     return before.slice(0, unmerged)
   }
 
-  /** Bytes of the segments that are open, and how many they may take. */
+  /** The bytes of the cached segments, and their maximum. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     let bytes = 0
     for (const { heldBytes } of this.#views.values()) bytes += heldBytes
     return { bytes, bytesMax: this.#viewBytesMax }
   }
 
-  /** Closes all segments. */
+  /** Evicts all segments. */
   release(): void {
     this.#views.clear()
   }
@@ -102,7 +103,7 @@ export class SegmentReader extends SegmentTables {
     const header = this.headerAt(projectId, firstSequence)
     const name = `${projectId} ${firstSequence}`
     let view = this.#views.get(name)
-    // A merge replaces a segment under its key; an equal header means equal groups.
+    // A merge replaces a segment under the same key. An equal header means equal groups.
     if (view?.hasHeader(header) !== true) {
       view = new SegmentView(this.groups, pairKey(projectId, firstSequence), header)
     }

@@ -1,6 +1,6 @@
 /**
- * Finds stored segments by their headers. Segments of a project lie side by side without gaps, so that a
- * header which is missing is noticed like one that is damaged.
+ * Finds stored segments by their headers. The segments of a project follow each other without gaps, so a missing header
+ * is detected like a damaged one.
  */
 import { attempt, DamagedRecordError, type DamageListener, refuseDamage } from '../../faults.ts'
 import { unseal } from '../../lmdb/codec.ts'
@@ -10,7 +10,7 @@ import { lastKey } from '../../lmdb/records.ts'
 import { decodeSummary, type SegmentSummary } from './segment-format.ts'
 import { damagedSegment, SegmentView } from './segment-view.ts'
 
-/** The two tables that hold segments. */
+/** The two tables that contain segments. */
 export class SegmentTables {
   readonly headers: Table
   readonly groups: Table
@@ -21,8 +21,8 @@ export class SegmentTables {
   }
 
   /**
-   * Summaries of the project's segments that hold S `from`, where one begins, to `through`, in order.
-   * Damaged and missing ones are left out and reported to `onDamage`; without it they throw
+   * Returns the summaries of the project's segments from sequence number `from`, where a segment begins, to `through`,
+   * in order. Damaged and missing segments are skipped and reported to `onDamage`. Without `onDamage` they throw
    * `DamagedRecordError`.
    */
   *summaries(
@@ -32,7 +32,7 @@ export class SegmentTables {
     onDamage: DamageListener = refuseDamage,
   ): Generator<SegmentSummary> {
     const range = { ...keysOf(projectId), start: pairKey(projectId, from) }
-    /** Where the next segment begins; null behind one that does not say. */
+    /** The first sequence number of the next segment. Null after a segment whose length is unknown. */
     let next: number | null = from
     for (const { key, value } of this.headers.getRange(range)) {
       const summary = attempt(() => this.#summaryOf(key, value), onDamage)
@@ -46,27 +46,33 @@ export class SegmentTables {
     if (next !== null && next <= through) onDamage(this.#missing(projectId, next))
   }
 
-  /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
+  /**
+   * Returns the first sequence number of the segment that contains a sequence number, judged only by keys. Returns the
+   * sequence number itself if there is no segment.
+   */
   firstSequenceOf(projectId: number, sequence: number): number {
     const range = { start: pairKey(projectId, 0), end: pairKey(projectId, sequence) }
     const key = lastKey(this.headers, range)
     return key === undefined ? sequence : numberInKey(key, 4)
   }
 
-  /** The segment that holds S, which is one of the project's. Throws `DamagedRecordError`. */
+  /** Returns the segment that contains a sequence number of the project. Throws `DamagedRecordError`. */
   segmentOf(projectId: number, sequence: number): SegmentView {
     const view = this.segmentAt(projectId, this.firstSequenceOf(projectId, sequence))
     if (view.holds(projectId, sequence)) return view
     throw this.#missing(projectId, sequence)
   }
 
-  /** The segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
+  /** Returns the segment that begins at a sequence number taken from its summary. Throws `DamagedRecordError`. */
   segmentAt(projectId: number, firstSequence: number): SegmentView {
     const header = this.headerAt(projectId, firstSequence)
     return new SegmentView(this.groups, pairKey(projectId, firstSequence), header)
   }
 
-  /** The header of the segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
+  /**
+   * Returns the header of the segment that begins at a sequence number taken from its summary. Throws
+   * `DamagedRecordError`.
+   */
   headerAt(projectId: number, firstSequence: number): Buffer {
     const header = this.headers.get(pairKey(projectId, firstSequence))
     if (header === undefined) throw this.#missing(projectId, firstSequence)
@@ -82,14 +88,17 @@ export class SegmentTables {
     }
   }
 
-  /** What is thrown when no segment holds an S of a project. */
+  /** Returns the error for a sequence number of a project that is in no segment. */
   #missing(projectId: number, sequence: number): DamagedRecordError {
     const key = pairKey(projectId, sequence)
     return new DamagedRecordError(this.headers.name, key, 'the value is missing')
   }
 }
 
-/** The place of the first segment, in order, that holds an event behind S; their number when none does. */
+/**
+ * Returns the index of the first segment that contains an event after a sequence number, or the number of segments if
+ * there is none.
+ */
 export function placeBehind(summaries: readonly SegmentSummary[], sequence: number): number {
   let [low, high] = [0, summaries.length]
   while (low < high) {

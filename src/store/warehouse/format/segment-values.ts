@@ -1,48 +1,53 @@
 /**
- * How the parts of a column become bytes. A column has an *index* (which rows have a value, and which
- * one) and *values*, each value once or, when nearly all differ, one for each row that has one.
+ * Encodes the parts of a column as bytes. A column has an *index* (which rows have a value, and which one) and *values*
+ * (each value once, or one for each row that has one if nearly all differ).
  *
- * Index: presence, then ids. Presence: nothing when all rows have a value; else a bitmap of `rows`
- * bits, low bit first; or, when few rows have one, the gaps between their row numbers as varints. Ids:
- * position of the value for each row that has one, low bytes of all, then high bytes of all; left out
- * where there is one value, or one for each row.
+ *   rows       a  -  b  a
  *
- * Values: JSON text of the array; or the bytes of hexadecimal texts or UUIDs; or numbers: exponent u8,
- * then varints of the zigzag differences of `value * 10^exponent`; exponent 255: float64 each.
+ *   index      presence   nothing if all rows have a value
+ *                         a bitmap of `rows` bits, low bit first:                1 0 1 1
+ *                         or, if few rows have one, the gaps between them as varints
+ *              ids        for each row that has a value, its position:           0 1 0
+ *                         the low bytes of all ids, then the high bytes of all ids;
+ *                         omitted if there is one value, or one for each row
+ *   values     JSON       the text of the array:                                 ["a","b"]
+ *              digits     the bytes of hexadecimal texts or UUIDs
+ *              numbers    exponent u8, then the zigzag differences of value * 10^exponent as varints;
+ *                         exponent 255: float64 each
  */
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 
-/** JSON text of the array of values. */
+/** The encoding as the JSON text of the array of values. */
 export const VALUES_JSON = 0
-/** Lower-case hexadecimal texts of one even length, as bytes. */
+/** The encoding of lower-case hexadecimal texts of one even length, as bytes. */
 export const VALUES_HEX = 1
-/** Lower-case UUIDs with hyphens, 16 bytes each. */
+/** The encoding of lower-case UUIDs with hyphens, 16 bytes each. */
 export const VALUES_UUID = 2
-/** Numbers, as differences. */
+/** The encoding of numbers as differences. */
 export const VALUES_NUMBERS = 3
 
-/** All rows have a value. */
+/** The presence of a column in which all rows have a value. */
 const PRESENCE_ALL = 0
-/** One bit a row. */
+/** The presence with one bit per row. */
 const PRESENCE_BITMAP = 1
-/** The numbers of the rows that have a value. */
+/** The presence as the numbers of the rows that have a value. */
 const PRESENCE_SPARSE = 2
 
-/** A column is sparse when fewer than one row in this many has a value. */
+/** A column is sparse if fewer than one row in this many has a value. */
 const SPARSE_FACTOR = 12
-/** Values below this count stay JSON text: there is nothing to gain. */
+/** Fewer values stay JSON text, because another encoding would gain nothing. */
 export const PACKED_VALUES_MIN = 8
-/** Digits of hexadecimal texts that are stored as bytes: an even number within these. */
+/** The minimum length of hexadecimal texts that are stored as bytes. The length must be even. */
 export const HEX_DIGITS_MIN = 6
-/** See `HEX_DIGITS_MIN`. */
+/** The maximum length of hexadecimal texts that are stored as bytes. */
 export const HEX_DIGITS_MAX = 128
 const EXPONENT_RAW = 255
 const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
 const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
-/** Texts of JSON that are not longer are read byte by byte: a search costs more. */
+/** JSON texts up to this length are read byte by byte, because a search costs more. */
 const NEAR_BYTES = 48
 
 const QUOTE = 0x22
@@ -53,7 +58,7 @@ const ARRAY_END = 0x5d
 const OBJECT_START = 0x7b
 const OBJECT_END = 0x7d
 
-/** Writes the presence of a column; `ids` is 0 where a row has no value. Returns the kind. */
+/** Writes the presence of a column. `ids` is 0 where a row has no value. Returns the kind of presence. */
 export function writePresence(
   writer: ByteWriter,
   ids: Uint16Array,
@@ -82,7 +87,7 @@ export function writePresence(
   return PRESENCE_BITMAP
 }
 
-/** The numbers of the rows that have a value, in order; not to be written to. */
+/** Returns the numbers of the rows that have a value, in ascending order. The caller must not write to the result. */
 export function readPresence(
   reader: ByteReader,
   bytes: Buffer,
@@ -109,9 +114,7 @@ export function readPresence(
   return present
 }
 
-/**
- * Where a row is among the rows that have a value, or -1, without decoding the whole presence.
- */
+/** Returns the position of a row among the rows that have a value, or -1. Does not decode the whole presence. */
 export function findRow(
   bytes: Buffer,
   offset: number,
@@ -143,13 +146,13 @@ function bitsOf(byte: number): number {
   return (quads + (quads >>> 4)) & 0x0f
 }
 
-/** Bytes that an id takes when there are `valueCount` values. */
+/** Returns the number of bytes of an id if there are `valueCount` values. */
 export function idBytes(valueCount: number): 0 | 1 | 2 {
   if (valueCount <= 1) return 0
   return valueCount <= 256 ? 1 : 2
 }
 
-/** Writes the ids of the rows that have a value; in memory ids begin at 1, on disk at 0. */
+/** Writes the ids of the rows that have a value. Ids start at 1 in memory and at 0 on the disk. */
 export function writeIds(
   writer: ByteWriter,
   ids: Uint16Array,
@@ -177,7 +180,7 @@ export function writeIds(
   }
 }
 
-/** The ids that `writeIds` wrote, from 0, one for each of `count` rows that have a value. */
+/** Reads the ids that `writeIds` wrote, from 0, one for each of the `count` rows that have a value. */
 export function readIds(
   bytes: Buffer,
   offset: number,
@@ -197,8 +200,8 @@ export function readIds(
 }
 
 /**
- * Writes numbers as differences where every one is a whole number of units of a power of ten, and as
- * float64 otherwise; exact in both cases (the sign of zero is lost, as it is in JSON).
+ * Writes numbers as differences if each is a whole multiple of one power of ten, and as float64 otherwise. Both forms
+ * are exact, except that the sign of zero is lost, as it is in JSON.
  */
 export function writeNumbers(writer: ByteWriter, values: ArrayLike<number>, count: number): void {
   const start = writer.length
@@ -226,7 +229,8 @@ function writeDifferences(
     const value = values[index] ?? 0
     const scaled = Math.round(value * scale)
     const difference = scaled - previous
-    // Not this unit, or too far apart (also infinite): the caller tries another way.
+    // The value is not a multiple of this unit, or too far from the previous one (also infinite). The caller tries
+    // another unit.
     if (scaled / scale !== value || !(Math.abs(difference) < DIFFERENCE_MAX)) return false
     previous = scaled
     let rest = difference < 0 ? -2 * difference - 1 : 2 * difference
@@ -244,7 +248,7 @@ function writeDifferences(
   return true
 }
 
-/** The reverse of `writeNumbers`. */
+/** Reads the numbers that `writeNumbers` wrote. */
 export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): Float64Array {
   const values = new Float64Array(count)
   const exponent = bytes[reader.offset++] ?? EXPONENT_RAW
@@ -263,21 +267,21 @@ export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): F
   return values
 }
 
-/** What `planValues` found: how to write values, and for texts of digits how long each is. */
+/** The result of `planValues`: the encoding of values, and the length of each for texts of digits. */
 export interface ValuesPlan {
   readonly encoding: number
-  /** Hexadecimal digits of a value, else 0. */
+  /** The number of hexadecimal digits of a value, otherwise 0. */
   readonly width: number
-  /** The digits of all values, one behind the other; else ''. */
+  /** The digits of all values, one after another, otherwise ''. */
   readonly digits: string
 }
 
-/** Values as JSON. */
+/** The plan for values as JSON. */
 export const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: '' }
-/** Values as numbers. */
+/** The plan for values as numbers. */
 export const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
 
-/** Chooses how to write values: by the first one, then checked on all. */
+/** Chooses the encoding of values. The first value suggests one, which is then checked for all values. */
 export function planValues(values: readonly unknown[]): ValuesPlan {
   if (values.length < PACKED_VALUES_MIN) return PLAN_JSON
   const first = values[0]
@@ -312,7 +316,9 @@ function planUuids(values: readonly unknown[]): ValuesPlan {
   return { encoding: VALUES_UUID, width: 32, digits }
 }
 
-/** Whether writing and reading the digits gives the same text: lower-case hexadecimal only. */
+/**
+ * Returns whether decoding and encoding the digits gives the same text, which is true only for lower-case hexadecimal.
+ */
 function areHexDigits(digits: string): boolean {
   SCRATCH.clear()
   const start = SCRATCH.take(digits.length)
@@ -320,7 +326,7 @@ function areHexDigits(digits: string): boolean {
   return length * 2 === digits.length && SCRATCH.bytes.toString('hex', 0, length) === digits
 }
 
-/** Writes values as planned. */
+/** Writes values with the result of `planValues`. */
 export function writeValues(
   writer: ByteWriter,
   values: readonly unknown[],
@@ -335,7 +341,7 @@ export function writeValues(
   }
 }
 
-/** Reads `count` values that begin at the reader's place and end at `end`. */
+/** Reads `count` values that begin at the reader's offset and end at `end`. */
 export function decodeValues(
   reader: ByteReader,
   bytes: Buffer,
@@ -362,9 +368,13 @@ export function decodeValues(
 }
 
 /**
- * Where each of `count` values begins in the JSON text of their array, and behind the last where the
- * next would, so that value `i` ends one byte before place `i + 1`. Throws RangeError when there are not
- * so many. The text is that of JSON.stringify: without spaces.
+ * Returns the offset of each of `count` values in the JSON text of their array, and the offset at which the next one
+ * would begin. Value `i` ends one byte before offset `i + 1`:
+ *
+ *   ["a",12]   offsets 1, 5, 8
+ *
+ * Throws RangeError if the number of values is different. The text must be the result of JSON.stringify, without
+ * spaces.
  */
 export function jsonPlaces(bytes: Buffer, count: number): Uint32Array {
   const places = new Uint32Array(count + 1)
@@ -391,7 +401,10 @@ export function jsonPlaces(bytes: Buffer, count: number): Uint32Array {
   return places
 }
 
-/** Where the quote stands that ends a long text of JSON, or the end; `from` is within the text, and begins a character. */
+/**
+ * Returns the offset of the quote that ends a long JSON text, or the end of the bytes. `from` is within the text, at
+ * the beginning of a character.
+ */
 function textEnd(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(QUOTE, from); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
     let first = at

@@ -1,6 +1,6 @@
 /**
- * Reading one segment: checks its checksums, and decodes what is asked for and no more. A view is valid as
- * long as its segment is in the table, which is the case during one synchronous run of a reader.
+ * Reads one segment: checks its checksums and decodes only the parts that are needed. A view is valid as long as its
+ * segment is in the table, that is during one synchronous run of a reader.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid } from '../../../base/ids.ts'
@@ -41,35 +41,47 @@ import {
 } from './segment-values.ts'
 
 const HEADERS = 'segment_headers'
-/** Of a column with more bytes of JSON the values that are asked for are parsed, and no others. */
+/** In a column with more bytes of JSON only the requested values are parsed. */
 const LARGE_VALUES_BYTES = 1024 * 1024
 
-/** Which rows have a value in a column, and which one. */
+/**
+ * The rows that have a value in a column, and which one, as parallel arrays:
+ *
+ *   row        0         1         2         3
+ *   value      Chrome    (none)    Firefox   Chrome
+ *
+ *   present    0, 2, 3
+ *   ids        0, 1, 0
+ *   values     [Chrome, Firefox]
+ */
 export interface ColumnIndex {
-  /** Numbers of the rows that have a value, ascending. */
+  /** The numbers of the rows that have a value, ascending. */
   readonly present: Uint16Array
-  /** Position among the values for each of `present`. */
+  /** The position of the value of each row in `present`. */
   readonly ids: Uint16Array
 }
 
-/** A decoded column: for each row that has a value its number and the position of its value. */
+/** A decoded column: its index and its values. */
 export interface ColumnView extends ColumnIndex {
   readonly entry: ColumnEntry
-  /** Empty for a mirror: the value of a row is then its distinct_id. */
+  /** The values. Empty for a mirror, in which the value of a row is its distinct_id. */
   readonly values: readonly unknown[]
 }
 
-/** The values of a column as they are stored, to be copied. Valid as long as the view. */
+/** The values of a column in their stored form, to be copied. They are valid as long as the view. */
 export interface StoredValues {
-  /** JSON texts, or the bytes of digits, one behind the other. */
+  /** The JSON texts, or the bytes of the digits, one after another. */
   readonly bytes: Buffer
-  /** Of JSON texts: where each begins in `bytes`, and behind the last; between two is a comma. Else null. */
+  /**
+   * For JSON texts the offset of each in `bytes`, and the end of the last. Between two texts is a comma. Otherwise
+   * null.
+   */
   readonly places: Uint32Array | null
-  /** Of numbers: the values. Else null. */
+  /** For numbers the values, otherwise null. */
   readonly numbers: Float64Array | null
 }
 
-/** What tells a duplicate: uuid (16 bytes at an offset), name and distinct_id number. */
+/** The fields by which a duplicate is recognized: uuid (16 bytes at an offset), name and distinct ID number. */
 export interface RowIdentity {
   readonly uuidBytes: Uint8Array
   readonly uuidOffset: number
@@ -77,10 +89,10 @@ export interface RowIdentity {
   readonly distinctId: number
 }
 
-/** One stored segment. Every column is decoded when it is first asked for, and kept. */
+/** One stored segment. Every column is decoded when it is first needed, and then cached. */
 export class SegmentView {
   readonly summary: SegmentSummary
-  /** Bytes of all records of the segment. */
+  /** The bytes of all records of the segment. */
   readonly storedBytes: number
   readonly #groupTable: Table
   readonly #headerKey: Uint8Array
@@ -89,9 +101,9 @@ export class SegmentView {
   readonly #groups = new Map<number, Buffer>()
   readonly #columns = new Map<ColumnEntry, ColumnView>()
   readonly #values = new Map<ColumnEntry, readonly unknown[]>()
-  /** Where each value of a large column begins. */
+  /** The offset of each value of a large column. */
   readonly #places = new Map<ColumnEntry, Uint32Array>()
-  /** Of a segment that has given columns away: how each can be read. */
+  /** The rebuilt entries of columns that were moved to the warehouse. */
   readonly #made = new Map<ColumnEntry, ColumnEntry>()
   #heldBytes = 0
   #directory: Directory | null = null
@@ -101,7 +113,7 @@ export class SegmentView {
   #uuidHeads: Buffer | null = null
   #uuidTails: Buffer | null = null
 
-  /** `sealed`: the header, as stored under `key`. Throws `DamagedRecordError`, as all methods do. */
+  /** `sealed` is the header as stored under `key`. Throws `DamagedRecordError`, as all methods do. */
   constructor(groups: Table, key: Uint8Array, sealed: Buffer) {
     this.#groupTable = groups
     this.#headerKey = key
@@ -113,22 +125,22 @@ export class SegmentView {
     this.storedBytes = this.summary.groupBytes + sealed.length
   }
 
-  /** Memory that decoded groups and values take, about. */
+  /** The approximate memory of the decoded groups and values. */
   get heldBytes(): number {
     return this.#heldBytes
   }
 
-  /** Whether `sealed` is the header of this segment. */
+  /** Returns whether `sealed` is the header of this segment. */
   hasHeader(sealed: Buffer): boolean {
     return sealed.equals(this.#sealed)
   }
 
-  /** The header as it is stored. */
+  /** The header in its stored form. */
   get header(): Uint8Array {
     return this.#sealed
   }
 
-  /** The bytes of a part as they are stored. */
+  /** Returns the decoded bytes of a part. */
   partBytes(part: Part): Buffer {
     return part[2] === 0 ? Buffer.alloc(0) : this.#guard(() => this.#slice(part))
   }
@@ -138,18 +150,18 @@ export class SegmentView {
     return this.#directory
   }
 
-  /** What the segment carries about all names (segment-names.ts); null when it does not. */
+  /** The facts about all names that the segment carries (segment-names.ts), or null. */
   get facts(): Buffer | null {
     const { facts } = this.directory
     return facts[2] === 0 ? null : this.#guard(() => this.#slice(facts))
   }
 
-  /** Bytes of the values of all columns, decoded. */
+  /** The decoded bytes of the values of all columns. */
   get valueBytes(): number {
     return this.directory.columns.reduce((sum, { values }) => sum + values[2], 0)
   }
 
-  /** Bytes of the largest group with values, decoded: what reading one row costs at worst. */
+  /** The decoded bytes of the largest group with values, which is the worst cost of reading one row. */
   get largestGroupBytes(): number {
     const ends = this.directory.columns.map(({ values }) => values[1] + values[2])
     return ends.reduce((max, end) => Math.max(max, end), 0)
@@ -165,20 +177,20 @@ export class SegmentView {
     return this.#arrivals
   }
 
-  /** D of each row. */
+  /** The distinct ID number of each row. */
   get distinctIds(): Uint32Array {
     this.#distinctIds ??= this.#guard(() => this.#readPlanes(this.directory.distinctIds))
     return this.#distinctIds
   }
 
-  /** The mode byte of a row (segment-builder.ts). */
+  /** Returns the mode byte of a row (segment-builder.ts). */
   modeOf(row: number): number {
     const part = this.directory.modes
     if (part[2] === 0) return 0
     return this.#group(part[0])[part[1] + row] ?? 0
   }
 
-  /** The event names; ids of rows are positions in `values`. */
+  /** The event names. The ids of rows are positions in `values`. */
   get names(): ColumnView {
     const entry = this.directory.columns.find((column) => column.role === ROLE_NAME)
     if (entry === undefined) throw new DamagedRecordError(HEADERS, this.#headerKey, 'has no names')
@@ -190,19 +202,19 @@ export class SegmentView {
     return String(values[ids[row] ?? 0])
   }
 
-  /** The entry of a property, or undefined. */
+  /** Returns the entry of a property, or undefined. */
   property(key: string): ColumnEntry | undefined {
     return this.directory.columns.find(
       (column) => column.role === ROLE_PROPERTY && column.key === key,
     )
   }
 
-  /** The entry of a column that is no property, or undefined. */
+  /** Returns the entry of a column that is not a property, or undefined. */
   special(role: number): ColumnEntry | undefined {
     return this.directory.columns.find((column) => column.role === role)
   }
 
-  /** A column of `directory.columns`. */
+  /** Returns a column of `directory.columns`. */
   column(entry: ColumnEntry): ColumnView {
     let view = this.#columns.get(entry)
     if (view === undefined) {
@@ -213,13 +225,13 @@ export class SegmentView {
     return view
   }
 
-  /** Which rows have a value in a column. Decodes no value, and keeps nothing. */
+  /** Returns the rows that have a value in a column. Decodes no values and caches nothing. */
   indexOf(entry: ColumnEntry): ColumnIndex {
     const here = this.#here(entry)
     return this.#guard(() => this.#readIndex(here))
   }
 
-  /** The values of a column that is no mirror, without making objects of them. Keeps nothing. */
+  /** Returns the values of a column that is not a mirror, without creating an object for each. Caches nothing. */
   storedValues(entry: ColumnEntry): StoredValues {
     const here = this.#here(entry)
     return this.#guard(() => {
@@ -235,27 +247,30 @@ export class SegmentView {
     })
   }
 
-  /** The JSON of all values of a column, one behind the other; not to be changed. Only where they are stored so. */
+  /** Returns the JSON of all values of a column, which must be stored as JSON. The caller must not change it. */
   storedJson(entry: ColumnEntry): Buffer {
     const here = this.#here(entry)
     return this.#guard(() => this.#slice(here.values))
   }
 
-  /** Where a row is among the rows that have a value in a column, or -1. Decodes no column. */
+  /** Returns the position of a row among the rows that have a value in a column, or -1. Decodes no column. */
   placeOf(entry: ColumnEntry, row: number): number {
     const { index, presence, count } = this.#here(entry)
     if (count === this.summary.rows) return row
     return findRow(this.#group(index[0]), index[1], presence, count, row)
   }
 
-  /** The value at a place that `placeOf` gave. Not of a mirror. Decodes the values, but no index. */
+  /**
+   * Returns the value at a position that `placeOf` returned. Must not be called for a mirror. Decodes the values, but
+   * no index.
+   */
   valueAt(column: ColumnEntry, place: number): unknown {
     const entry = this.#here(column)
     const { mode, index, count, valueCount } = entry
     const planes = mode === MODE_DICTIONARY ? idBytes(valueCount) : 0
     let position = mode === MODE_DICTIONARY ? 0 : place
     if (planes > 0) {
-      // Ids end where the index ends.
+      // The ids are at the end of the index.
       const content = this.#group(index[0])
       const low = index[1] + index[2] - planes * count + place
       position = content[low] ?? 0
@@ -267,14 +282,14 @@ export class SegmentView {
     }
     const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
     if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
-    // Digits have a fixed width: one value is read without the others.
+    // Digits have a fixed width, so one value is read without the others.
     const content = this.#group(values[0])
     const start = values[1] + (position * width) / 2
     const reader = new ByteReader(content, start)
     return decodeValues(reader, content, start + width / 2, 1, encoding, width)[0]
   }
 
-  /** The uuid of a row as text. */
+  /** Returns the uuid of a row as text. */
   uuidOf(row: number): string {
     const bytes = new Uint8Array(16)
     this.copyUuid(row, bytes, 0)
@@ -294,7 +309,7 @@ export class SegmentView {
     }
   }
 
-  /** Whether the segment holds S of a project. */
+  /** Returns whether the segment contains a sequence number of a project. */
   holds(projectId: number, sequence: number): boolean {
     const { summary } = this
     return (
@@ -304,7 +319,7 @@ export class SegmentView {
     )
   }
 
-  /** Whether a row has that uuid, name and distinct_id. */
+  /** Returns whether a row has this uuid, name and distinct ID number. */
   isRow(row: number, identity: RowIdentity): boolean {
     if (this.distinctIds[row] !== identity.distinctId) return false
     if (this.nameOf(row) !== identity.name) return false
@@ -313,7 +328,10 @@ export class SegmentView {
     return uuid.every((byte, index) => byte === identity.uuidBytes[identity.uuidOffset + index])
   }
 
-  /** The last row from `last` down to `first` with that uuid, or -1. Decodes the heads only where the tail fits. */
+  /**
+   * Returns the last row from `last` down to `first` with this uuid, or -1. Reads the first part of a uuid only if its
+   * last part matches.
+   */
   findUuid(uuid: Uint8Array, last = this.summary.rows - 1, first = 0): number {
     this.#uuidTails ??= this.#slice(this.directory.uuidTails)
     const tails = this.#uuidTails
@@ -327,7 +345,7 @@ export class SegmentView {
     return -1
   }
 
-  /** The column as it can be read: as it is stored, or made again of what the warehouse has. */
+  /** Returns the entry by which the column can be read: the stored one, or one rebuilt from the warehouse. */
   #here(entry: ColumnEntry): ColumnEntry {
     if (!isAway(entry)) return entry
     let here = this.#made.get(entry)
@@ -346,7 +364,7 @@ export class SegmentView {
     return entry
   }
 
-  /** One value of a column that would take much memory as a whole. */
+  /** Returns one value of a column that would take much memory as a whole. */
   #largeValue(entry: ColumnEntry, position: number): unknown {
     const known = this.#values.get(entry)
     if (known !== undefined) return known[position]
@@ -449,7 +467,7 @@ export class SegmentView {
   }
 }
 
-/** A record of a segment that cannot be understood although its checksum fits. */
+/** Returns the error for a record of a segment that cannot be decoded although its checksum matches. */
 export function damagedSegment(table: string, key: Uint8Array, cause: unknown): DamagedRecordError {
   const what = cause instanceof Error ? cause.message : 'cannot be read'
   return new DamagedRecordError(table, key, what)

@@ -1,7 +1,8 @@
 /**
- * When the sessions of a segment began, judged by their ids: UUIDs of version 7, which begin with a time. Not
- * that this time were true: an id that begins otherwise than all ids of a segment is none of them, and so
- * who looks for sessions leaves the segment alone. A stretch is the first three bytes of an id: 4.7 hours.
+ * The start ranges of the sessions in a segment, judged by their ids. A session id is a UUID of version 7, which begins
+ * with a time. The time need not be true. It only matters that an id with a different beginning cannot occur in the
+ * segment, so a search for that session can skip it. A range is identified by the first three bytes of an id and is 4.7
+ * hours long.
  */
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { SEGMENT_SESSION_STRETCHES_MAX } from '../limits.ts'
@@ -11,25 +12,28 @@ const ID_UNITS = 36
 const VERSION_AT = 14
 const VERSION_7 = 0x37
 const STRETCH_DIGITS = 6
-/** Milliseconds of a stretch: what the other three bytes of a time make. */
+/** The length of a range in milliseconds: the values of the other three bytes of a time. */
 export const STRETCH_MS = 2 ** 24
 
-/** The stretch of an id as it is sent. */
+/** Returns the range of an id in text form. */
 export function stretchOf(id: string): number {
   return Number.parseInt(id.slice(0, STRETCH_DIGITS), 16)
 }
 
-/** The stretch of the 16 bytes of an id. */
+/** Returns the range of an id of 16 bytes. */
 export function stretchAt(bytes: Uint8Array, start: number): number {
   return ((bytes[start] ?? 0) << 16) | ((bytes[start + 1] ?? 0) << 8) | (bytes[start + 2] ?? 0)
 }
 
-/** The stretches of all sessions of a segment, ascending; null: too many, or nobody can say it cheaply. */
+/**
+ * Returns the ranges of all sessions of a segment, ascending. Returns null if there are too many, or if they cannot be
+ * determined cheaply.
+ */
 export function sessionStretches({ columns, rest }: SegmentBuilder): readonly number[] | null {
   const column = columns.get(SESSION_ID)
   if (rest.count > 0 || column?.isMirror === true) return null
   const texts = new Set<string>()
-  // Nothing else makes a session.
+  // Only a UUID of version 7 is a session id.
   const values = column?.mayHold(ID_UNITS) === true ? column.values : []
   for (const value of values) {
     const isId =

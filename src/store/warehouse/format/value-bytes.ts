@@ -1,4 +1,4 @@
-/** Estimates how much memory a JSON value takes, without making its text. */
+/** Estimates the memory of a JSON value without creating its text. */
 
 /** The size of a number, a boolean or null. */
 const SCALAR_BYTES = 8
@@ -10,7 +10,7 @@ export function valueBytes(value: unknown): number {
   if (typeof value === 'string') return value.length + AROUND_BYTES
   if (typeof value !== 'object' || value === null) return SCALAR_BYTES
   let bytes = AROUND_BYTES
-  // Not recursive: a value may be nested as deep as a body allows.
+  // The loop is not recursive, because a value may be nested as deep as a request body allows.
   const open: object[] = [value]
   for (let part = open.pop(); part !== undefined; part = open.pop()) {
     for (const [key, own] of Object.entries(part) as [string, unknown][]) {

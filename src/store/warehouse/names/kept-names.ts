@@ -1,10 +1,13 @@
 /**
- * What the names of a project came to, up to an S: so that whoever asks first reads the segments behind it alone.
+ * Stores the names of a project, gathered up to a sequence number, so that the first reader only has to read the
+ * segments after it. Table `kept_names`:
  *
- * Table `kept_names`: project u32 -> `version u8, reserved 3, S u32, events that erasures had removed float64`,
- * little-endian, then MessagePack of `PackedProjectNames`. It
- * holds as long as erasures have removed no more: merges change nothing of it. What it says can be gathered anew
- * from the segments at any time, so it is no function of the log, and one that is damaged is passed over.
+ *   project u32 -> version u8, reserved 3, sequence number u32,
+ *                  number of events that erasures had removed float64, all little-endian,
+ *                  `PackedProjectNames` as MessagePack
+ *
+ * A record is valid until erasures remove more events; merges do not affect it. It can be rebuilt from the segments at
+ * any time, so a damaged record is ignored.
  */
 import { attempt } from '../../faults.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
@@ -16,17 +19,17 @@ import type { PackedProjectNames, ProjectNames } from './project-names.ts'
 const FORMAT_VERSION = 2
 const FIXED_BYTES = 16
 
-/** What is kept of a project. */
+/** The stored names of a project. */
 export interface KeptNames {
-  /** S of the newest event that counts. */
+  /** The sequence number of the newest event that is included. */
   readonly through: number
-  /** Events that erasures had removed. */
+  /** The number of events that erasures had removed. */
   readonly erased: number
-  /** Makes what is new into these names. */
+  /** Restores the stored names into an empty object. */
   readonly restore: (names: ProjectNames) => void
 }
 
-/** What is kept of a project; null when nothing is, or nothing that can be read. About 0.1 ms for 16 KiB. */
+/** Returns the stored names of a project, or null if there is no readable record. Takes about 0.1 ms for 16 KiB. */
 export function loadKeptNames(table: Table, projectId: number): KeptNames | null {
   const record = attempt(
     () => load(table, numberKey(projectId)) ?? null,
@@ -35,14 +38,14 @@ export function loadKeptNames(table: Table, projectId: number): KeptNames | null
   if (record === null || record.readUInt8() !== FORMAT_VERSION) return null
   const through = record.readUInt32LE(4)
   const restore = (names: ProjectNames): void => {
-    // Written by `storeKeptNames`, and unchanged since: the checksum says so.
+    // `storeKeptNames` wrote the record, and the checksum guarantees that it is unchanged.
     names.restore(unpack(record.subarray(FIXED_BYTES)) as PackedProjectNames, through)
   }
   const erased = record.readDoubleLE(8)
   return { through, erased, restore }
 }
 
-/** Keeps names. Only in a write transaction. */
+/** Stores names. Call it only within a write transaction. */
 export function storeKeptNames(
   table: Table,
   projectId: number,

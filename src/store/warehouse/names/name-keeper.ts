@@ -1,7 +1,7 @@
 /**
- * Keeps the names of projects put together (kept-names.ts): the processing thread goes through settled segments
- * when it has nothing else to do. Those of older versions, which carry nothing about names, are read as a whole
- * for it, once.
+ * Updates the stored names of projects (kept-names.ts). While the processing thread is idle, it goes through the
+ * segments that will not be merged again. Segments of older versions, which carry no facts about names, are read
+ * completely once.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { attempt, type DamageListener } from '../../faults.ts'
@@ -14,30 +14,39 @@ import { type KeptNames, loadKeptNames, storeKeptNames } from './kept-names.ts'
 import { gatherNames } from './name-reader.ts'
 import { ProjectNames } from './project-names.ts'
 
-/** Events behind what is kept that are worth another record. */
+/** The number of new events that are worth another record. */
 const WORTH_ROWS = 8 * SEGMENT_ROWS_TARGET
-/** After an erasure all is gathered anew, but not more often, milliseconds: of further ones with the next events. */
+/**
+ * The minimum time between two complete rebuilds after erasures, in milliseconds. A later erasure is handled with the
+ * next new events.
+ */
 const ANEW_PERIOD_MS = 60_000
 
-/** Events of segments that will be merged are worth one, too: small ones are what takes longest to read. */
+/**
+ * The number of events in segments that will still be merged that are worth another record, because small segments take
+ * longest to read.
+ */
 const TAIL_ROWS = 256
-/** But only for so long in each period, milliseconds: they are read as a whole. */
+/** The time that may be spent on such segments in each period, in milliseconds, because they are read completely. */
 const TAIL_MS = 50
 const TAIL_PERIOD_MS = 10_000
 
-/** A project whose names are kept. */
+/** A project whose names are stored. */
 export interface NamedProject {
   readonly projectId: number
   readonly counters: { readonly rows: number }
   textOf(distinctId: number): string
 }
 
-/** What the keeper works with. */
+/** The options of the keeper. */
 export interface NameKeeperOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
   readonly onDamage: DamageListener
-  /** The texts that saved things of a project consist of; names among them are the last to give way. Default: none. */
+  /**
+   * Returns the texts in the saved objects of a project. Names among them are omitted last if there are too many names.
+   * Default: none.
+   */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
   readonly clock?: Clock | undefined
 }
@@ -47,27 +56,29 @@ interface Begun {
   readonly project: NamedProject
   readonly names: ProjectNames
   readonly erased: number
-  /** S to which it goes. */
+  /** The sequence number up to which they are gathered. */
   readonly through: number
-  /** It goes beyond the segments that stay. */
+  /** True if the range includes segments that will still be merged. */
   readonly isTail: boolean
 }
 
-/** Stops until there is time again. */
+/** Interrupts the gathering until there is time again. */
 class NoTimeError extends Error {}
 
-/** Keeps names of projects that have new events. */
+/** Updates the stored names of projects with new events. */
 export class NameKeeper {
   readonly #options: NameKeeperOptions
   readonly #clock: Clock
   readonly #waiting = new Set<NamedProject>()
-  /** Some of their segments cannot be read. */
+  /** The projects with segments that cannot be read. */
   readonly #damaged = new Set<NamedProject>()
   #begun: Begun | null = null
-  /** When names may be gathered anew again. */
+  /** The earliest time of the next complete rebuild. */
   #anewAtMs = Number.NEGATIVE_INFINITY
 
-  /** When the period for segments that will be merged ends, and how long it was used. */
+  /**
+   * The end of the current period for segments that will still be merged, and the time spent on them in this period.
+   */
   #tailEndMs = Number.NEGATIVE_INFINITY
   #tailMs = 0
 
@@ -76,7 +87,7 @@ export class NameKeeper {
     this.#clock = options.clock ?? SYSTEM_CLOCK
   }
 
-  /** Notes that a project has new events, or lost some. */
+  /** Records that a project has new events, or that events were erased. */
   note(project: NamedProject): void {
     if (!this.#damaged.has(project)) this.#waiting.add(project)
   }
@@ -85,7 +96,7 @@ export class NameKeeper {
     return this.#waiting.size > 0
   }
 
-  /** Looks at the projects that wait, until `isOver`. */
+  /** Updates the waiting projects, until `isOver` returns true. */
   run(isOver: () => boolean): void {
     for (const project of this.#waiting) {
       if (isOver()) return
@@ -102,7 +113,7 @@ export class NameKeeper {
     }
   }
 
-  /** False: there was no time for all of it. */
+  /** Updates one project. Returns false if there was not enough time. */
   #keep(project: NamedProject, isOver: () => boolean): boolean {
     const { environment, segments } = this.#options
     const { projectId } = project
@@ -128,7 +139,7 @@ export class NameKeeper {
     return true
   }
 
-  /** Where to begin and to end; null when it is not worth it. */
+  /** Returns the range to gather, or null if it is not worthwhile. */
   #begin(project: NamedProject, erased: number): Begun | null {
     const { projectId } = project
     const { referredNames = () => new Set<string>() } = this.#options
@@ -153,7 +164,10 @@ export class NameKeeper {
     return true
   }
 
-  /** S of the newest event, if it is time for those that will be merged; else `from`. */
+  /**
+   * Returns the sequence number of the newest readable event if segments that will still be merged may be read now.
+   * Otherwise returns `from`.
+   */
   #tailThrough(readable: number, from: number): number {
     const nowMs = this.#clock.monotonic()
     if (nowMs >= this.#tailEndMs) {
@@ -164,8 +178,8 @@ export class NameKeeper {
   }
 
   /**
-   * S of the last event of the last segment that stays as it is, and of the last one whose names can be read here:
-   * one that has given its columns away may carry nothing.
+   * Returns the last sequence numbers of two segments: the last one that will not be merged again, and the last one
+   * whose names can be read. A segment whose columns were moved to the warehouse may carry no names.
    */
   #reachOf({ projectId, counters }: NamedProject, from: number) {
     const { segments } = this.#options

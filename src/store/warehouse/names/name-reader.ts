@@ -1,4 +1,4 @@
-/** The names of projects as of a snapshot: what was gathered before is kept, and only new segments are read. */
+/** Reads the names of projects in a snapshot. Names gathered before are cached, and only new segments are read. */
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { erasedRows } from '../../identity/erasure-records.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -10,14 +10,14 @@ import { loadKeptNames } from './kept-names.ts'
 import { ProjectNames } from './project-names.ts'
 
 interface KnownNames {
-  /** Number of merges and erasures when `erased` was read. */
+  /** The number of merges and erasures when `erased` was read. */
   readonly generation: number
-  /** Events that all erasures so far have removed. */
+  /** The number of events that all erasures so far have removed. */
   readonly erased: number
   readonly names: ProjectNames
 }
 
-/** Keeps the names of projects for one thread. */
+/** Caches the names of projects for one thread. */
 export class NameReader {
   readonly #tables: EventTables
   readonly #segments: SegmentTables
@@ -25,7 +25,9 @@ export class NameReader {
   readonly #bytesMax: number
   readonly #known = new Map<number, KnownNames>()
 
-  /** `referredNames`: as in `NameKeeperOptions`; `bytesMax`: of the names of all projects that are remembered. */
+  /**
+   * For `referredNames` see `NameKeeperOptions`. `bytesMax` is the maximum size of the cached names of all projects.
+   */
   constructor(
     tables: EventTables,
     referredNames: (projectId: number) => ReadonlySet<string>,
@@ -34,15 +36,15 @@ export class NameReader {
     this.#tables = tables
     this.#referredNames = referredNames
     this.#bytesMax = bytesMax
-    // Views that nobody keeps: each segment is read once.
+    // Views are not cached, because each segment is read once.
     this.#segments = new SegmentTables(tables)
   }
 
   /**
-   * The names of a project. `check` is asked before each segment that is new, and throws to give up; what
-   * was read stays. Throws `DamagedRecordError`. Cost: nothing when nothing has changed; the first time that of
-   * what is kept, and some 0.2 ms for each segment behind it, more for small ones and those of older versions;
-   * after an erasure that of all segments, until it is kept again.
+   * Returns the names of a project. `check` is called before each new segment and throws to stop; the segments read so
+   * far stay included. Throws `DamagedRecordError`. Costs nothing if nothing has changed. The first call costs a read
+   * of the stored names and about 0.2 ms for each later segment, more for small segments and those of older versions.
+   * After an erasure it costs a read of all segments, until the names are stored again.
    */
   names(projectId: number, check: () => void): ProjectNames {
     const counters = loadCounters(this.#tables.projects, projectId)
@@ -53,7 +55,7 @@ export class NameReader {
     return names
   }
 
-  /** Bytes of all names, about, and how many they may take. */
+  /** The approximate bytes of all names, and their maximum. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     let bytes = 0
     for (const { names } of this.#known.values()) bytes += names.bytes
@@ -69,7 +71,7 @@ export class NameReader {
       const names = isSame && known ? known.names : this.#namesOf(projectId)
       known = { generation, erased, names }
     }
-    // Names that had to give way here may have stayed there.
+    // Names that were omitted here may be included in the stored record.
     const { through, isCut } = known.names
     const isWorth = rows - through > SEGMENT_ROWS_TARGET || isCut
     if (isWorth) known = this.#orKept(projectId, known)
@@ -77,7 +79,7 @@ export class NameReader {
     return known
   }
 
-  /** What is kept in the store, if that is more. */
+  /** Returns the stored names if they cover more events than the cached ones. */
   #orKept(projectId: number, known: KnownNames): KnownNames {
     const kept = loadKeptNames(this.#tables.kept_names, projectId)
     const isMore = kept?.erased === known.erased && kept.through > known.names.through
@@ -92,7 +94,7 @@ export class NameReader {
     return new ProjectNames(projectId, textOf, () => this.#referredNames(projectId))
   }
 
-  /** Forgets the projects that were asked for longest ago. */
+  /** Evicts the projects that were read least recently. */
   #makeRoom(): void {
     let bytes = 0
     for (const { names } of this.#known.values()) bytes += names.bytes
@@ -105,8 +107,9 @@ export class NameReader {
 }
 
 /**
- * Adds to names what the segments behind them say, up to the one that holds S `through`. `check` is asked before
- * each, and throws to give up; what was read stays. Throws `DamagedRecordError`.
+ * Adds the names in the segments after `names.through`, up to the segment that contains the sequence number `through`.
+ * `check` is called before each segment and throws to stop; the segments read so far stay included. Throws
+ * `DamagedRecordError`.
  */
 export function gatherNames(
   names: ProjectNames,

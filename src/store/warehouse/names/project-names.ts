@@ -1,7 +1,8 @@
 /**
- * The names of the events and properties of one project, gathered segment by segment in order of S, with what
- * is known about each. Bounded in bytes, events and properties apart. When there are more, the least worthy give
- * way, so that a new name is always listed (`choose`). A name that comes back is counted from then on.
+ * The names of the events and properties of one project, gathered segment by segment in the order of sequence numbers,
+ * with facts about each name. The bytes of event names and of property names are limited separately. Above the limit
+ * the least important names are removed (`choose`), so that a new name is always listed. A removed name that occurs
+ * again is counted from then on.
  */
 import {
   definitionId,
@@ -19,19 +20,19 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { PROJECT_EVENT_NAMES_BYTES_MAX, PROJECT_PROPERTY_NAMES_BYTES_MAX } from '../limits.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
-/** What a name costs besides its characters: an estimate. */
+/** The estimated bytes of a name in addition to its characters. */
 const NAME_BYTES = 300
-/** Of the room for names: what is filled when some had to give way. */
+/** The fraction of the limit that is filled after names were removed. */
 const FILLED_SHARE = 3 / 4
-/** Of what is filled: as much at most is for names that something saved refers to. */
+/** The fraction of that part for names that saved objects use. */
 const REFERRED_SHARE = 1 / 2
-/** Of what is filled: as much at most is for those and for names that were seen on several days. */
+/** The fraction of that part for those names and for names that occurred on several days. */
 const LASTING_SHARE = 3 / 4
 
-/** As the definitions have it, while it is gathered. */
+/** The writable form of the facts, while they are gathered. */
 type Growing<Facts> = { -readonly [Name in keyof Facts]: Facts[Name] }
 
-/** What is known of every name. */
+/** The facts about a name. */
 class Entry {
   readonly name: string
   count = 0
@@ -45,12 +46,12 @@ class Entry {
     this.name = name
   }
 
-  /** Memory: an estimate. */
+  /** The estimated bytes in memory. */
   get bytes(): number {
     return NAME_BYTES + this.name.length * 2
   }
 
-  /** Whether it has arrived on more than one day, in UTC. */
+  /** True if the name has arrived on more than one day, in UTC. */
   get isLasting(): boolean {
     return Math.floor(this.firstArrivalMs / DAY_MS) !== Math.floor(this.lastArrivalMs / DAY_MS)
   }
@@ -62,7 +63,7 @@ class Entry {
   }
 }
 
-/** A name of events; `number` counts them from 0. */
+/** A name of events. `number` counts the names from 0. */
 class EventEntry extends Entry implements EventFacts {
   readonly #projectId: number
   #id: string | null = null
@@ -74,7 +75,7 @@ class EventEntry extends Entry implements EventFacts {
     this.number = number
   }
 
-  /** Made when it is asked for, which of most names nobody does. */
+  /** Created when it is first read, because the ids of most names are never needed. */
   get id(): string {
     this.#id ??= definitionId(this.#projectId, 'event', this.name)
     return this.#id
@@ -84,7 +85,7 @@ class EventEntry extends Entry implements EventFacts {
 /** A name of properties. */
 export class PropertyEntry extends Entry implements Required<PropertyFacts> {
   type: PropertyFacts['type'] = null
-  /** Numbers of the events that have it. */
+  /** The numbers of the events that have the property. */
   events = new NumberSet()
 
   override get bytes(): number {
@@ -102,13 +103,13 @@ type PackedEntry = readonly [
   lastSequence: number,
 ]
 
-/** Names as they are kept: MessagePack of it. Events in the order of their numbers. */
+/** The stored form of names, as MessagePack. Events are in the order of their numbers. */
 export type PackedProjectNames = readonly [
   events: readonly PackedEntry[],
   properties: readonly (readonly [...PackedEntry, type: number, events: PackedNumbers])[],
 ]
 
-/** Names of one project. */
+/** The names of one project. */
 export class ProjectNames {
   readonly #projectId: number
   #events = new Map<string, EventEntry>()
@@ -117,14 +118,14 @@ export class ProjectNames {
   readonly #referred: () => ReadonlySet<string>
   #eventBytes = 0
   #propertyBytes = 0
-  /** S of the newest event that is gathered. */
+  /** The sequence number of the newest event that is included. */
   through = 0
-  /** Whether names have given way since it was made or restored. */
+  /** True if names were removed since the object was created or restored. */
   isCut = false
 
   /**
-   * `textOf` gives the text of a distinct_id, which some properties have. `referred` tells the names that saved
-   * things refer to; it is asked when some have to give way.
+   * `textOf` returns the text of a distinct ID number, for properties whose values are the distinct_ids. `referred`
+   * returns the names that saved objects use; it is called when names must be removed.
    */
   constructor(
     projectId: number,
@@ -136,12 +137,12 @@ export class ProjectNames {
     this.#referred = referred
   }
 
-  /** Memory, about. */
+  /** The approximate bytes in memory. */
   get bytes(): number {
     return this.#eventBytes + this.#propertyBytes
   }
 
-  /** What `restore` takes. */
+  /** Returns the names in the form that `restore` takes. */
   pack(): PackedProjectNames {
     return [
       [...this.#events.values()].map(packEntry),
@@ -152,7 +153,10 @@ export class ProjectNames {
     ]
   }
 
-  /** Becomes what was packed, of all events up to S `through`. Only while it is new. Some microseconds a name. */
+  /**
+   * Restores packed names, which include all events up to the sequence number `through`. Call it only for a new object.
+   * Takes a few microseconds per name.
+   */
   restore([events, properties]: PackedProjectNames, through: number): void {
     for (const packed of events) restoreEntry(this.#event(packed[0]), packed)
     for (const packed of properties) {
@@ -174,15 +178,15 @@ export class ProjectNames {
     return this.#properties.values()
   }
 
-  /** Tells of a property whether one of these events has it. */
+  /** Returns a function that tells whether one of these events has a property. */
   isSeenOn(eventNames: readonly string[]): (property: PropertyEntry) => boolean {
     const numbers = eventNames.flatMap((name) => this.#events.get(name)?.number ?? [])
     return ({ events }) => numbers.some((number) => events.has(number))
   }
 
   /**
-   * Adds the events of a segment behind `through`. Throws `DamagedRecordError`, and has then added nothing.
-   * Cost: that of `namesOf`, and some 0.2 us for each name.
+   * Adds the events of a segment after `through`. If it throws `DamagedRecordError`, it has added nothing. Costs the
+   * same as `namesOf`, and about 0.2 us for each name.
    */
   add(view: SegmentView): void {
     const { firstSequence, rows } = view.summary
@@ -195,7 +199,7 @@ export class ProjectNames {
     this.#makeRoom()
   }
 
-  /** The number of the name; -1 when no event of it is left. */
+  /** Returns the number of the name, or -1 if all of its events were erased. */
   #addEvent(share: EventShare, firstSequence: number): number {
     if (share.count === 0) return -1
     const event = this.#event(share.name)
@@ -205,7 +209,7 @@ export class ProjectNames {
     return event.number
   }
 
-  /** A property has arrived when the events that have it have. */
+  /** The arrival times of a property are those of the events that have it. */
   #addProperty(
     share: PropertyShare,
     events: readonly EventShare[],
@@ -263,7 +267,7 @@ export class ProjectNames {
     this.#propertyBytes = bytesOf(this.#properties)
   }
 
-  /** The events that are left are counted from 0 again. */
+  /** Numbers the remaining events from 0 again. */
   #renumber(): void {
     const numbers = new Map<number, number>()
     for (const event of this.#events.values()) {
@@ -283,9 +287,9 @@ export class ProjectNames {
 }
 
 /**
- * The names that stay, in the order that they had. Names that something saved refers to come first, for up to a half
- * of the room, then those that were seen on several days, for up to three quarters, then all others; of each the ones
- * that were seen last.
+ * Returns the names that stay, in their previous order. Names that saved objects use come first, for up to half of the
+ * room. Then come names that occurred on several days, for up to three quarters, and then all others. Within each group
+ * the names that occurred last are preferred.
  */
 function choose<Each extends Entry>(
   all: ReadonlyMap<string, Each>,
@@ -327,7 +331,7 @@ function restoreEntry(entry: Entry, packed: readonly [...PackedEntry, ...unknown
   entry.noteArrivals(firstArrivalMs, lastArrivalMs, lastSequence)
 }
 
-/** What is counted of events and properties alike. */
+/** The facts that are counted in the same way for events and properties. */
 type Counted = Growing<Required<Pick<PropertyFacts, 'count' | 'firstSeenMs' | 'lastSeenMs'>>>
 
 function add(facts: Counted, { count, firstSeenMs, lastSeenMs }: Readonly<Counted>): void {

@@ -1,7 +1,6 @@
 /**
- * Reads the events of a project one after the other in order of arrival, a segment at a time. Properties
- * are given as they were sent: what only follows from them (rules/persons/automatic-properties.ts) is left out, and
- * made again by an import.
+ * Reads the events of a project in order of arrival, one segment at a time. The properties are those that the client
+ * sent. Derived ones (rules/persons/automatic-properties.ts) are omitted, because an import derives them again.
  */
 import type { EventExportQuery } from '../../../rules/events/event-queries.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
@@ -12,22 +11,22 @@ import { DistinctTexts, SegmentLines } from './export-lines.ts'
 
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }
 
-/** What an export reads from. */
+/** The source of an export. */
 export interface ExportSource {
   readonly segments: SegmentTables
   readonly filter: EventFilter
   readonly textOf: (distinctId: number) => string
-  /** As `PersonReader.uuidOf`, at the time of the segment. */
+  /** Returns the person of an event as `PersonReader.uuidOf` does, at the time when the segment is read. */
   readonly personIdOf: (distinctId: number, sequence: number) => string
-  /** S of the newest event of the project; 0: there is none. */
+  /** Returns the sequence number of the newest event of the project, or 0 if there is none. */
   readonly lastSequence: () => number
-  /** Lets the next segment be read as it is then. */
+  /** Makes the current state visible before the next segment is read. */
   refresh(): void
 }
 
 /**
- * All segments, also those without wanted events. Throws `DamagedRecordError`. Cost: some
- * 6 us an event of 25 properties, with its line.
+ * Returns all segments, including those without wanted events. Throws `DamagedRecordError`. Costs about 6 us for each
+ * event of 25 properties, including its line.
  */
 export function* exportSegments(
   { projectId, afterId, rowsMax }: EventExportQuery,
@@ -69,7 +68,7 @@ function* eventsOf(
   rows: Uint16Array,
   { personIdOf }: ExportSource,
 ): Generator<ExportedEvent> {
-  // All at once: later the store may have been read anew.
+  // All persons are looked up at once, because the store may be refreshed later.
   const personIds = Array.from(rows, (row) =>
     personIdOf(distinctIds[row] ?? 0, summary.firstSequence + row),
   )

@@ -1,6 +1,6 @@
 /**
- * Which events of a segment a list or an export wants. Cheap tests come first, and only the columns that tests
- * need are decoded.
+ * Selects the events of a segment that a list or an export wants. Cheap tests come first, and only the columns that the
+ * tests need are decoded.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { EventCriteria } from '../../../rules/events/event-queries.ts'
@@ -12,12 +12,15 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import { propertyColumn } from '../format/segment-properties.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** What a filter works on. */
+/** The options of a filter. */
 export interface EventFilterOptions {
   readonly query: EventCriteria
-  /** D of the distinct_id asked for, or null for any. */
+  /** The distinct ID number of the requested distinct_id, or null for any. */
   readonly distinctId: number | null
-  /** Whether the person of the event S of D is the one asked for; null for any. */
+  /**
+   * Returns whether the event at a sequence number, with this distinct ID number, belongs to the requested person. Null
+   * for any person.
+   */
   readonly isPersonWanted: ((distinctId: number, sequence: number) => boolean) | null
   readonly persons: PersonReader
   readonly textOf: (distinctId: number) => string
@@ -33,7 +36,7 @@ export class EventFilter {
   readonly #options: EventFilterOptions
   readonly #eventTests: readonly NamedTest[]
   readonly #personTests: readonly NamedTest[]
-  /** Whether P passes the tests on persons. */
+  /** True if a person, by its number, passes the tests on persons. */
   readonly #persons = new Map<number, boolean>()
 
   constructor(options: EventFilterOptions) {
@@ -43,14 +46,17 @@ export class EventFilter {
     this.#personTests = buildTests(filters, 'person')
   }
 
-  /** Whether a segment reaches into the time asked for. */
+  /** Returns whether a segment overlaps the requested time range. */
   mayMatch({ firstTimestampMs, lastTimestampMs }: SegmentSummary): boolean {
     const { afterMs, beforeMs } = this.#options.query
     if (afterMs !== undefined && lastTimestampMs <= afterMs) return false
     return beforeMs === undefined || firstTimestampMs < beforeMs
   }
 
-  /** The rows that are wanted of those within a place that is cheap to tell, ascending. Throws `DamagedRecordError`. */
+  /**
+   * Returns the wanted rows for which `isPlaced` returns true, ascending. `isPlaced` must be cheap. Throws
+   * `DamagedRecordError`.
+   */
   rowsOf(view: SegmentView, isPlaced: (row: number, timestampMs: number) => boolean): number[] {
     const { query, distinctId, textOf } = this.#options
     const { event } = query
@@ -80,7 +86,7 @@ export class EventFilter {
     const before = beforeMs ?? Number.POSITIVE_INFINITY
     const rows: number[] = []
     for (let row = 0; row < timestamps.length; row++) {
-      // The deleted rows of a segment belong to no distinct_id.
+      // The erased rows of a segment have no distinct ID number.
       if (distinctIds[row] === 0) continue
       const time = timestamps[row] ?? 0
       if (time > after && time < before && isPlaced(row, time)) rows.push(row)
@@ -113,7 +119,7 @@ export class EventFilter {
   }
 }
 
-/** Tests of one type; filters of other types, or that cannot be built, are left out. */
+/** Builds the tests of one type. Filters of other types, and filters that cannot be built, are omitted. */
 function buildTests(filters: readonly PropertyFilter[], type: string): readonly NamedTest[] {
   return filters.flatMap((filter) => {
     const test = (filter.type ?? 'event') === type ? propertyTest(filter) : null
@@ -121,7 +127,7 @@ function buildTests(filters: readonly PropertyFilter[], type: string): readonly 
   })
 }
 
-/** Which rows of a segment pass a test on a property. Each different value is tested once. */
+/** Returns a function that tells whether a row passes a test on a property. Each distinct value is tested once. */
 function propertyRows(
   view: SegmentView,
   key: string,

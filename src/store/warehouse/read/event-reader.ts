@@ -1,6 +1,6 @@
 /**
- * The reading end of stored events: lists, single events, warnings, figures. Any thread and process may have
- * one. Every method runs on one snapshot and blocks its thread: it belongs into the pool or a command.
+ * Reads stored data: event lists, single events, warnings and statistics. Any thread and process may have a reader.
+ * Every method runs on one snapshot and blocks its thread, so it belongs into a worker thread or a command.
  */
 import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
@@ -68,34 +68,34 @@ import { EventSearch, type FoundEvent } from './event-search.ts'
 import { EventViews } from './event-views.ts'
 import { timelinePoints } from './person-timeline.ts'
 
-/** How to open the reader. */
+/** The options of a reader. */
 export interface EventReaderOptions {
   readonly dataDir: string
-  /** True: the environment must exist; nothing is ever written, not even empty tables. */
+  /** If true, the environment must exist, and nothing is written, not even empty tables. */
   readonly isReadOnly?: boolean
-  /** Adds what the stored form of properties leaves out. */
+  /** Adds the derived properties that the stored form omits. */
   readonly expand?: (
     properties: Readonly<JsonObject>,
     eventName: string,
     isPersonless: boolean,
   ) => Readonly<JsonObject>
-  /** Told of damage that a plan of retention passes over; without it the plan throws. */
+  /** Receives the error of each damaged record that a retention plan skips. Without it the plan throws. */
   readonly onDamage?: DamageListener
-  /** Memory for decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  /** The memory for decoded columns that scans cache. Default: `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCache?: ConstructorParameters<typeof ScanStore>[2]
-  /** Memory for segments that stay open. Default `SEGMENT_VIEWS_BYTES_MAX`. */
+  /** The memory for cached segments. Default: `SEGMENT_VIEWS_BYTES_MAX`. */
   readonly segmentViewsBytesMax?: number | undefined
-  /** Memory for the names of events and properties. Default `NAMES_BYTES_MAX`. */
+  /** The memory for the names of events and properties. Default: `NAMES_BYTES_MAX`. */
   readonly namesBytesMax?: number | undefined
 }
 
-/** Figures of one project; `bytes`: of the segments, without indexes. */
+/** The statistics of one project. `bytes` is the size of its segments, without indexes. */
 export interface ProjectStatistics
   extends Readonly<Pick<ProjectCounters, 'rows' | 'distinctIds' | 'segments' | 'bytes'>> {
   readonly projectId: number
 }
 
-/** Figures of the environment. */
+/** The statistics of the environment. */
 export interface EventStatistics {
   readonly projects: readonly ProjectStatistics[]
   readonly uuidRuns: number
@@ -104,20 +104,20 @@ export interface EventStatistics {
   readonly position: number
 }
 
-/** Asked before a segment is read whose groups have so many bytes; throws to give up. */
+/** Called before a segment whose groups have this many bytes is read. Throws to stop the query. */
 type ReadCheck = (groupBytes?: number) => void
 
-/** What answers analytic queries beside their scanner, on the same snapshot. */
+/** The data that answers analytic queries together with their scanner, on the same snapshot. */
 interface AnalyticReads {
   readonly persons: PersonReader
   readonly actors: ActorTexts
-  /** Log position of the snapshot. */
+  /** The log position of the snapshot. */
   readonly position: number
 }
 
 /**
- * Reads stored events. Close it before its thread ends. Every method throws `DamagedRecordError` when it
- * meets a damaged record: an answer is whole, or there is none.
+ * Reads stored events. Close it before its thread ends. Every method throws `DamagedRecordError` if it meets a damaged
+ * record, so a result is either complete or absent.
  */
 export class EventReader implements Warehouse {
   readonly #environment: Environment<EventsTable>
@@ -150,7 +150,10 @@ export class EventReader implements Warehouse {
     this.#views = new EventViews(this.#tables, this.#persons, options.expand ?? expandProperties)
   }
 
-  /** A page of events. Cost: the summaries of all segments, and the columns of those that may matter. */
+  /**
+   * Returns a page of events. Costs a read of the summaries of all segments, and of the columns of the segments that
+   * may match.
+   */
   listEvents(query: EventListQuery): EventPage {
     this.#refresh()
     const search = this.#search(query)
@@ -162,15 +165,16 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * The same page as text, ended by a limit of bytes, too. `check` is asked before each segment and row,
-   * and throws to give up. Cost: as `listEvents`, but no more rows are decoded than the page has.
+   * Returns the same page as text, also limited by its number of bytes. `check` is called before each segment and row,
+   * and throws to stop the query. Costs the same as `listEvents`, but decodes no more rows than the page has.
    */
   eventRows(query: EventListQuery, writer: RowsWriter, check: ReadCheck): EventRows {
     this.#refresh()
     const found = this.#search(query, check)?.run() ?? []
     const page = found.slice(0, query.limit)
     let start = 0
-    // The page is made in stretches, each about as long as there is room, in order of segments within.
+    // The page is created in ranges of rows, each about as long as the remaining room. The rows of a range are read in
+    // the order of their segments.
     for (let rows = 1; start < page.length; ) {
       const stretch = page.slice(start, start + rows)
       const views = this.#viewsOf(query.projectId, stretch, check)
@@ -187,30 +191,33 @@ export class EventReader implements Warehouse {
     return { ...writer.finish(), nextCursor: nextCursor(found, query.limit) }
   }
 
-  /** The newest event with a uuid (any common form), or null. Throws `DamagedRecordError`. */
+  /** Returns the newest event with a uuid (in any common form), or null. Throws `DamagedRecordError`. */
   getEvent(projectId: number, uuidText: string): EventView | null {
     const uuid = parseUuid(uuidText)
     if (uuid === null) return null
     this.#refresh()
     const newest = this.#uuids.newest(projectId, uuid)
-    // Deleted events belong to no distinct_id.
+    // Erased events have no distinct ID number.
     if (newest === null || newest.view.distinctIds[newest.row] === 0) return null
     return this.#views.viewOf(newest.view, newest.row)
   }
 
-  /** Whether an event with a uuid of 16 bytes was stored and is erased; false for one of the newest. */
+  /**
+   * Returns whether an event with this uuid (16 bytes) was stored and is now erased. Returns false for the newest
+   * events, which no run of the uuid index covers yet.
+   */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     this.#refresh()
     return this.#uuids.wasErased(projectId, uuid)
   }
 
-  /** The persons, groups and cohorts as of now. Valid until the next call of any method. */
+  /** Returns the current persons, groups and cohorts. The result is valid until the next call of any method. */
   persons(): PersonReader {
     this.#refresh()
     return this.#persons
   }
 
-  /** The names of events and their properties; `check` as in `NameReader`, which says what it costs. */
+  /** Returns the names of events and their properties. For `check` and the cost see `NameReader`. */
   names(projectId: number, check: () => void): ProjectNames {
     this.#refresh()
     this.#names ??= new NameReader(
@@ -221,7 +228,7 @@ export class EventReader implements Warehouse {
     return this.#names.names(projectId, check)
   }
 
-  /** The properties of persons, or of the groups of a type; see property-names.ts. */
+  /** Returns the properties of persons, or of the groups of a type; see property-names.ts. */
   actorProperties(projectId: number, groupType: number | null, check: () => void) {
     this.#refresh()
     return groupType === null
@@ -229,14 +236,14 @@ export class EventReader implements Warehouse {
       : groupProperties(this.#tables, projectId, groupType, check)
   }
 
-  /** Values of a property of events, as texts; limited and kept as a scan. */
+  /** Returns the values of a property of events as texts. They are limited and cached like a scan. */
   eventValues(query: EventValueQuery, limits: ScanLimits): ValueCounts {
     return countValues(this.#openScans(), query, this.scanner(limits))
   }
 
   /**
-   * Scans of the state of now for one query, whose scanner is valid until the next call of any method but
-   * `answers`. The first call in a thread makes its cache.
+   * Returns a scanner of the current state for one query. It is valid until the next call of any method except
+   * `answers`. The first call in a thread creates the cache.
    */
   scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
@@ -244,8 +251,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Events by S, in the order asked for, of the snapshot of the scanner that was made last; those that were
-   * erased are left out. `check` is asked before each.
+   * Returns events by their sequence numbers, in the given order, on the snapshot of the last scanner. Erased events
+   * are omitted. `check` is called before each event.
    */
   eventsAt(
     projectId: number,
@@ -261,19 +268,19 @@ export class EventReader implements Warehouse {
     return page.flatMap((event) => views.get(event) ?? [])
   }
 
-  /** Of the snapshot of the scanner that was made last. */
+  /** Returns the data for analytic queries on the snapshot of the last scanner. */
   answers(): AnalyticReads {
     this.#actors ??= new ActorTexts(this.#persons)
     const position = readNumber(this.#tables.state, 'position') ?? 0
     return { persons: this.#persons, actors: this.#actors, position }
   }
 
-  /** What scans keep between queries; null before the first. */
+  /** The cache of scans, or null before the first scan. */
   get scans(): Pick<ScanStore, 'cachedBytes' | 'cachedSegments' | 'rest'> | null {
     return this.#scans
   }
 
-  /** What its caches hold. */
+  /** The sizes of the caches. */
   get caches(): CachesOfThread {
     return {
       segments: this.#segments.held,
@@ -282,7 +289,10 @@ export class EventReader implements Warehouse {
     }
   }
 
-  /** Gives up what can be read again, but not what scans have decoded. Not while a call uses it. */
+  /**
+   * Evicts everything that can be read again, except the columns decoded by scans. Must not be called while a call uses
+   * the reader.
+   */
   release(): void {
     this.#segments.release()
     this.#names = null
@@ -290,7 +300,7 @@ export class EventReader implements Warehouse {
     this.#scans?.release()
   }
 
-  /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */
+  /** Returns the points of a timeline, or null if there is no such person. The cost is given in person-timeline.ts. */
   propertiesTimeline(query: TimelineQuery): readonly TimelinePoint[] | null {
     this.#refresh()
     const { projectId } = query
@@ -306,8 +316,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * The events of a project in order of arrival, a segment at a time; each is read as it is when its
-   * turn comes. Empty for a distinct_id that the project has never seen.
+   * Returns the events of a project in order of arrival, one segment at a time. Each segment is read in its current
+   * state. The result is empty for a distinct_id that the project has never received.
    */
   *exportEvents(query: EventExportQuery): Generator<ExportedSegment> {
     const { projectId } = query
@@ -324,7 +334,10 @@ export class EventReader implements Warehouse {
     })
   }
 
-  /** Receipts, rules and estimates of erasures as of now. Valid until the next call of any method. */
+  /**
+   * Returns the current receipts, rules and estimates of erasures. The result is valid until the next call of any
+   * method.
+   */
   erasures(): ErasureReader {
     this.#refresh()
     const { onDamage } = this.#options
@@ -332,45 +345,45 @@ export class EventReader implements Warehouse {
     return this.#erasures
   }
 
-  /** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
+  /** Returns the newest warnings of a project, newest first. Throws `DamagedRecordError`. */
   listWarnings(projectId: number, limit: number): readonly WarningView[] {
     this.#refresh()
     return listWarningLines(this.#tables.warnings, projectId, limit)
   }
 
-  /** A page of events that were not stored. Cost: those of the project. */
+  /** Returns a page of events that were not stored. The cost grows with the number of such events in the project. */
   listDropped(query: DroppedEventsQuery): DroppedEventPage {
     this.#refresh()
     return listDropped(this.#tables.dropped_events, query)
   }
 
-  /** How many events were not stored, by hour and reason. */
+  /** Returns the number of events that were not stored, by hour and reason. */
   countDropped(projectId: number, afterMs: number): readonly DroppedCount[] {
     this.#refresh()
     return countDropped(this.#tables.dropped_counts, projectId, afterMs)
   }
 
-  /** An event that was not stored, or null; also in a store that an older version has left. */
+  /** Returns an event that was not stored, or null. Also works in a store that an older version wrote last. */
   findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
     this.#refresh()
     if (this.#environment.find('dropped_events') === undefined) return null
     return findDropped(this.#tables.dropped_events, projectId, uuid, afterMs)
   }
 
-  /** Dead letters behind number `after`, oldest first. */
+  /** Returns the dead letters after number `after`, oldest first. */
   deadLetters(after = 0): Generator<StoredDeadLetter> {
     this.#refresh()
     return readDeadLetters(this.#tables.dead_letters, after)
   }
 
-  /** A page of dead letters, newest first, and how many there are. */
+  /** Returns a page of dead letters, newest first, and their total number. */
   newestLetters(page: PageRequest): Page<StoredDeadLetter> {
     this.#refresh()
     const table = this.#tables.dead_letters
     return { count: countDeadLetters(table), results: newestDeadLetters(table, page) }
   }
 
-  /** Figures for metrics and commands. Cost: one record for each project and run. */
+  /** Returns the statistics for metrics and commands. Costs one record for each project and run. */
   statistics(): EventStatistics {
     this.#refresh()
     const runs = this.#uuids.runs()
@@ -386,13 +399,13 @@ export class EventReader implements Warehouse {
     }
   }
 
-  /** Ends the reader. */
+  /** Closes the reader. */
   async close(): Promise<void> {
     await this.#referred.close()
     await this.#environment.close()
   }
 
-  /** Events of a page; segment by segment, so that few are decoded at a time. */
+  /** Returns the events of a page. Reads segment by segment, so that few segments are decoded at a time. */
   #viewsOf(
     projectId: number,
     page: readonly FoundEvent[],
@@ -407,7 +420,7 @@ export class EventReader implements Warehouse {
     return views
   }
 
-  /** Null when no event can match. */
+  /** Returns null if no event can match. */
   #search(query: EventListQuery, check: ReadCheck = () => {}): EventSearch | null {
     const wanted = this.#wanted(query)
     if (wanted === null) return null
@@ -419,7 +432,7 @@ export class EventReader implements Warehouse {
     })
   }
 
-  /** Who is asked for; null when that is nobody. */
+  /** Returns the filter for the requested distinct_id and person, or null if the distinct_id is unknown. */
   #wanted({ projectId, distinctId, personId }: EventCriteria) {
     const number =
       distinctId === undefined ? null : loadDistinctId(this.#tables, projectId, distinctId)
@@ -439,8 +452,8 @@ export class EventReader implements Warehouse {
   }
 
   /**
-   * Whether an event belongs to a person now. A uuid that no living person has is that of events
-   * without an owner, of one distinct_id each.
+   * Returns a function that tells whether an event belongs to a person now. A uuid that no current person has may be
+   * the derived uuid of events without an owner, which belong to one distinct_id.
    */
   #personFilter(projectId: number, personId: string) {
     const ids = this.#persons.idsOfUuid(projectId, personId)
@@ -474,7 +487,7 @@ function cursorOf({ timestampMs, sequence }: FoundEvent): EventCursor {
   return { timestampMs, id: sequence }
 }
 
-/** Where the next page begins, when more were found than this one has. */
+/** Returns the cursor of the next page if more events were found than this page has. */
 function nextCursor(found: readonly FoundEvent[], limit: number): EventCursor | null {
   const last = found[limit - 1]
   return found.length > limit && last !== undefined ? cursorOf(last) : null

@@ -1,14 +1,14 @@
 /**
- * Finds the events of one page: newest timestamp first, equal timestamps by latest arrival. Segments are
- * visited in order of their newest timestamp, and the search ends when no further segment can hold an
- * event of the page.
+ * Finds the events of one page: newest timestamp first, and latest arrival first among equal timestamps. Segments are
+ * visited in the order of their newest timestamps. The search ends when no further segment can contain an event of the
+ * page.
  */
 import type { EventListQuery } from '../../../rules/events/event-queries.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { EventFilter, type EventFilterOptions } from './event-filter.ts'
 
-/** What a search works on. */
+/** The options of a search. */
 export interface EventSearchOptions extends EventFilterOptions {
   readonly query: EventListQuery
   /** All segments of the project. */
@@ -20,7 +20,10 @@ export interface EventSearchOptions extends EventFilterOptions {
 export interface FoundEvent {
   readonly timestampMs: number
   readonly sequence: number
-  /** The segment that holds it; not the segment itself, which may be large when decoded. */
+  /**
+   * The key of the segment that contains the event. The segment itself is not referenced, because it may be large when
+   * decoded.
+   */
   readonly firstSequence: number
 }
 
@@ -28,7 +31,7 @@ export interface FoundEvent {
 export class EventSearch {
   readonly #options: EventSearchOptions
   readonly #filter: EventFilter
-  /** One more than the page has, so that the caller knows whether another page follows. */
+  /** One more than the size of the page, so that the caller knows whether another page follows. */
   readonly #limit: number
   #found: FoundEvent[] = []
 
@@ -38,7 +41,7 @@ export class EventSearch {
     this.#limit = options.query.limit + 1
   }
 
-  /** Up to one event more than the page has, in order. Throws `DamagedRecordError`. */
+  /** Returns the events of the page in order, and one more if there is one. Throws `DamagedRecordError`. */
   run(): readonly FoundEvent[] {
     const candidates = this.#options.summaries
       .filter((summary) => this.#mayMatch(summary))
@@ -57,7 +60,7 @@ export class EventSearch {
     return cursor === undefined || summary.firstTimestampMs <= cursor.timestampMs
   }
 
-  /** The last event of a full page, which a further one has to beat. */
+  /** Returns the last event of a full page. A further event must come before it. */
   #worst(): FoundEvent | null {
     return this.#found.length < this.#limit ? null : (this.#found.at(-1) ?? null)
   }
@@ -67,7 +70,7 @@ export class EventSearch {
     const { cursor } = this.#options.query
     const worst = this.#worst()
     const { firstSequence } = summary
-    // Behind the cursor, and what could still get onto the page.
+    // The rows after the cursor that can still get onto the page.
     const rows = this.#filter.rowsOf(view, (row, time) => {
       const sequence = firstSequence + row
       if (cursor !== undefined && !isBehind(time, sequence, cursor.timestampMs, cursor.id)) {
@@ -89,7 +92,7 @@ export class EventSearch {
   }
 }
 
-/** Whether an event comes behind another in a list. */
+/** Returns whether an event comes after another one in a list. */
 function isBehind(time: number, sequence: number, otherTime: number, other: number): boolean {
   return time < otherTime || (time === otherTime && sequence < other)
 }

@@ -1,4 +1,4 @@
-/** Builds what a reader sees of one stored event from the columns of its segment. */
+/** Builds the public form of a stored event from the columns of its segment. */
 import type { JsonObject } from '../../../base/json.ts'
 import type { EventView } from '../../../rules/events/event-queries.ts'
 import { eventView } from '../../../rules/events/event-view.ts'
@@ -10,20 +10,20 @@ import { addOwn, isHistoricalMode, personModeOf } from '../format/segment-builde
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** Makes views of stored events. */
+/** Creates views of stored events. */
 export class EventViews {
   readonly #tables: EventTables
   readonly #persons: PersonReader
   readonly #expand: typeof expandProperties
 
-  /** `expand` adds what the stored form of properties leaves out. */
+  /** `expand` adds the derived properties that the stored form omits. */
   constructor(tables: EventTables, persons: PersonReader, expand: typeof expandProperties) {
     this.#tables = tables
     this.#persons = persons
     this.#expand = expand
   }
 
-  /** One event. Decodes the columns that the row has a value in; throws `DamagedRecordError`. */
+  /** Returns one event. Decodes only the columns in which the row has a value. Throws `DamagedRecordError`. */
   viewOf(view: SegmentView, row: number): EventView {
     const { projectId, firstSequence } = view.summary
     const number = view.distinctIds[row] ?? 0
@@ -47,7 +47,7 @@ export class EventViews {
   }
 }
 
-/** The stored properties of a row. Throws `DamagedRecordError`. */
+/** Returns the stored properties of a row. Throws `DamagedRecordError`. */
 export function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonObject {
   const properties: JsonObject = {}
   for (const entry of view.directory.columns) {
@@ -58,7 +58,7 @@ export function propertiesOf(view: SegmentView, row: number, distinctId: string)
     else if (entry.role === ROLE_PROPERTY) {
       addOwn(properties, entry.key, view.valueAt(entry, place))
     } else {
-      // The column of shared properties holds objects only.
+      // The column of shared properties contains only objects.
       const shared = view.valueAt(entry, place) as Readonly<JsonObject>
       for (const [key, value] of Object.entries(shared)) addOwn(properties, key, value)
     }

@@ -1,6 +1,6 @@
 /**
- * The events of one segment as lines of JSON, from its columns straight to bytes. Everything is taken out
- * of the segment at the beginning, so that lines may be written while others change the store.
+ * Writes the events of one segment as lines of JSON, directly from its columns to bytes. Everything is read from the
+ * segment at the beginning, so the lines may be written while the store changes.
  */
 
 import { formatUuid } from '../../../base/ids.ts'
@@ -21,19 +21,19 @@ const OBJECT_START = 0x7b
 const OBJECT_END = 0x7d
 const NEWLINE = 0x0a
 
-/** The parts of a line that are the same in all. */
+/** The parts that are the same in every line. */
 const HEADS = new JsonBytes()
 const ID_HEAD = textPiece(HEADS, '{"id":')
 const UUID_HEAD = textPiece(HEADS, ',"uuid":')
 const TIMESTAMP_HEAD = textPiece(HEADS, ',"timestamp":"')
 const ARRIVAL_HEAD = textPiece(HEADS, '","created_at":"')
-/** By mode byte. */
+/** The part with the person mode, by mode byte. */
 const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
   textPiece(HEADS, `","person_mode":"${personModeOf(byte)}",`),
 )
 const PROPERTIES_HEAD = textPiece(HEADS, '"properties":')
 
-/** The JSON of distinct_ids by their numbers, kept over several segments of one project. */
+/** The JSON of distinct_ids by their numbers, cached over several segments of one project. */
 export class DistinctTexts {
   json = new JsonBytes()
   readonly #textOf: (distinctId: number) => string
@@ -43,14 +43,14 @@ export class DistinctTexts {
     this.#textOf = textOf
   }
 
-  /** Forgets what has become too much. What was given before stays in the `json` of then. */
+  /** Evicts the texts if there are too many. Chunks returned before stay in the previous `json`. */
   trim(): void {
     if (this.#pieces.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
     this.#pieces.clear()
     this.json = new JsonBytes()
   }
 
-  /** Where in `json` the piece of a distinct_id begins. Throws `DamagedRecordError`. */
+  /** Returns the offset in `json` of the chunk of a distinct_id. Throws `DamagedRecordError`. */
   pieceOf(distinctId: number): number {
     let piece = this.#pieces.get(distinctId)
     if (piece === undefined) {
@@ -63,30 +63,37 @@ export class DistinctTexts {
   }
 }
 
-/** The wanted rows of a segment. A place is the position of a row among them. */
+/**
+ * The wanted rows of a segment. All arrays are parallel, indexed by the position of a row among the wanted rows. A line
+ * is a concatenation of chunks:
+ *
+ *   #arena          ,"event":"$pageview","distinct_id":   ,"$browser":"Chrome"   ,"$os":"Linux"   ...
+ *   #distinctJson   "user-1"   "user-2"   ...
+ *   line            {"id": 7 ,"uuid": ... | name chunk | distinct_id chunk | times, mode, elements | properties }
+ */
 export class SegmentLines {
   readonly count: number
   readonly #ids: Float64Array
   readonly #timestamps: Float64Array
   readonly #arrivals: Float64Array
   readonly #uuids: Buffer
-  /** Mode bytes (segment-builder.ts). */
+  /** The mode bytes (segment-builder.ts). */
   readonly #modes: Uint8Array
   readonly #nameTexts: readonly string[]
-  /** By place: positions in `#nameTexts` and `#names`. */
+  /** For each wanted row its position in `#nameTexts` and `#names`. */
   readonly #nameIds: Uint16Array
-  /** Pieces in `#arena`; of elements by place, 0 or empty without them. */
+  /** Offsets of chunks in `#arena`. `#elements` is indexed by wanted row; 0 or an empty chunk means no elements. */
   readonly #names: readonly number[]
   readonly #elements: Uint32Array
   readonly #properties: PropertyPieces
   readonly #arena: JsonBytes
-  /** Pieces in `#distinctJson` by place. */
+  /** For each wanted row the offset of its chunk in `#distinctJson`. */
   readonly #distinctIds: Uint32Array
   readonly #distinctJson: JsonBytes
 
   /**
-   * `rows`: numbers of the wanted rows, ascending; `arenaBytes`: room for pieces to begin with. Throws
-   * `DamagedRecordError`.
+   * `rows` are the numbers of the wanted rows, ascending. `arenaBytes` is the initial size of the buffer for chunks.
+   * Throws `DamagedRecordError`.
    */
   constructor(
     view: SegmentView,
@@ -132,12 +139,12 @@ export class SegmentLines {
     this.#properties = propertyPieces(wanted)
   }
 
-  /** Bytes of the pieces: a segment of the same project needs about as many. */
+  /** The bytes of the chunks. A segment of the same project needs about as many. */
   get arenaBytes(): number {
     return this.#arena.bytes.length
   }
 
-  /** Appends the line of a place, with its newline. */
+  /** Appends the line of a wanted row, including its newline. */
   writeLine(place: number, target: JsonBytes): void {
     target.copyPiece(HEADS, ID_HEAD)
     target.writeNumber(this.#ids[place] ?? 0)
@@ -158,7 +165,7 @@ export class SegmentLines {
     target.writeByte(NEWLINE)
   }
 
-  /** The event of a place, without its person. */
+  /** Returns the event of a wanted row, without its person. */
   eventAt(place: number): Omit<ExportedEvent, 'personId'> {
     const elements = this.#elements[place] ?? 0
     const properties = new JsonBytes()
@@ -183,14 +190,14 @@ export class SegmentLines {
     for (let index = ends[place] ?? 0; index < end; index++) {
       target.copyPiece(this.#arena, pieces[index] ?? 0)
     }
-    // Each piece begins with a comma, the first as well.
+    // Each chunk begins with a comma, and that of the first one becomes the opening brace.
     if (target.length === start) target.writeByte(OBJECT_START)
     else target.bytes[start] = OBJECT_START
     target.writeByte(OBJECT_END)
   }
 }
 
-/** The text in a piece that `elementPieces` wrote. */
+/** Returns the text in a chunk that `elementPieces` wrote. */
 function elementsChainOf(piece: string): string {
   return piece === '' ? '' : String(JSON.parse(piece.slice(ELEMENTS_HEAD.length, -1)))
 }

@@ -1,7 +1,6 @@
 /**
- * What the lines of an export copy: each different value of a column once as JSON, with its key in front,
- * and for each row the pieces that it has, in the order of the columns. Values that are stored as JSON
- * are never parsed.
+ * Prepares the chunks from which the lines of an export are built: each distinct value of a column once as JSON after
+ * its key, and for each row its chunks in the order of the columns. Values that are stored as JSON are never parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import {
@@ -14,33 +13,39 @@ import {
 import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 
-/** Stands in front of the elements of an event, behind which comes a comma. */
+/** Written before the elements of an event. A comma follows the elements. */
 export const ELEMENTS_HEAD = '"elements_chain":'
 
 const COMMA = 0x2c
 const EMPTY_TEXT_BYTES = 2
 
-/** Rows of a segment that are wanted, and where their pieces go. */
+/** The wanted rows of a segment, and the buffers for their chunks. */
 export interface WantedRows {
   readonly view: SegmentView
   readonly count: number
-  /** For each row of the segment its place among the wanted ones, or -1. */
+  /** For each row of the segment its position among the wanted rows, or -1. */
   readonly places: Int32Array
-  /** Pieces of the distinct_ids by place, in `distinctJson`. */
+  /** The offsets in `distinctJson` of the chunks of the distinct_ids, by wanted row. */
   readonly distinctPieces: Uint32Array
   readonly distinctJson: JsonBytes
-  /** Takes all other pieces. */
+  /** The buffer for all other chunks. */
   readonly arena: JsonBytes
 }
 
-/** The pieces of all properties: those of place `i` are `pieces[ends[i]]` up to `pieces[ends[i + 1]]`. */
+/**
+ * The chunks of all properties, as parallel arrays. The chunks of wanted row `i` are `pieces[ends[i]]` up to, but not
+ * including, `pieces[ends[i + 1]]`:
+ *
+ *   ends     0        2     3
+ *   pieces   a   b  | a   |          row 0 has the chunks a and b, row 1 has the chunk a
+ */
 export interface PropertyPieces {
-  /** Where each begins in the arena: `,"key":value`, or nothing. */
+  /** The offset of each chunk in the arena: `,"key":value`, or an empty chunk. */
   readonly pieces: Uint32Array
   readonly ends: Uint32Array
 }
 
-/** Writes the pieces of the properties. Throws `DamagedRecordError`. Cost: some 15 ns a value that a row has. */
+/** Writes the chunks of the properties. Throws `DamagedRecordError`. Costs about 15 ns for each value of a row. */
 export function propertyPieces(wanted: WantedRows): PropertyPieces {
   const { view, count, places } = wanted
   const { rows } = view.summary
@@ -65,7 +70,10 @@ export function propertyPieces(wanted: WantedRows): PropertyPieces {
   return { pieces, ends }
 }
 
-/** The pieces `"elements_chain":"...",` by place; 0 or an empty piece for those without. Throws `DamagedRecordError`. */
+/**
+ * Returns the chunks `"elements_chain":"...",` by wanted row: 0 or an empty chunk for rows without elements. Throws
+ * `DamagedRecordError`.
+ */
 export function elementPieces({ view, count, places, arena }: WantedRows): Uint32Array {
   const found = new Uint32Array(count)
   const entry = view.special(ROLE_ELEMENTS)
@@ -82,7 +90,7 @@ export function elementPieces({ view, count, places, arena }: WantedRows): Uint3
       start = arena.beginPiece()
       arena.writeText(ELEMENTS_HEAD)
       writeValue(arena, entry, stored, id)
-      // An event without elements says nothing of them.
+      // An event with empty elements is written without the member.
       if (arena.length === start + ELEMENTS_HEAD.length + EMPTY_TEXT_BYTES) arena.length = start
       else arena.writeByte(COMMA)
       arena.endPiece(start)
@@ -100,7 +108,7 @@ function countRows(present: Uint16Array, places: Int32Array, ends: Uint32Array):
   }
 }
 
-/** A column whose values are the distinct_ids of its rows. */
+/** Adds a column whose values are the distinct_ids of its rows. */
 function addMirror(
   { places, distinctPieces, distinctJson, arena }: WantedRows,
   { key }: ColumnEntry,
@@ -131,7 +139,7 @@ function addColumn(
 ): void {
   const stored = view.storedValues(entry)
   const prefix = Buffer.from(entry.role === ROLE_REST ? ',' : `,${JSON.stringify(entry.key)}:`)
-  // A piece never begins at 0.
+  // The offset of a chunk is never 0.
   const starts = new Uint32Array(entry.valueCount)
   for (let index = 0; index < present.length; index++) {
     const place = places[present[index] ?? 0] ?? -1
@@ -150,7 +158,9 @@ function addColumn(
   }
 }
 
-/** `,"key":value` of a property; the members of an object that shares a column, without its braces. */
+/**
+ * Writes `,"key":value` for a property. For an object of shared properties it writes the members without the braces.
+ */
 function writeMember(
   arena: JsonBytes,
   prefix: Buffer,
@@ -178,7 +188,7 @@ function writeValue(
   id: number,
 ): void {
   const start = places?.[id] ?? 0
-  // In front of the comma behind it, or the bracket.
+  // The value ends before the comma or the closing bracket.
   const end = (places?.[id + 1] ?? 0) - 1
   if (places !== null) arena.writeBytes(bytes, start, end)
   else if (numbers !== null) arena.writeNumber(numbers[id] ?? 0)

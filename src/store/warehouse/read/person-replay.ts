@@ -1,6 +1,6 @@
 /**
- * The persons of a few distinct_ids, told again from their events: what a person looked like at each of
- * its events need not be stored with them. Behind the same port as the real ones; without groups.
+ * Recomputes the persons of a few distinct_ids from their events, so that the state of a person at each of its events
+ * need not be stored. Implements the same port as the stored persons, without groups.
  */
 import {
   type GroupState,
@@ -13,7 +13,7 @@ import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
 const NO_GROUP_TYPES: readonly string[] = Object.freeze([])
 
-/** A person and its ids. */
+/** A person and its distinct_ids. */
 interface Holder {
   person: PersonState
   readonly ids: string[]
@@ -33,7 +33,7 @@ export class ReplayedPersons implements PersonWorld {
     return this.personOf(distinctId)
   }
 
-  /** Uuids do not matter here. */
+  /** Uuids have no effect here. */
   isUuidTaken(): boolean {
     return false
   }
@@ -57,7 +57,7 @@ export class ReplayedPersons implements PersonWorld {
     // Persons are changed in place.
   }
 
-  /** The smaller set of ids moves, as in the store; the order of the ids does not matter here. */
+  /** The smaller set of ids is moved, as in the store. The order of the ids has no effect here. */
   merge(into: PersonState, from: PersonState): void {
     const target = this.#holders.get(into)
     const source = this.#holders.get(from)
@@ -82,7 +82,7 @@ export class ReplayedPersons implements PersonWorld {
     return NO_GROUP_TYPES
   }
 
-  /** There is no room, so that the rules leave groups alone. */
+  /** No slot is free, so that the rules skip groups. */
   freeGroupType(): number {
     return -1
   }
@@ -108,12 +108,12 @@ export class ReplayedPersons implements PersonWorld {
     holder.ids.push(distinctId)
   }
 
-  /** Repeats a deletion: the ids belong to nobody. */
+  /** Replays a deletion: the ids have no owner afterwards. */
   free(distinctIds: readonly string[]): void {
     for (const id of distinctIds) this.#owners.delete(id)
   }
 
-  /** Repeats a split: every id but one gets an empty person of its own. */
+  /** Replays a split: every id except one gets an empty person of its own. */
   split(
     distinctIds: readonly string[],
     kept: string,

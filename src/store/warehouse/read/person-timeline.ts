@@ -1,7 +1,7 @@
 /**
- * How the properties that matter looked over time, at the events of one person. The state of a person
- * after each event follows from its events, so they are told again (person-replay.ts) instead of being
- * stored with every event. Source: interface description, section 4.3.
+ * Builds the timeline of the crucial properties of one person, at its events. The state of a person after each event
+ * follows from the events, so it is recomputed (person-replay.ts) instead of being stored with every event. Source:
+ * interface description, section 4.3.
  */
 import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
 import type { NormalisedEvent } from '../../../rules/capture/types.ts'
@@ -17,26 +17,26 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
 import { ReplayedPersons } from './person-replay.ts'
 
-/** What a timeline is made from. */
+/** The sources of a timeline. */
 export interface TimelineSources {
-  /** D of the person's ids with the S behind which its events are. */
+  /** The distinct ID numbers of the person. Its events are those after the sequence number of each. */
   readonly ids: ReadonlyMap<number, number>
   readonly segments: SegmentReader
   readonly textOf: (distinctId: number) => string
-  /** The separations that a D took part in, by number. */
+  /** Returns the separations in which a distinct ID took part, by number. */
   readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
 }
 
 interface Visit {
   readonly sequence: number
   readonly timestampMs: number
-  /** Texts of the properties that matter. */
+  /** The texts of the crucial properties. */
   readonly state: string
 }
 
 /**
- * The points of a timeline. Cost: one column of every segment, and the person's events with all their
- * properties, twice. Throws `timelineTooLarge`.
+ * Returns the points of a timeline. Costs a read of one column of every segment, and two reads of the person's events
+ * with all their properties. Throws `timelineTooLarge`.
  */
 export function timelinePoints(
   query: TimelineQuery,
@@ -74,20 +74,20 @@ export function timelinePoints(
   }))
 }
 
-/** What a person is told from. */
+/** The input of a replay. */
 interface Story {
   readonly involved: ReadonlySet<number>
   readonly separations: readonly Separation[]
   readonly rows: readonly SegmentRows[]
 }
 
-/** Rows of a segment in their order. */
+/** Rows of a segment, in order. */
 interface SegmentRows {
   readonly firstSequence: number
   readonly rows: readonly number[]
 }
 
-/** The events of some D. */
+/** Returns the events of some distinct ID numbers. */
 function rowsOf(
   projectId: number,
   wanted: ReadonlySet<number>,
@@ -105,7 +105,7 @@ function rowsOf(
   return found
 }
 
-/** What `visit` may read of a person. */
+/** The part of a person that `visit` may read. */
 interface Snapshot {
   get(key: string): unknown
   toObject(): Record<string, unknown>
@@ -113,7 +113,7 @@ interface Snapshot {
 
 const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
 
-/** Visits the events that the query asks for in order of arrival, with the properties after each. */
+/** Calls `visit` for the requested events in order of arrival, with the properties after each event. */
 function replay(
   query: TimelineQuery,
   { ids, segments, textOf }: TimelineSources,
@@ -160,14 +160,17 @@ function replay(
   }
 }
 
-/** All D that ever belonged to a person together with one of `ids` and were taken from it, and how. */
+/**
+ * Returns all distinct ID numbers that ever belonged to the same person as one of `ids` and were separated from it,
+ * together with these separations.
+ */
 function involvedIds(
   ids: Iterable<number>,
   separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>,
 ): { readonly involved: ReadonlySet<number>; readonly separations: readonly Separation[] } {
   const involved = new Set(ids)
   const known = new Map<number, Separation>()
-  // A set that grows while it is gone through is gone through to its new end.
+  // Iterating over a set includes the elements that are added during the iteration.
   for (const id of involved) {
     for (const [number, separation] of separationsOf(id)) {
       if (known.has(number)) continue

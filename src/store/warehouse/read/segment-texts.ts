@@ -1,6 +1,6 @@
 /**
- * The events of a segment as they leave the store: what is fixed as numbers, and each property as its JSON text, each
- * different value of a segment written once. For copies elsewhere; nothing is parsed.
+ * Reads the events of a segment for copies elsewhere: the fixed columns as numbers, and each property as its JSON text,
+ * written once for each distinct value of a segment. Nothing is parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -36,7 +36,7 @@ import { VALUES_UUID } from '../format/segment-values.ts'
 import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 import { DISTINCT_TEXTS_KEPT_MAX } from '../limits.ts'
 
-/** How a text is written: in front of it stands its length, as RowBinary and Native of ClickHouse have it. */
+/** Writes the length of a text, which precedes the text in the formats RowBinary and Native of ClickHouse. */
 function writeLength(target: JsonBytes, bytes: number): void {
   let rest = bytes
   while (rest > 127) {
@@ -46,27 +46,30 @@ function writeLength(target: JsonBytes, bytes: number): void {
   target.writeByte(rest)
 }
 
-/** Writes a text with its length in front of it. */
+/** Writes a text preceded by its length. */
 function writeSized(target: JsonBytes, text: string): void {
   writeLength(target, Buffer.byteLength(text))
   target.writeText(text)
 }
 
-/** Says where this thread finds columns that segments have given away; null: nowhere. */
+/** Sets the source from which this thread reads columns that were moved to the warehouse, or null for none. */
 export function findColumnsIn(source: ColumnSource | null): void {
   setColumnSource(source)
 }
 
-/** The properties of the rows: those of row `i` are at `ends[i]` up to `ends[i + 1]`. */
+/**
+ * The properties of the rows, as parallel arrays. The properties of row `i` are at `ends[i]` up to, but not including,
+ * `ends[i + 1]`.
+ */
 export interface TextRows {
-  /** Where the piece of each name begins in the arena, and of its JSON text; both with their lengths. */
+  /** The offsets in the arena of the chunk of each name and of its JSON text, both preceded by their lengths. */
   readonly keys: Uint32Array
   readonly texts: Uint32Array
   readonly ends: Uint32Array
   readonly arena: JsonBytes
 }
 
-/** One segment, open to be copied. Valid until the next segment is asked for. */
+/** One segment, opened to be copied. It is valid until the next segment is read. */
 export class SegmentTexts {
   readonly view: SegmentView
   readonly #textOf: (distinctId: number) => string
@@ -76,17 +79,17 @@ export class SegmentTexts {
     this.#textOf = textOf
   }
 
-  /** Where a new piece begins in `arena`: the text of a distinct_id, with its length. */
+  /** Returns the offset of a new chunk in `arena`: the text of a distinct_id, preceded by its length. */
   distinctPiece(arena: JsonBytes, distinctId: number): number {
     return sizedPiece(arena, this.#textOf(distinctId))
   }
 
-  /** The names of events as pieces, by the number in `view.names.ids`. */
+  /** Returns the offsets of the names of events, by the number in `view.names.ids`. */
   namePieces(arena: JsonBytes): readonly number[] {
     return this.view.names.values.map((name) => sizedPiece(arena, String(name)))
   }
 
-  /** The chains of elements by row; the rows that are missing have none. */
+  /** Returns the offsets of the element chains, by row. Rows without elements are missing. */
   elementPieces(arena: JsonBytes): ReadonlyMap<number, number> {
     const pieces = new Map<number, number>()
     const entry = this.view.special(ROLE_ELEMENTS)
@@ -97,7 +100,7 @@ export class SegmentTexts {
     return pieces
   }
 
-  /** The properties of all rows. Throws `DamagedRecordError`. Cost: some 20 ns a value that a row has. */
+  /** Returns the properties of all rows. Throws `DamagedRecordError`. Costs about 20 ns for each value of a row. */
   properties(arena: JsonBytes): TextRows {
     const { view } = this
     const { rows } = view.summary
@@ -125,20 +128,23 @@ export class SegmentTexts {
     return found
   }
 
-  /** Whether it may give columns away: it is full, was not asked before, and no columns share a place. */
+  /**
+   * True if the columns of the segment may be moved to the warehouse: it is full, its columns were not moved before,
+   * and no properties share a column.
+   */
   get mayGiveAway(): boolean {
     const { summary, valueBytes, directory } = this.view
     const isFull = summary.rows * 2 >= SEGMENT_ROWS_TARGET || valueBytes * 2 > SEGMENT_BYTES_TARGET
     return isFull && !summary.isAway && mayGiveAway(directory)
   }
 
-  /** What names it when it gives columns away. */
+  /** The identification of the segment when its columns are moved. */
   get copied(): CopiedSegment {
     const { projectId, firstSequence } = this.view.summary
     return { projectId, firstSequence, header: Uint8Array.from(this.view.header) }
   }
 
-  /** Whether these are all values of all columns that would be given away; `null` names the elements. */
+  /** Returns whether these are all values of all columns that would be moved. `null` is the key of the elements. */
   isWhole(columns: ReadonlyMap<string | null, ColumnTexts>): boolean {
     const { view } = this
     return view.directory.columns.every((entry) => {
@@ -157,7 +163,7 @@ export class SegmentTexts {
     const key = sizedPiece(arena, entry.key)
     const isMirror = entry.mode === MODE_MIRROR
     const stored = isMirror ? null : view.storedValues(entry)
-    // A piece never begins at 0. Of a mirror the values are distinct_ids.
+    // The offset of a chunk is never 0. The values of a mirror are distinct_ids.
     const starts = isMirror ? new Map<number, number>() : new Uint32Array(entry.valueCount)
     const { present, ids } = index
     for (let at = 0; at < present.length; at++) {
@@ -193,13 +199,13 @@ function countRows(present: Uint16Array, ends: Uint32Array): void {
   }
 }
 
-/** The properties that have no column of their own. */
+/** Returns the properties that have no column of their own. */
 function sharedProperties(view: SegmentView) {
   const entry = view.special(ROLE_REST)
   if (entry === undefined) return []
   const { present, ids, values } = view.column(entry)
   return [...present].flatMap((row, index) => {
-    // The column of shared properties holds objects only.
+    // The column of shared properties contains only objects.
     const properties = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
     return Object.entries(properties).map(([key, value]) => ({ row, key, value }))
   })
@@ -221,12 +227,12 @@ function valuePiece(
   const piece = arena.beginPiece()
   if (places !== null) {
     const start = places[id] ?? 0
-    // In front of the comma behind it, or the bracket.
+    // The value ends before the comma or the closing bracket.
     const end = (places[id + 1] ?? 0) - 1
     writeLength(arena, end - start)
     arena.writeBytes(bytes, start, end)
   } else if (numbers !== null) {
-    // Its text has fewer than 128 bytes.
+    // The text of a number has fewer than 128 bytes.
     const at = arena.length
     arena.writeByte(0)
     arena.writeNumber(numbers[id] ?? 0)
@@ -245,12 +251,12 @@ function valuePiece(
   return piece
 }
 
-/** The segments of a store, for whoever copies them: reads only, beside the daemon's own threads. */
+/** Reads the segments of a store to copy them, while the daemon's own threads use the store. */
 export class StoredSegments {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
   readonly #segments: SegmentTables
-  /** The texts of distinct_ids of the project whose segments are asked for, one behind the other. */
+  /** The cached texts of distinct_ids of one project, by number. */
   readonly #texts = new Map<number, string>()
   #projectOfTexts = 0
 
@@ -262,14 +268,17 @@ export class StoredSegments {
     this.#segments = new SegmentTables(this.#tables)
   }
 
-  /** The S of the newest event of each project, as of now. Throws `DamagedRecordError`. */
+  /** Returns the current sequence number of the newest event of each project. Throws `DamagedRecordError`. */
   projects(): ReadonlyMap<number, number> {
     this.#environment.refresh()
     const counters = [...loadAllCounters(this.#tables.projects)]
     return new Map(counters.map(([projectId, { rows }]) => [projectId, rows]))
   }
 
-  /** Where the segments of a project begin that may give columns away and hold nothing that arrived later. */
+  /**
+   * Returns the first sequence numbers of segments whose columns may be moved and whose events all arrived by
+   * `arrivedMs`.
+   */
   *oldSegments(projectId: number, last: number, arrivedMs: number): Generator<number> {
     for (const summary of this.#segments.summaries(projectId, 1, last)) {
       const { firstSequence, isAway, lastArrivalMs } = summary
@@ -277,7 +286,10 @@ export class StoredSegments {
     }
   }
 
-  /** The segment that holds S, as of the last call of `projects`. Throws `DamagedRecordError`. */
+  /**
+   * Returns the segment that contains a sequence number, as of the last call of `projects`. Throws
+   * `DamagedRecordError`.
+   */
   segmentOf(projectId: number, sequence: number): SegmentTexts {
     const view = this.#segments.segmentOf(projectId, sequence)
     if (projectId !== this.#projectOfTexts || this.#texts.size > DISTINCT_TEXTS_KEPT_MAX) {
@@ -288,12 +300,12 @@ export class StoredSegments {
     return new SegmentTexts(view, (id) => getOrAdd(this.#texts, id, load))
   }
 
-  /** What an erasure means, until no copies are left of it; null: none are. Throws `DamagedRecordError`. */
+  /** Returns the target of an erasure until it is erased from all copies, or null. Throws `DamagedRecordError`. */
   erasure(projectId: number, number: number): ErasureTarget | null {
     this.#environment.refresh()
     const { copied_erasures, deletion_jobs } = this.#tables
     const copied = loadCopied(copied_erasures, projectId, number)
-    // Of before there were copies, or there was such a table.
+    // The erasure was stored before there were copies, or before there was such a table.
     return copied ?? loadJob(deletion_jobs, projectId, number)
   }
 

@@ -1,7 +1,11 @@
 /**
- * Where decoded columns of large segments lie, for all threads of analytics at once (base/shared-blocks.ts): who
- * decodes a column first spares the others the work, and the memory. A block has the numbers of a column as they
- * are, and behind them, as JSON, its texts, of which each thread makes values of its own.
+ * The shared memory for decoded columns of large segments (base/shared-blocks.ts). All threads that answer analytic
+ * queries use it: the first thread that decodes a column saves the others the work and the memory. One block contains
+ * one column:
+ *
+ *   head      bytes of the JSON u32 | number of lists u32 | for each list: kind u32, length u32
+ *   lists     the numbers of the column as they are, each list aligned to 8 bytes
+ *   rest      the texts as JSON, from which each thread creates its own values
  */
 import { createHash } from 'node:crypto'
 import {
@@ -11,18 +15,18 @@ import {
   SharedBlocks,
 } from '../../../base/shared-blocks.ts'
 
-/** Numbers of a column. */
+/** A list of numbers of a column. */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
-/** How a column is told apart and put together again. */
+/** Splits a column into numbers and the rest, and joins them again. */
 export interface ColumnForm<Column> {
   numbersOf(column: Column): readonly Numbers[]
-  /** What JSON can say. */
+  /** Returns the part of a column that is stored as JSON. */
   restOf(column: Column): unknown
   columnOf(numbers: readonly Numbers[], rest: unknown): Column
 }
 
-/** A column, and the block that it lies in. */
+/** A column, and the block that contains it. */
 export interface PlacedColumn<Column> {
   readonly column: Column
   readonly block: Block
@@ -31,12 +35,12 @@ export interface PlacedColumn<Column> {
 const KINDS = [Uint8Array, Uint16Array, Uint32Array, Float64Array] as const
 const ALIGNMENT = 8
 const PADDING = new Uint8Array(ALIGNMENT)
-/** Words of the head of a block: how many bytes of JSON, and how many lists of numbers there are. */
+/** The number of words at the beginning of a block: the bytes of the JSON, and the number of lists. */
 const HEAD_WORDS = 2
-/** And for each of these: its kind, and its length. */
+/** The number of words for each list: its kind and its length. */
 const LIST_WORDS = 2
 
-/** The columns of all threads as one of them sees them. */
+/** The shared columns, from the view of one thread. */
 export class ColumnMemory {
   readonly #blocks: SharedBlocks
 
@@ -44,12 +48,12 @@ export class ColumnMemory {
     this.#blocks = new SharedBlocks(shared, index)
   }
 
-  /** Bytes of the columns of all threads. */
+  /** The bytes of the columns of all threads. */
   get usedBytes(): number {
     return this.#blocks.usedBytes
   }
 
-  /** A query begins: columns that are found from now on stay as they are until it ends. */
+  /** Begins a query. Columns that are found from now on stay unchanged until the query ends. */
   begin(): void {
     this.#blocks.begin()
   }
@@ -58,17 +62,17 @@ export class ColumnMemory {
     this.#blocks.end()
   }
 
-  /** Whether a column that was found before is still where it was. */
+  /** Returns whether a column that was found before is still in its block. */
   isThere(block: Block): boolean {
     return this.#blocks.use(block)
   }
 
-  /** A column that some thread has decoded, or null. */
+  /** Returns a column that any thread has decoded, or null. */
   find<Column>(name: Uint32Array, form: ColumnForm<Column>): PlacedColumn<Column> | null {
     return placed(this.#blocks.find(name), form)
   }
 
-  /** Keeps a column for all threads; null: there is no room. Cost: a copy. */
+  /** Stores a column for all threads. Returns null if there is no room. Costs a copy. */
   put<Column>(
     name: Uint32Array,
     column: Column,
@@ -90,7 +94,10 @@ export class ColumnMemory {
   }
 }
 
-/** Names of the columns of one segment: nobody can write another that has the same. `identity`: all it is made of. */
+/**
+ * Returns a function that names the columns of one segment. No other segment can have a column with the same name.
+ * `identity` is everything that determines the contents of the segment.
+ */
 export function columnNames(...identity: readonly (string | Uint8Array)[]) {
   const segment = createHash('sha256')
   for (const part of identity) segment.update(part)
@@ -109,7 +116,7 @@ function placed<Column>(
   const [restBytes = 0, count = 0] = new Uint32Array(buffer, byteOffset, HEAD_WORDS)
   const headWords = HEAD_WORDS + LIST_WORDS * count
   const head = new Uint32Array(buffer, byteOffset, headWords)
-  // The constructors of all kinds take both kinds of memory; said of them together, they only take one.
+  // Each constructor accepts both kinds of memory, but the type of their union accepts only one.
   const memory = buffer as ArrayBuffer
   let at = byteOffset + aligned(head.byteLength)
   const numbers: Numbers[] = []

@@ -1,7 +1,7 @@
 /**
- * When the persons of a project were created, by P: 8 bytes a person, read once. Afterwards only those are read
- * again who got a distinct_id or lost one: nobody else is new, gone, or as old as somebody who was merged
- * into them.
+ * The creation times of the persons of a project, by person number: 8 bytes for each person, read once. After that only
+ * persons that got or lost a distinct_id are read again. Only these can be new, removed, or older because another
+ * person was merged into them.
  */
 import { type CreatedPersons, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
@@ -10,10 +10,13 @@ import { createdAtOf, loadHead, NUMBER_BYTES } from '../../identity/person-recor
 import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 
-/** Reading one by one takes several times as long as reading everybody. */
+/**
+ * Above this fraction, reading all persons is faster than reading the changed ones one by one, which takes several
+ * times as long per person.
+ */
 const SINGLY_READ_PART = 1 / 8
 
-/** Where to look, as of a snapshot; `noteRead` is called for each person that is read, and may throw. */
+/** The source of the times, as of a snapshot. `noteRead` is called for each person that is read, and may throw. */
 export interface CreatedSource {
   readonly tables: EventTables
   readonly projectId: number
@@ -23,14 +26,14 @@ export interface CreatedSource {
 
 /** The times of one project. */
 export class CreatedTimes {
-  /** Since 1970, milliseconds; NaN: there is no such person. */
+  /** The creation times in milliseconds since 1970. NaN: there is no such person. */
   #timesMs = new Float64Array(0)
-  /** Of the snapshot that the times are of; null: none were read. */
+  /** The owners in the snapshot from which the times were read, or null if none were read. */
   #owners: OwnerTable | null = null
 
   /**
-   * Who was created at a time or later, but before another; milliseconds. Cost: linear in the persons, some 1 ns
-   * each, the first time 1 us. Throws `DamagedRecordError`.
+   * Returns the persons created at `fromMs` or later, but before `untilMs`, in milliseconds. The cost is linear in the
+   * number of persons, about 1 ns for each, and 1 us for each at the first call. Throws `DamagedRecordError`.
    */
   within(fromMs: number, untilMs: number, source: CreatedSource): CreatedPersons {
     this.#update(source)
@@ -51,7 +54,7 @@ export class CreatedTimes {
     const before = this.#owners
     if (before === owners) return
     const changed = before === null ? null : changedPersons(before, owners)
-    // Until all are read, none are known.
+    // Until all changed persons are read, the times count as unread.
     this.#owners = null
     if (changed === null || changed.size > owners.lastPerson * SINGLY_READ_PART) {
       this.#readAll(source)
@@ -84,12 +87,12 @@ export class CreatedTimes {
   }
 }
 
-/** Who owns a distinct_id in one of two tables that has another owner in the other. */
+/** Returns the persons that own a distinct_id in one of two tables which has another owner in the other table. */
 function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<number> {
   const persons = new Set<number>()
   const last = Math.max(before.lastDistinctId, after.lastDistinctId)
   for (let distinctId = 0; distinctId <= last; distinctId++) {
-    // A number may be a visitor's in one table and a person's in the other.
+    // A number may belong to a person in one table and to a personless distinct_id in the other.
     const own = personIn(after.words[distinctId] ?? 0, after)
     const old = personIn(before.words[distinctId] ?? 0, before)
     if (own === old) continue
@@ -100,7 +103,7 @@ function changedPersons(before: OwnerTable, after: OwnerTable): ReadonlySet<numb
   return persons
 }
 
-/** P of a word of the table; 0: nobody, or a distinct_id without a person. */
+/** Returns the person number of a word of the table, or 0 for a distinct_id without a person. */
 function personIn(word: number, { firstPersonless }: OwnerTable): number {
   const owner = word & OWNER_BITS
   return owner < firstPersonless ? owner : 0

@@ -1,7 +1,7 @@
 /**
- * The segments that scans of one thread use again and again, with the columns that were decoded of them. Bounded by
- * bytes. What a running scan has used is not given up for what it uses next: a project that is larger than the
- * cache then finds part of itself there every time, and not nothing.
+ * Caches segments, with the columns decoded from them, for the scans of one thread. The cache is limited by its bytes.
+ * A running scan never evicts segments that it has used itself. A project that is larger than the cache therefore finds
+ * a part of its segments cached in every scan, instead of none.
  */
 import type { BlockShare } from '../../../base/shared-blocks.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -9,13 +9,16 @@ import { placeBehind, type SegmentTables } from '../format/segment-tables.ts'
 import type { ColumnMemory } from './column-memory.ts'
 import { ScanSegment } from './event-scan-segment.ts'
 
-/** Keeps segments for the scans of one thread. */
+/** Caches segments for the scans of one thread. */
 export class ScanCache {
   readonly #tables: SegmentTables
   readonly #memory: ColumnMemory
   readonly #share: BlockShare
   readonly #segments = new Map<string, ScanSegment>()
-  /** Lists of summaries without a merge since the cache was compared with them; further segments may come. */
+  /**
+   * The lists of summaries against which the cache was checked. A list changes identity with a merge; new segments may
+   * be appended to it.
+   */
   readonly #checked = new WeakSet<readonly SegmentSummary[]>()
   #bytes = 0
   #scan = 0
@@ -26,30 +29,31 @@ export class ScanCache {
     this.#share = share
   }
 
-  /** An estimate of the memory that all segments take, and the columns of all threads. */
+  /** The estimated memory of all cached segments, and of the shared columns of all threads. */
   get bytes(): number {
     return this.#bytes + this.#memory.usedBytes
   }
 
-  /** The same of what is the thread's own: texts, and the columns of small segments. */
+  /** The estimated memory that belongs to this thread alone: texts, and the columns of small segments. */
   get ownBytes(): number {
     return this.#bytes
   }
 
-  /** What that may take now. */
+  /** The current limit of that memory. */
   get bytesMax(): number {
     const { bytesMax, ownBytesMax, shared } = this.#share
     return Math.max(ownBytesMax, (bytesMax - this.#memory.usedBytes) / shared.threads)
   }
 
-  /** How many segments are kept. */
+  /** The number of cached segments. */
   get segmentCount(): number {
     return this.#segments.size
   }
 
   /**
-   * Call it before the first segment of each scan, with the summaries of all segments of the project. Gives
-   * up what merges have replaced: about 0.1 us a segment, once after each merge; and what is more than it may keep.
+   * Call it before the first segment of each scan, with the summaries of all segments of the project. Evicts segments
+   * that merges have replaced, which costs about 0.1 us per segment once after each merge, and segments above the
+   * limit.
    */
   beginScan(projectId: number, summaries: readonly SegmentSummary[]): void {
     this.#scan++
@@ -66,9 +70,7 @@ export class ScanCache {
     }
   }
 
-  /**
-   * Runs `use` on a segment. Throws what `use` throws, and `DamagedRecordError`.
-   */
+  /** Calls `use` with a segment. Throws the errors of `use`, and `DamagedRecordError`. */
   use<T>(summary: SegmentSummary, use: (segment: ScanSegment) => T): T {
     const name = `${summary.projectId} ${summary.firstSequence}`
     const segment = this.#take(name, summary)
@@ -93,7 +95,7 @@ export class ScanCache {
 
   #keep(name: string, segment: ScanSegment): void {
     if (!this.#makeRoom(segment.bytes)) {
-      // What is left is small beside long texts, and spares looking for each of them again.
+      // The rest is small compared with long texts, and avoids searching for each text again.
       segment.releaseView()
       if (!this.#makeRoom(segment.bytes)) return
     }
@@ -102,9 +104,12 @@ export class ScanCache {
     this.#bytes += segment.bytes
   }
 
-  /** Gives up what earlier scans have used, the oldest first, until there is room. False: there is none. */
+  /**
+   * Evicts segments that earlier scans have used, the oldest first, until there is room. Returns false if there is
+   * none.
+   */
   #makeRoom(bytes: number): boolean {
-    // What columns leave is for texts.
+    // Memory that shared columns do not use is available for texts.
     const { bytesMax } = this
     for (const [oldName, old] of this.#segments) {
       if (this.#bytes + bytes <= bytesMax || old.lastScan === this.#scan) break

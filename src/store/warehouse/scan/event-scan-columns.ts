@@ -1,53 +1,59 @@
-/** The columns that scans keep of a segment: their shapes, what memory they take, and how they are put elsewhere. */
+/** The kinds of columns that scans cache: their shapes, their memory, and how they are stored in shared memory. */
 import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ColumnForm, Numbers } from './column-memory.ts'
 import { NameRows } from './event-scan-names.ts'
 
-/** What a value costs besides its characters: an estimate. */
+/** The estimated bytes of a value in addition to its characters. */
 const VALUE_BYTES = 24
 
-/** The times of a segment: `base + offsets[place]`; `offsets` are whole milliseconds or any float64. */
+/**
+ * The times of a segment: the time at position `i` is `base + offsets[i]`. `offsets` are integer milliseconds or any
+ * float64.
+ */
 export interface SegmentTimes {
   readonly base: number
   readonly offsets: Uint32Array | Float64Array
 }
 
-/** D of each place, and the largest. */
+/** The distinct ID number at each position, and the largest of them. */
 export interface DistinctIds {
   readonly ids: Uint32Array
   readonly largest: number
 }
 
-/** The property that tells the session of each event, where all its values are UUIDs in lower case. */
+/** The session of each event, if all values of the property are lower-case UUIDs. */
 export interface SessionIds {
   readonly ids: Uint16Array
-  /** 16 bytes for each value, of the position 1 first; null: it has others, and is read as any property is. */
+  /**
+   * 16 bytes for each value, starting with position 1. Null: there are other values, and the property is read like any
+   * other.
+   */
   readonly uuids: Uint8Array | null
 }
 
 /** A kind of column. */
 export interface ColumnShape<Column> extends ColumnForm<Column> {
-  /** An estimate of its memory: of all, or of all but the numbers. */
+  /** Returns the estimated bytes of the whole column, or of everything except the numbers. */
   bytesOf(column: Column, of: 'all' | 'values'): number
-  /** Whether it is worth a place that all threads find. */
+  /** Returns whether the column is worth storing in shared memory. */
   isShared(column: Column): boolean
 }
 
-/** When each event happened. */
+/** The times of the events. */
 export const TIMES = shapeOf<SegmentTimes>({
   numbersOf: ({ offsets }) => [offsets],
   restOf: ({ base }) => base,
   columnOf: ([offsets], base) => ({ base, offsets }) as SegmentTimes,
 })
 
-/** Whose each event is. */
+/** The distinct ID numbers of the events. */
 export const DISTINCT_IDS = shapeOf<DistinctIds>({
   numbersOf: ({ ids }) => [ids],
   restOf: ({ largest }) => largest,
   columnOf: ([ids], largest) => ({ ids, largest }) as DistinctIds,
 })
 
-/** Rows by name. */
+/** The rows in name order. */
 export const NAME_ROWS = shapeOf<NameRows>({
   numbersOf: ({ starts, rows }) => [starts, rows],
   restOf: ({ values }) => values.slice(1),
@@ -56,24 +62,24 @@ export const NAME_ROWS = shapeOf<NameRows>({
   valuesOf: ({ values }) => values,
 })
 
-/** The place of each row. */
+/** The position of each row in name order. */
 export const PLACES = shapeOf<Uint16Array>({
   numbersOf: (places) => [places],
   restOf: () => null,
   columnOf: ([places]) => places as Uint16Array,
 })
 
-/** Names, elements, or a property. */
+/** The column of names, of elements, or of a property. */
 export const DENSE = shapeOf<DenseColumn>({
   numbersOf: ({ ids }) => [ids],
   restOf: ({ values }) => values.slice(1),
   columnOf: ([ids], values) => ({ ids: ids as Uint16Array, values: withNone(values) }),
   valuesOf: ({ values }) => values,
-  // That no row has a value is known from the header, and one list of numbers serves all such columns.
+  // A column without values is known from the header, and all such columns share one list of numbers.
   isShared: ({ values }) => values.length > 1,
 })
 
-/** Sessions by the bytes of their ids. */
+/** The sessions as the bytes of their ids. */
 export const SESSION_IDS = shapeOf<SessionIds>({
   numbersOf: ({ ids, uuids }) => (uuids === null ? [] : [ids, uuids]),
   restOf: () => null,
@@ -109,7 +115,7 @@ function valueBytes(value: unknown): number {
   return VALUE_BYTES + (isObject ? JSON.stringify(value).length * 4 : 0)
 }
 
-/** Position 0 is that of no value, which JSON cannot say. */
+/** Adds position 0, which stands for no value and cannot be expressed in JSON. */
 function withNone(values: unknown): readonly unknown[] {
   return [undefined, ...(values as readonly unknown[])]
 }

@@ -1,7 +1,7 @@
 /**
- * What scans know about persons, groups and distinct_ids beyond the segments. Owners and uuids are asked
- * for so often that they are kept as arrays: owners until something is processed, uuids for as long as
- * the thread lives, because a person never changes its uuid.
+ * The facts about persons, groups and distinct_ids that scans need in addition to the segments. Owners and uuids are
+ * needed so often that they are cached as arrays: owners until more events are processed, and uuids as long as the
+ * thread lives, because the uuid of a person never changes.
  */
 
 import { parseUuid } from '../../../base/ids.ts'
@@ -44,21 +44,21 @@ import { SessionNumbers } from './event-scan-sessions.ts'
 const PREFIX_BYTES = 6
 const UUID_AT = 12
 
-/** Reads between two looks at the limits of the query; some microseconds each. */
+/** The number of reads between two checks of the limits of the query. A read takes a few microseconds. */
 const READS_BETWEEN_CHECKS = 128
 
 type LimitCheck = () => void
 
-/** What was made of stored events, and the state of them then. */
+/** A value computed from stored events, and the state of the events at that time. */
 interface KeptValue {
   readonly state: string
   readonly value: { readonly bytes: number }
 }
 
-/** Facts of one project as of one snapshot. */
+/** The facts of one project in one snapshot. */
 export class ProjectFacts implements ScanFacts {
   readonly projectId: number
-  /** Log position of the snapshot that it was read from. */
+  /** The log position of the snapshot. */
   readonly position: number
   readonly sessions: SessionNumbers
   readonly #tables: EventTables
@@ -127,12 +127,14 @@ export class ProjectFacts implements ScanFacts {
     return Object.hasOwn(properties, key) ? properties[key] : undefined
   }
 
-  /** Changes when a group type is deleted: what events say about groups is another thing then. */
+  /**
+   * A version that changes when a group type is deleted, because the group keys of earlier events then stop counting.
+   */
   get groupTypesVersion(): string {
     return [0, 1, 2, 3, 4].map((index) => this.groupTypeSince(index)).join(' ')
   }
 
-  /** As text; '' for nobody. */
+  /** Returns the uuid of an owner as text, or '' if there is no such owner. */
   uuidOf(number: number): string {
     const { firstPersonless, lastDistinctId } = this.owners
     const distinctId = number - firstPersonless
@@ -141,7 +143,7 @@ export class ProjectFacts implements ScanFacts {
     return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
-  /** The number of the visitor without a person whose uuid that is, or null. */
+  /** Returns the owner number of the personless distinct_id that has a uuid, or null. */
   personlessOf(uuid: string): number | null {
     const { words, firstPersonless, lastDistinctId } = this.owners
     for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
@@ -154,9 +156,9 @@ export class ProjectFacts implements ScanFacts {
     return null
   }
 
-  /** The first 48 bits of the uuid of P as a number; 0 for nobody. */
+  /** Returns the first 48 bits of the uuid of an owner as a number, or 0 if there is no such owner. */
   uuidPrefix(person: number): number {
-    // These numbers move: nothing is kept by them.
+    // The numbers of personless owners change, so nothing is cached under them.
     if (person > this.owners.firstPersonless) return prefixOfText(this.uuidOf(person))
     const known = this.#uuids.get(person)
     if (known !== undefined) return known
@@ -164,7 +166,7 @@ export class ProjectFacts implements ScanFacts {
     return this.#uuids.get(person) ?? 0
   }
 
-  /** Who was created at a time or later, but before another; milliseconds. */
+  /** Returns the persons created at `fromMs` or later, but before `untilMs`, in milliseconds. */
   createdWithin(fromMs: number, untilMs: number): CreatedPersons {
     return this.#created.within(fromMs, untilMs, {
       ...{ tables: this.#tables, projectId: this.projectId, owners: this.owners },
@@ -173,8 +175,8 @@ export class ProjectFacts implements ScanFacts {
   }
 
   /**
-   * What `make` answers, kept while the events of the project are in this state, those used last
-   * as far as all together take `bytesMax`.
+   * Returns the result of `make`, which is cached while the events of the project stay in this state. The values used
+   * last are cached, up to `bytesMax` for all of them.
    */
   kept<Value extends { readonly bytes: number }>(
     name: string,
@@ -183,7 +185,7 @@ export class ProjectFacts implements ScanFacts {
     make: () => Value,
   ): Value {
     const known = this.#kept.get(name)
-    // Whoever asks by this name has made it.
+    // A value under this name was created by the same kind of call.
     if (known?.state === state) {
       keepNewest(this.#kept, name, known, SCAN_VALUES_KEPT_MAX)
       return known.value as Value
@@ -201,14 +203,14 @@ export class ProjectFacts implements ScanFacts {
     return value
   }
 
-  /** What throws when the query at hand has to end. */
+  /** Sets the function that throws when the current query must end. */
   limitBy(check: LimitCheck): void {
     this.#limits = check
   }
 
   checkLimits = (): void => this.#limits()
 
-  /** What is known under a key, or else what `read` answers; all is forgotten when it is too much. */
+  /** Returns the cached value of a key, or the result of `read`. The cache is cleared when it is full. */
   #remembered<Key, Value>(
     known: Map<Key, Value>,
     key: Key,
@@ -226,7 +228,7 @@ export class ProjectFacts implements ScanFacts {
     if (++this.#reads % READS_BETWEEN_CHECKS === 0) this.#limits()
   }
 
-  /** Reads one person, or, when many were asked for, everybody. */
+  /** Reads the uuid of one person, or those of all persons after many single reads. */
   #look(person: number): void {
     if (this.#singleLookups++ === SCAN_LOOKUPS_MAX) this.#lookAtAll()
     if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
@@ -244,7 +246,7 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #candidate(person: number): PersonCandidate | null {
-    // Nobody, whose number is 0, has no properties either.
+    // An event without an owner (number 0) has no person properties.
     if (person === 0 || person >= this.owners.firstPersonless) return NO_PERSON
     return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
@@ -254,12 +256,12 @@ export class ProjectFacts implements ScanFacts {
   }
 }
 
-/** What the prefix of an inverted uuid and that of the uuid add up to. */
+/** The sum of the prefix of a uuid and the prefix of the inverted uuid. */
 const INVERTED_END = 2 ** (8 * PREFIX_BYTES) - 1
 
-/** The beginnings of the uuids of a project's persons, by P. */
+/** The beginnings of the uuids of a project's persons, by person number. */
 class UuidPrefixes {
-  /** Plus one; 0 where none is known. */
+  /** The prefixes plus one, or 0 where the prefix is unknown. */
   #prefixes = new Float64Array(1024)
 
   get(person: number): number | undefined {
@@ -273,7 +275,7 @@ class UuidPrefixes {
   }
 }
 
-/** What stays as it is while events are processed. */
+/** The facts that stay valid while events are processed. */
 interface LastingFacts {
   readonly uuids: UuidPrefixes
   readonly created: CreatedTimes
@@ -281,7 +283,7 @@ interface LastingFacts {
   readonly sessions: SessionNumbers
 }
 
-/** Keeps the facts of a few projects between scans. */
+/** Caches the facts of a few projects between scans. */
 export class FactCache {
   readonly #tables: EventTables
   readonly #facts = new Map<number, ProjectFacts>()
@@ -291,7 +293,7 @@ export class FactCache {
     this.#tables = tables
   }
 
-  /** Forgets the numbers of the sessions of a project, and what was made of events: numbers begin anew. */
+  /** Discards the session numbers of a project, and the values computed with them. Numbers start again at 1. */
   forgetSessions(projectId: number): void {
     this.#facts.delete(projectId)
     const lasting = this.#lasting.get(projectId)
@@ -300,13 +302,13 @@ export class FactCache {
     }
   }
 
-  /** Forgets everything; it is read again. Not while a query uses it. */
+  /** Evicts everything. Must not be called while a query uses it. */
   release(): void {
     this.#facts.clear()
     this.#lasting.clear()
   }
 
-  /** The facts of a project as of the snapshot that the thread reads. */
+  /** Returns the facts of a project in the snapshot that the thread reads. */
   facts(projectId: number): ProjectFacts {
     const position = readNumber(this.#tables.state, 'position') ?? 0
     const known = this.#facts.get(projectId)

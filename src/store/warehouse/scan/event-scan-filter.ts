@@ -1,7 +1,14 @@
 /**
- * Trees of property filters over the rows of a segment. A filter marks the candidates that pass; what is
- * cheap comes first, and what follows sees only the candidates that are still open. Event properties are
- * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
+ * Applies trees of property filters to the rows of a segment. A filter marks the candidates that pass, and `keepMarked`
+ * removes the others:
+ *
+ *   places   7   9  12  30     the candidates
+ *   marks    1   0   1   1
+ *   places   7  12  30         after `keepMarked`
+ *
+ * Cheap filters come first, and later filters see only candidates that are still undecided. A filter on an event
+ * property tests each distinct value of a segment once. A filter on persons, groups or distinct_ids tests each of them
+ * once per scan.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -22,63 +29,69 @@ import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanSegment, StoredTexts } from './event-scan-segment.ts'
 import type { SessionNumbers } from './event-scan-sessions.ts'
 
-/** What filters and values look up outside of a segment, as of the snapshot of the scan. */
+/** The data that filters and values look up outside of a segment, in the snapshot of the scan. */
 export interface ScanFacts {
-  /** The text of D. */
+  /** Returns the text of a distinct ID number. */
   readonly textOf: (distinctId: number) => string
-  /** Whether the person P passes a tree of filters on persons and cohorts. */
+  /** Returns a function that tells whether a person passes a tree of filters on persons and cohorts. */
   readonly personTest: (tree: FilterGroup) => (person: number) => boolean
-  /** A property of P now; undefined when it is missing. */
+  /** Returns the current value of a property of a person, or undefined if it is missing. */
   readonly personProperty: (person: number, key: string) => unknown
-  /** S of the last event whose group of a type does not count; infinite: there is no such type. */
+  /**
+   * Returns the sequence number of the last event whose group of a type does not count. Infinite: there is no such
+   * type.
+   */
   readonly groupTypeSince: (typeIndex: number) => number
-  /** A property of a group now; undefined when it, or the group, is missing. */
+  /** Returns the current value of a property of a group, or undefined if it or the group is missing. */
   readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
   readonly sessions: SessionNumbers
-  /** Throws when the query has to end; asked now and then by what tests many values. */
+  /** Throws if the query must end. Called from time to time by filters that test many values. */
   readonly checkLimits: () => void
 }
 
-/** Rows of a segment that are looked at: the first `count` of `places`, with the P that own them. */
+/**
+ * The rows of a segment that are examined: the first `count` entries of parallel arrays. `places` are positions in name
+ * order, and `owners` the owners of the rows.
+ */
 export interface Candidates {
   segment: ScanSegment
   readonly places: Uint16Array
   readonly owners: Uint32Array
-  /** Bit i: it belongs to series i. */
+  /** The series of each row as a bit mask: bit i stands for series i. */
   readonly masks: Uint32Array
   count: number
 }
 
-/** Decides about candidates. */
+/** Decides which candidates pass. */
 export interface RowFilter {
-  /** False: it does not look at owners, and may come before they are known. */
+  /** True if the filter reads `owners`. If not, it may run before they are known. */
   readonly needsOwners: boolean
-  /** Writes 1 into `marks` for each candidate that passes, else 0. */
+  /** Writes 1 into `marks` for each candidate that passes, and 0 for the others. */
   mark(candidates: Candidates, marks: Uint8Array): void
-  /** Drops the candidates that do not pass, before owners are known; absent where marks are as quick. */
+  /** Removes the candidates that do not pass, before owners are known. It is absent if `mark` is as fast. */
   readonly keep?: (candidates: Candidates) => void
   /**
-   * Where the value in one column alone decides: that column, with 1 for each value that passes. Null: it has
-   * more values than `rows`. Absent where more decides.
+   * Returns the column whose value alone decides, with 1 for each value that passes. Returns null if the column has
+   * more values than `rows`. It is absent if more than one column decides.
    */
   readonly passing?: (segment: ScanSegment, rows: number) => PassingValues | null
 }
 
-/** A pattern may take long for each value. */
+/** The number of values tested between two checks of the limits, because a pattern may take long for each value. */
 const TESTS_BETWEEN_CHECKS = 64
-/** The verdict on a value that was not tested yet. */
+/** The verdict on a value that is not tested yet. */
 const UNKNOWN = 0
-/** Columns of group keys, without those of the types that had the same index before. */
+/** Cached columns of group keys, without the keys of events that belong to a deleted type with the same index. */
 const LATER_COLUMNS = new WeakMap<
   DenseColumn,
   { readonly since: number; readonly column: DenseColumn }
 >()
-/** Of a segment in which no event has a value. */
+/** The ids of a segment in which no event has a value. */
 const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 const REFUSED = 1
 const PASSED = 2
 
-/** Memory for the candidates of one segment. */
+/** Allocates the candidates of one segment. */
 export function newCandidates(segment: ScanSegment): Candidates {
   return {
     segment,
@@ -89,12 +102,12 @@ export function newCandidates(segment: ScanSegment): Candidates {
   }
 }
 
-/** Keeps the candidates that are marked. */
+/** Keeps only the marked candidates. */
 export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
   const { places, owners, masks, count } = candidates
   let kept = 0
   for (let index = 0; index < count; index++) {
-    // Written in any case: nobody can foretell the marks, and a wrong guess costs more.
+    // Written without a branch: marks are unpredictable, and a mispredicted branch costs more than the write.
     places[kept] = places[index] ?? 0
     masks[kept] = masks[index] ?? 0
     owners[kept] = owners[index] ?? 0
@@ -103,7 +116,7 @@ export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
   candidates.count = kept
 }
 
-/** The column of the group keys of a type. */
+/** Returns the column of group keys of a type. */
 export function groupColumn(
   segment: ScanSegment,
   typeIndex: number,
@@ -116,7 +129,7 @@ export function groupColumn(
   if (since >= firstSequence + rows - 1) return { ...column, ids: NO_IDS.subarray(0, rows) }
   const known = LATER_COLUMNS.get(column)
   if (known?.since === since) return known.column
-  // Earlier events name groups of a type that was deleted.
+  // Earlier events contain the keys of a deleted group type.
   const { rows: rowOf } = segment.nameRows
   const ids = column.ids.map((id, place) => (firstSequence + (rowOf[place] ?? 0) > since ? id : 0))
   const later = { ...column, ids }
@@ -124,7 +137,7 @@ export function groupColumn(
   return later
 }
 
-/** The filter of a tree; null when it holds for every event. Filters that cannot be built are left out. */
+/** Compiles a tree of filters. Returns null if every event passes. Filters that cannot be built are omitted. */
 export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []
   const onPersons: (FilterGroup | PropertyFilter)[] = []
@@ -135,7 +148,7 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
       if (filter !== null) filters.push(filter)
     }
   }
-  // Last: a person has to be loaded.
+  // Filters on persons come last, because they load persons.
   if (onPersons.length > 0) {
     filters.push(personFilter(facts.personTest({ type: tree.type, values: onPersons })))
   }
@@ -144,12 +157,12 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
   return filters.length === 1 ? only : new TreeFilter(tree.type === 'AND', filters)
 }
 
-/** The filter of a test on an event property. */
+/** Returns a filter that tests an event property. */
 export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFacts): RowFilter {
   return new ValueFilter((segment) => segment.property(key, facts.textOf), test, facts.checkLimits)
 }
 
-/** The filter of events whose session is marked, by its number. */
+/** Returns a filter for the events whose session is marked. `wanted` is indexed by session number. */
 export function sessionFilter(wanted: Uint8Array, facts: ScanFacts): RowFilter {
   const mark: RowFilter['mark'] = ({ segment, places, count }, marks) => {
     const { ids, numbers } = facts.sessions.ofSegment(segment, facts.textOf)
@@ -161,7 +174,7 @@ export function sessionFilter(wanted: Uint8Array, facts: ScanFacts): RowFilter {
   return { needsOwners: false, mark }
 }
 
-/** The filter of an event name. */
+/** Returns a filter for an event name. */
 export function nameFilter(name: string, facts: ScanFacts): RowFilter {
   return new ValueFilter(
     (segment) => segment.names,
@@ -170,12 +183,12 @@ export function nameFilter(name: string, facts: ScanFacts): RowFilter {
   )
 }
 
-/** The filter that holds when one of them does. */
+/** Returns a filter that passes if one of the filters passes. */
 export function anyOf(filters: readonly RowFilter[]): RowFilter {
   return new TreeFilter(false, filters)
 }
 
-/** The filter that holds when all of them do. */
+/** Returns a filter that passes if all filters pass. */
 export function allOf(filters: readonly RowFilter[]): RowFilter {
   return new TreeFilter(true, filters)
 }
@@ -232,10 +245,10 @@ function groupTest(
   return (groupKey) => getOrAdd(known, groupKey, read)
 }
 
-/** How long texts are tested where they are stored. */
+/** Tests long texts in their stored form. */
 interface StoredTextTest {
   readonly textsOf: (segment: ScanSegment) => StoredTexts | null
-  /** `id`: the position of the value, from 1 on. */
+  /** `id` is the position of the value, from 1. */
   readonly test: (texts: StoredTexts, id: number) => boolean
 }
 
@@ -283,7 +296,7 @@ class ValueFilter implements RowFilter {
     let kept = 0
     for (let index = 0; index < count; index++) {
       const place = places[index] ?? 0
-      // Written in any case, as in `keepMarked`.
+      // Written without a branch, as in `keepMarked`.
       places[kept] = place
       masks[kept] = masks[index] ?? 0
       kept += isPassed[ids[place] ?? 0] ?? 0
@@ -292,7 +305,7 @@ class ValueFilter implements RowFilter {
   }
 
   passing = (segment: ScanSegment, rows: number): PassingValues | null => {
-    // Long texts hardly repeat, so that pairs of them with names tell nothing.
+    // Long texts rarely repeat, so counting pairs of names and texts is not useful.
     if (this.#stored?.textsOf(segment)) return null
     const column = this.#columnOf(segment)
     const { values } = column
@@ -302,7 +315,7 @@ class ValueFilter implements RowFilter {
     return { column, isPassed }
   }
 
-  /** For each value 1 when it passes; values that no candidate has may be left out. */
+  /** Returns 1 for each value that passes. Values that no candidate has may be omitted. */
   #passing(
     { ids, count: valueCount, verdict }: ValueVerdicts,
     places: Uint16Array,
@@ -326,7 +339,7 @@ class ValueFilter implements RowFilter {
 
   #ofTexts(texts: StoredTexts): ValueVerdicts {
     const { ids, places, others } = texts
-    // The last of the places is the end.
+    // The last offset is the end of the texts.
     const storedCount = places.length - 1
     const verdict = (id: number): 0 | 1 => {
       if (id === 0 || id > storedCount) {
@@ -348,7 +361,7 @@ class ValueFilter implements RowFilter {
   }
 }
 
-/** Remembers what was found out about numbers, which are dense from 1. */
+/** Caches the verdicts on numbers, which are dense and start at 1. */
 class Verdicts {
   readonly #test: (number: number) => boolean
   #verdicts = new Uint8Array(1024)
@@ -385,11 +398,11 @@ function distinctIdFilter(test: (distinctId: number) => boolean): RowFilter {
       marks[index] = verdicts.isPassed(distinctIds[places[index] ?? 0] ?? 0) ? 1 : 0
     }
   }
-  // Deleted events, which have no owner, have no distinct_id either.
+  // Erased events have no distinct_id and no owner; they are removed together with events without an owner.
   return { needsOwners: true, mark }
 }
 
-/** All filters, or one of them, in their order; each sees only candidates that are undecided. */
+/** Combines filters with AND or OR. Each filter sees only the candidates that the earlier ones left undecided. */
 class TreeFilter implements RowFilter {
   readonly needsOwners: boolean
   readonly keep?: (candidates: Candidates) => void

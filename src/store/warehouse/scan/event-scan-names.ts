@@ -1,20 +1,27 @@
 /**
- * The rows of a segment by the names of their events, so that a scan for a few names looks at no row of
- * another: the name decides about most rows, and a look at each costs more than all that follows. Scans
- * keep all columns in this order; a place is a position in it.
+ * The rows of a segment, grouped by the names of their events. A scan for a few names then reads no row of another
+ * name. The name excludes most rows, and checking each row would cost more than all later steps. Scans store all
+ * columns in this name order. The index of a row in this order is its position, called `place` in the code:
+ *
+ *   row       0        1        2        3
+ *   name      click    view     click    view
+ *
+ *   values    [undefined, click, view]
+ *   rows      0  2  1  3                             the row at each position
+ *   starts    0  0  2  4                             name i has the positions starts[i] to starts[i + 1] - 1
  */
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 
-/** Rows by name: those of name i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
+/** The rows by name: the rows of name i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
 export class NameRows {
-  /** Each different name once; position 0 stands for none. */
+  /** Each distinct name once. Position 0 stands for no name. */
   readonly values: readonly unknown[]
-  /** Position in `values` of each name. */
+  /** The position in `values` of each name. */
   readonly ids: ReadonlyMap<string, number>
-  /** One longer than `values`. */
+  /** One entry more than `values`. */
   readonly starts: Uint16Array
-  /** The row of each place; ascending for each name. */
+  /** The row at each position, ascending within each name. */
   readonly rows: Uint16Array
 
   constructor(values: readonly unknown[], starts: Uint16Array, rows: Uint16Array) {
@@ -27,13 +34,13 @@ export class NameRows {
   }
 }
 
-/** What is picked: the first `count` places and, for each, the mask of its name. */
+/** The picked rows: the first `count` positions, and the mask of the name of each. */
 export interface PickedRows {
   readonly places: Uint16Array
   readonly masks: Uint32Array
 }
 
-/** Gathers rows by name. Cost: linear. */
+/** Groups the rows by name. The cost is linear. */
 export function rowsByName({ ids, values }: DenseColumn): NameRows {
   const starts = new Uint16Array(values.length + 1)
   for (const id of ids) starts[id + 1] = (starts[id + 1] ?? 0) + 1
@@ -50,7 +57,7 @@ export function rowsByName({ ids, values }: DenseColumn): NameRows {
   return new NameRows(values, starts, rows)
 }
 
-/** A column of a segment, by row, in the order of names. */
+/** Returns a column of a segment in name order. `byRow` is the column in row order. */
 export function inNameOrder<T extends Uint16Array | Uint32Array | Float64Array>(
   byRow: T,
   { rows, values, starts }: NameRows,
@@ -59,31 +66,34 @@ export function inNameOrder<T extends Uint16Array | Uint32Array | Float64Array>(
   if (isInOrder) return byRow
   const byPlace = byRow.slice()
   for (let place = 0; place < rows.length; place++) byPlace[place] = byRow[rows[place] ?? 0] ?? 0
-  // A copy of a typed array has its type.
+  // The copy of a typed array has the same type.
   return byPlace as T
 }
 
-/** The column of the names themselves, in their order. */
+/** Returns the column of names, in name order. */
 export function nameColumn({ values, starts, rows }: NameRows): DenseColumn {
   const ids = new Uint16Array(rows.length)
   for (let id = 1; id < values.length; id++) ids.fill(id, starts[id] ?? 0, starts[id + 1] ?? 0)
   return { ids, values }
 }
 
-/** Picks the rows of some names. One for each scan: it keeps memory. */
+/** Picks the rows of some names. Each scan has its own, because it holds memory. */
 export class NamePicker {
   readonly #isOrdered: boolean
   readonly #masks = new Uint32Array(SEGMENT_ROWS_MAX)
   readonly #places = new Uint16Array(SEGMENT_ROWS_MAX)
-  /** A bit for each row. */
+  /** One bit for each row. */
   readonly #bits = new Uint32Array(SEGMENT_ROWS_MAX / 32)
 
-  /** `isOrdered`: rows have to come in ascending order. */
+  /** `isOrdered` means that the rows must be picked in ascending order. */
   constructor(isOrdered: boolean) {
     this.#isOrdered = isOrdered
   }
 
-  /** Picks the rows of names whose mask, given for each name, is not 0. Returns their number. */
+  /**
+   * Picks the rows of all names whose mask is not 0. `nameMasks` has a mask for each name. Returns the number of picked
+   * rows.
+   */
   pick(names: NameRows, nameMasks: readonly number[], picked: PickedRows): number {
     let nameCount = 0
     for (const mask of nameMasks) if (mask !== 0) nameCount++

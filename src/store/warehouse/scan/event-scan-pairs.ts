@@ -1,21 +1,23 @@
 /**
- * How many events of a segment have each pair of a name and a value of one column: found in one pass when the column
- * is counted first, so that whatever is counted of it later, for whichever names and values, looks at no event.
+ * Counts the events of a segment by pairs of a name and a value of one column. All pairs are counted in one pass when
+ * the column is first counted. Later counts for any names and values then read no events.
+ *
+ *   counts, with 3 values:   name 0: v0 v1 v2 | name 1: v0 v1 v2 | ...
  */
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SCAN_PAIRS_MAX } from '../limits.ts'
 import type { NameRows } from './event-scan-names.ts'
 
-/** A column, and for each of its values 1 when it passes. */
+/** A column, with 1 for each of its values that passes. */
 export interface PassingValues {
   readonly column: DenseColumn
   readonly isPassed: Uint8Array
 }
 
-/** Counts by name, then by value, each by its position; null: there are more than `SCAN_PAIRS_MAX` pairs. */
+/** The counts by name and then by value, each by its position. Null: there are more than `SCAN_PAIRS_MAX` pairs. */
 export type PairCounts = Uint16Array | null
 
-/** Counts the pairs of a column, which is in the order of names. Cost: linear. */
+/** Counts the pairs of a column in name order. The cost is linear. */
 export function countPairs({ values: names, starts }: NameRows, column: DenseColumn): PairCounts {
   const { ids, values } = column
   if (names.length * values.length > SCAN_PAIRS_MAX) return null
@@ -31,7 +33,10 @@ export function countPairs({ values: names, starts }: NameRows, column: DenseCol
   return counts
 }
 
-/** How many rows of names whose mask is not 0 have a value that passes. `pairs`: those of the column. */
+/**
+ * Returns the number of rows that have a name whose mask is not 0 and a value that passes. `pairs` are those of the
+ * column.
+ */
 export function countPassing(
   { starts }: NameRows,
   pairs: PairCounts,
@@ -56,7 +61,10 @@ export function countPassing(
   return count
 }
 
-/** How many rows of names whose mask is not 0 have each value of a column. `pairs`: those of it. */
+/**
+ * Returns for each value of a column the number of rows that have a name whose mask is not 0. `pairs` are those of the
+ * column.
+ */
 export function valueCounts(
   { starts }: NameRows,
   pairs: PairCounts,
@@ -82,7 +90,7 @@ export function valueCounts(
   return counts
 }
 
-/** How many rows have a name whose mask is not 0. */
+/** Returns the number of rows that have a name whose mask is not 0. */
 export function rowsOf(starts: Uint16Array, nameMasks: readonly number[]): number {
   let rows = 0
   for (let id = 0; id < nameMasks.length; id++) {

@@ -1,6 +1,6 @@
 /**
- * One scan on its way through the segments: rows are picked by name and time, then by filters on the event
- * alone, then by owner, then by the other filters. What nobody looks at is not even read.
+ * One scan, which goes through the segments. Rows are picked by name and time, then by filters on the event alone, then
+ * by owner, and then by the other filters. Columns that are not needed are not read.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import {
@@ -39,18 +39,18 @@ const NO_IDS = new Uint32Array(0)
 const NO_TIMES = new Float64Array(0)
 const NO_VALUES: readonly ValueColumn[] = []
 
-/** One scan on its way through the segments. */
+/** One scan, which goes through the segments. */
 export class Scan {
   readonly #request: EventScanRequest
   readonly #facts: ProjectFacts
-  /** Whose the events are, or were. */
+  /** The owners of the events. They may be those of an earlier state. */
   readonly #owners: OwnerTable
   readonly #rowsMax: number
-  /** Rows have to come in order of time. */
+  /** True if the rows must be sorted by time. */
   readonly #isOrdered: boolean
   readonly #hasSequences: boolean
   readonly #keepsOwnerless: boolean
-  /** D in place of owners. */
+  /** True if the result contains distinct ID numbers instead of owners. */
   readonly #areIds: boolean
   readonly #series: ScanSeries
   readonly #filter: RowFilter | null
@@ -58,27 +58,30 @@ export class Scan {
   readonly #rows: ScanRows
   readonly #picker: NamePicker
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
-  /** 1 for each P that is asked for; null: everybody. */
+  /** 1 for each requested person, by its number. Null: all persons. */
   readonly #wanted: Uint8Array | null
-  /** The bits of their D; null: no D tells. */
+  /** A bit for each distinct ID number of these persons. Null: distinct ID numbers do not decide. */
   readonly #wantedIds: Uint32Array | null
-  /** When sessions that are asked for began; null: any. */
+  /** The start ranges of the requested sessions. Null: any session. */
   readonly #stretches: ReadonlySet<number> | null
-  /** The part of all sessions; null: no such part. */
+  /** The requested part of all sessions, or null if the request has no such part. */
   readonly #sessions: SessionPart | null
-  /** The smallest D of somebody who is asked for. */
+  /** The smallest distinct ID number of a requested person. */
   readonly #firstDistinctId: number
-  /** Whether filters or values ask for owners. */
+  /** True if filters or values need owners. */
   readonly #needsOwners: boolean
-  /** Names, times, owners and one filter of the whole request alone decide, and nothing else is read. */
+  /** True if only names, times, owners and at most one filter of the whole request decide, and no values are read. */
   readonly #isPlain: boolean
-  /** The only value that is read, where nothing but names and times decides; null: it is not like that. */
+  /** The only value that is read, if only names and times decide. Null otherwise. */
   readonly #split: ValueReader | null
-  /** Of the rows of the newest segment, where they are values. */
+  /** The number of events of each row of the newest segment, if each row is a value. */
   readonly #weights = new Uint32Array(SEGMENT_ROWS_MAX)
   #hasWeights = false
   #looksAt: LookedAt
-  /** D that are shown as they lie in the newest segment; null: whoever scans wants all rows in one piece. */
+  /**
+   * Slices of the distinct ID numbers of the newest segment that are passed on without a copy. Null: the caller wants
+   * all rows at once.
+   */
   readonly #shown: Uint32Array[] | null
   #candidates: Candidates | null = null
 
@@ -95,7 +98,7 @@ export class Scan {
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
-    // As long as nobody was deleted, nothing belongs to nobody: the quicker ways do.
+    // While no person was deleted, no event lost its owner, so the faster paths apply.
     this.#keepsOwnerless = request.keepsOwnerless === true && owners.since.size > 0
     this.#areIds = request.areIds === true
     this.#series = new ScanSeries(request.series, facts)
@@ -125,7 +128,7 @@ export class Scan {
       request.values.some(({ kind }) => kind === 'person_property')
   }
 
-  /** Shows what was found since this was last called, in one piece or several; values keep their numbers. */
+  /** Passes the rows found since the last call to `show`, in one or several chunks. Values keep their numbers. */
   showPieces(show: (piece: EventColumns) => void): void {
     const rest = { timesMs: NO_TIMES, sequences: NO_IDS, seriesMasks: NO_IDS, values: NO_VALUES }
     for (const persons of this.#shown ?? []) {
@@ -136,14 +139,14 @@ export class Scan {
     this.#rows.count = 0
   }
 
-  /** Whether a segment may have rows, judged by its times. */
+  /** Returns whether a segment may have matching rows, judged by its times. */
   mayMatch(summary: SegmentSummary): boolean {
     return isTouched(summary, this.#request)
   }
 
   /**
-   * Counts the rows of a segment by its header, where names alone decide and nothing else is looked at. False:
-   * it has to be opened.
+   * Counts the rows of a segment from its header, if only names decide and only the count is needed. Returns false if
+   * the segment must be opened.
    */
   addCounted(summary: SegmentSummary, names: NameCounts): boolean {
     const count = this.#series.countOf(names, summary.rows)
@@ -161,9 +164,9 @@ export class Scan {
     return true
   }
 
-  /** Adds the rows of a segment; when it throws, none of them. */
+  /** Adds the rows of a segment. If it throws, it has added none. */
   add(segment: ScanSegment): void {
-    // A D is as old as its first event: older segments have none of it.
+    // A distinct ID number is assigned with its first event, so older segments do not contain it.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
     if (this.#stretches !== null && !segment.mayHoldSessions(this.#stretches)) return
     if (this.#sessions?.mayHold(segment) === false) return
@@ -205,7 +208,10 @@ export class Scan {
     }
   }
 
-  /** One pass over the rows of each name, where names, times, owners and one column decide. False: they do not. */
+  /**
+   * Adds rows in one pass for each name, if only names, times, owners and one column decide. Returns false if they do
+   * not.
+   */
   #addPlainly(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     if (!this.#isPlain) return false
     const { starts } = segment.nameRows
@@ -237,7 +243,10 @@ export class Scan {
     return true
   }
 
-  /** A row for each value, with the number of its events, where these are only counted. False: they are not. */
+  /**
+   * Adds one row for each value with the number of its events, if the events are only counted. Returns false if they
+   * are not.
+   */
   #addSplit(segment: ScanSegment, nameMasks: readonly number[]): boolean {
     const split = this.#split
     if (split?.columnOf === undefined || this.#looksAt !== 'count') return false
@@ -259,19 +268,19 @@ export class Scan {
     return true
   }
 
-  /** Whether no row is left out for its time, or because it was erased. */
+  /** Returns whether no row is excluded because of its time or because it was erased. */
   #isCounted({ summary, hasDeletedRows }: ScanSegment): boolean {
     return isInRange(summary, this.#request) && !hasDeletedRows
   }
 
-  /** Whether whose events they are neither has to be known nor leaves any of them out. */
+  /** Returns whether owners are not needed and exclude no row. */
   #isAllOwned(segment: ScanSegment): boolean {
     const isLookedAt = this.#looksAt === 'all' || this.#looksAt === 'persons'
     const isNeeded = (isLookedAt && !this.#areIds) || this.#needsOwners
     return !isNeeded && this.#owners.since.size === 0 && !segment.hasDeletedRows
   }
 
-  /** Whether owners leave out nothing but erased rows, and need not be known. */
+  /** True if owners are not needed and exclude only erased rows. */
   get #areAll(): boolean {
     const isOfNobody = this.#areIds || this.#looksAt === 'times' || this.#looksAt === 'count'
     return isOfNobody && this.#owners.since.size === 0 && this.#wanted === null
@@ -322,7 +331,7 @@ export class Scan {
     if (candidates.count > 0) this.#append(segment, candidates)
   }
 
-  /** Candidates by name and time, with the series that they belong to by name. */
+  /** Picks the candidates by name and time, with the series to which they belong by name. */
   #pick(segment: ScanSegment, nameMasks: readonly number[], candidates: Candidates): void {
     const { nameRows, summary } = segment
     const { places, masks } = candidates
@@ -364,7 +373,7 @@ export class Scan {
     keepMarked(candidates, this.#marks)
   }
 
-  /** Drops candidates that belong to nobody, or to nobody who is asked for. */
+  /** Removes candidates without an owner, or whose owner is not requested. */
   #keepOwned(segment: ScanSegment, candidates: Candidates): void {
     const { distinctIds, nameRows, summary } = segment
     const { words, since } = this.#owners
@@ -374,7 +383,7 @@ export class Scan {
     for (let index = 0; index < candidates.count; index++) {
       const place = places[index] ?? 0
       const distinctId = distinctIds[place] ?? 0
-      // Deleted rows have no distinct_id, and so no owner.
+      // Erased rows have no distinct ID number, and therefore no owner.
       let owner = words[distinctId] ?? 0
       if (owner >= OWNER_HAS_SINCE) {
         const sequence = summary.firstSequence + (nameRows.rows[place] ?? 0)
@@ -389,7 +398,7 @@ export class Scan {
     candidates.count = count
   }
 
-  /** Takes candidates out of series by the filters of those; who is in none is dropped. */
+  /** Removes candidates from series whose filters they do not pass. A candidate without any series is removed. */
   #restrict(candidates: Candidates): void {
     const { masks } = candidates
     this.#series.restrict(candidates)

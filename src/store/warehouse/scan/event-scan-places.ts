@@ -1,4 +1,4 @@
-/** Values of single events, found by their places in the order of arrival. */
+/** Reads values of single events by their sequence numbers. */
 import type { ValueColumn } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { type Candidates, newCandidates } from './event-scan-filter.ts'
@@ -6,8 +6,8 @@ import type { ScanSegment } from './event-scan-segment.ts'
 import { type ValueReader, valueColumn } from './event-scan-values.ts'
 
 /**
- * What readers find at places that ascend. `use` opens a segment and hands it on. Cost: linear in the places,
- * and in the rows of the segments that hold some.
+ * Returns the values at ascending sequence numbers, one column for each reader. `use` opens a segment and passes it on.
+ * The cost is linear in the number of sequence numbers, and in the rows of the segments that contain them.
  */
 export function readAt(
   sequences: Uint32Array,
@@ -34,7 +34,7 @@ export function readAt(
   return columns.map(({ reader, ids }) => valueColumn(ids, length, reader))
 }
 
-/** Makes the rows with these S of the segment its candidates. */
+/** Makes the rows with these sequence numbers the candidates of the segment. */
 function place(candidates: Candidates, sequences: Uint32Array): void {
   const { segment, places } = candidates
   const placeOfRow = segment.places

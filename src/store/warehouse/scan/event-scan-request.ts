@@ -1,4 +1,4 @@
-/** What a request for a scan asks for: which segments, of which times, whose events, and filters. */
+/** Evaluates the request of a scan: its segments, its times, its persons, and its filters. */
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import {
   type EventPart,
@@ -20,7 +20,10 @@ import {
 const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
 const EVERYBODY = { index: 0, count: 1 }
 
-/** Properties of persons and groups, and cohorts, change without any event of the past. */
+/**
+ * Returns whether the request depends on persons, groups or cohorts. Their properties can change without new events in
+ * the requested time range.
+ */
 export function needsPersons({ filter, series, values, persons }: EventScanRequest): boolean {
   const filters = series.flatMap((one) => [one.filter, ...one.steps.map((step) => step.filter)])
   const leaves = [filter, ...filters].flatMap((tree) => (tree === null ? [] : filtersOf(tree)))
@@ -32,8 +35,8 @@ export function needsPersons({ filter, series, values, persons }: EventScanReque
 }
 
 /**
- * A segment is always in the same part, so that each thread keeps the columns of its own: full ones, which
- * follow each other, in turn, small ones anywhere.
+ * Returns whether a segment belongs to a part of the segments. It always belongs to the same part, so each thread
+ * caches the columns of its own segments. Consecutive full segments are assigned in turn, and small ones arbitrarily.
  */
 export function isInPart(summary: SegmentSummary, part: EventPart | undefined): boolean {
   if (part === undefined) return true
@@ -46,7 +49,7 @@ export function isInPart(summary: SegmentSummary, part: EventPart | undefined): 
   return number % part.count === part.index
 }
 
-/** Whether all events of a segment that is in a part are. */
+/** Returns whether all events of a segment are within the sequence numbers of a part. */
 export function isWhollyIn(
   { firstSequence, rows }: SegmentSummary,
   { sequences }: EventPart | { readonly sequences?: undefined } = {},
@@ -55,7 +58,7 @@ export function isWhollyIn(
   return firstSequence > after && firstSequence + rows - 1 <= through
 }
 
-/** 1 for each P that is asked for, in its part of the persons; null: everybody. */
+/** Returns 1 for each requested person in the part, by its number, or null for all persons. */
 export function wantedPersons(
   { persons, part, hasProfile = false, keepsOwnerless = false }: EventScanRequest,
   { lastPerson, firstPersonless, hasPersonless }: OwnerTable,
@@ -73,13 +76,13 @@ export function wantedPersons(
     const isAmong = among === undefined || among[person] === 1
     if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
-  // What belongs to nobody is in the first part.
+  // Events without an owner are in the first part.
   const keepsNobody = keepsOwnerless && index === 0 && marks === null && among === undefined
   wanted[0] = keepsNobody ? 1 : 0
   return wanted
 }
 
-/** The filters of a request, the one on sessions first: it is the quickest. */
+/** Returns the filter of a request. The filter on sessions comes first, because it is the fastest. */
 export function filterOf(
   { filter, sessions }: EventScanRequest,
   facts: ScanFacts,
@@ -91,8 +94,9 @@ export function filterOf(
 }
 
 /**
- * The bits of the D that belong to those who are asked for: they lie closer together in memory than owners do, so
- * that who is not wanted costs hardly anything. Null: everybody is, or what belongs to nobody, which no D tells.
+ * Returns a bit for each distinct ID number of the requested persons. The bits are closer together in memory than the
+ * owners, so excluding other rows is cheap. Returns null if all persons are requested, or if events without an owner
+ * are included, because distinct ID numbers do not decide then.
  */
 export function wantedIds(
   owners: Uint32Array,
@@ -108,7 +112,10 @@ export function wantedIds(
   return bits
 }
 
-/** The smallest D that belongs to somebody of a list by P; 0 when there is no list, or nobody is in it. */
+/**
+ * Returns the smallest distinct ID number of the persons marked in `wanted`. Returns 0 if there is no list or it
+ * includes events without an owner, and infinity if no person of the list has a distinct ID number.
+ */
 export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
   if (wanted === null || wanted[0] === 1) return 0
   for (let distinctId = 0; distinctId < owners.length; distinctId++) {
@@ -117,7 +124,7 @@ export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null):
   return Number.POSITIVE_INFINITY
 }
 
-/** All times of a segment are in a range. */
+/** Returns whether all times of a segment are within a range. */
 export function isInRange(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   range: DateRange,
@@ -125,7 +132,7 @@ export function isInRange(
   return firstTimestampMs >= range.fromMs && lastTimestampMs <= range.toMs
 }
 
-/** Whether some times of a segment may be in a range. */
+/** Returns whether some times of a segment may be within a range. */
 export function isTouched(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,
@@ -133,7 +140,7 @@ export function isTouched(
   return lastTimestampMs >= fromMs && firstTimestampMs <= toMs
 }
 
-/** The part of a range that the times of a segment are in. */
+/** Returns the part of a range that the times of a segment cover. */
 export function within(
   { firstTimestampMs, lastTimestampMs }: SegmentSummary,
   { fromMs, toMs }: DateRange,

@@ -1,48 +1,48 @@
 /**
- * The rows that a scan finds: typed arrays that grow, and their order. Rows are added in order of
- * arrival; mostly that is nearly the order of time.
+ * The rows that a scan finds, in growing typed arrays, and their order by time. Rows are added in order of arrival,
+ * which is nearly the order of time in most cases.
  */
 import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
-/** Rows that may stand between a row and its place, on average, for sorting by insertion. */
+/** The average distance between a row and its final position up to which insertion sort is used. */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
 const DIGIT_BITS = 11
 const DIGITS = 2 ** DIGIT_BITS
 
-/** Rows of a result, column by column. Its memory serves one scan after the other. */
+/** The rows of a result, column by column. Its memory is reused by later scans. */
 export class ScanRows {
   count = 0
   timesMs = new Float64Array(ROWS_START)
   persons = new Uint32Array(ROWS_START)
   sequences = new Uint32Array(ROWS_START)
   masks = new Uint32Array(ROWS_START)
-  /** One for each value that is read. */
+  /** One column for each value that is read. */
   readonly values: Uint32Array<ArrayBuffer>[] = []
-  /** Where sorting puts a column before the two change places. */
+  /** The buffer into which a column is sorted. The buffer and the column are then exchanged. */
   #scratch = new Uint32Array(0)
 
-  /** Forgets all rows. */
+  /** Removes all rows. */
   reset(valueCount: number): void {
     this.count = 0
     while (this.values.length < valueCount) this.values.push(new Uint32Array(this.capacity))
     this.values.length = valueCount
   }
 
-  /** Rows that there is memory for. */
+  /** The number of rows for which there is memory. */
   get capacity(): number {
     return this.masks.length
   }
 
-  /** Memory of all columns. */
+  /** The bytes of all columns. */
   get bytes(): number {
     const columns = [this.timesMs, this.persons, this.sequences, this.masks, this.#scratch]
     return [...columns, ...this.values].reduce((sum, { byteLength }) => sum + byteLength, 0)
   }
 
-  /** Makes room for so many further rows. */
+  /** Makes room for this many more rows. */
   reserve(added: number): void {
     const needed = this.count + added
     if (needed <= this.capacity) return
@@ -54,7 +54,10 @@ export class ScanRows {
     for (const [index, ids] of this.values.entries()) this.values[index] = grown(ids, length)
   }
 
-  /** Orders the rows by time, equal times as they were added. Linear, and free when nothing is to do. */
+  /**
+   * Sorts the rows by time. Rows with equal times keep their order. The cost is linear, and nothing if the rows are
+   * already sorted.
+   */
   sort(): void {
     const order = timeOrder(this.timesMs, this.count)
     if (order === null) return
@@ -75,30 +78,30 @@ export class ScanRows {
   }
 }
 
-/** Lends memory for rows to the scans of a query, and again to those of the next. */
+/** Lends memory for rows to the scans of a query, and reuses it for later queries. */
 export class RowPool {
   readonly #keptBytesMax: number
   #spare: ScanRows[] = []
   #lent: ScanRows[] = []
 
-  /** `keptBytesMax`: the memory of a larger result is not kept for the next query; two are kept. */
+  /** `keptBytesMax` is the size up to which the memory of a result is kept for later queries. Two are kept. */
   constructor(keptBytesMax: number) {
     this.#keptBytesMax = keptBytesMax
   }
 
-  /** Bytes of the memory that is kept or lent, and how many are kept. */
+  /** The bytes of the memory that is kept or lent, and the size up to which memory is kept. */
   get held(): { readonly bytes: number; readonly bytesMax: number } {
     const bytes = [...this.#spare, ...this.#lent].reduce((sum, rows) => sum + rows.bytes, 0)
     return { bytes, bytesMax: this.#keptBytesMax }
   }
 
-  /** Gives up all memory. Nobody looks at lent rows any more. */
+  /** Releases all memory. Lent rows must no longer be in use. */
   release(): void {
     this.#spare = []
     this.#lent = []
   }
 
-  /** Empty rows, until `takeBack`. */
+  /** Lends empty rows, until `takeBack`. */
   lend(valueCount: number): ScanRows {
     const rows = this.#spare.pop() ?? new ScanRows()
     rows.reset(valueCount)
@@ -106,7 +109,7 @@ export class RowPool {
     return rows
   }
 
-  /** Nobody looks at lent rows any more. Keeps the memory of some that are not too large. */
+  /** Takes back all lent rows, which must no longer be in use. Keeps the memory of some that are not too large. */
   takeBack(): void {
     const usable = [...this.#spare, ...this.#lent].filter(
       ({ bytes }) => bytes <= this.#keptBytesMax,
@@ -123,7 +126,10 @@ function gathered<T extends NumberArray>(from: T, to: T, order: Uint32Array): T 
   return to
 }
 
-/** Positions in the order of their times, equal ones ascending; null when they are in order already. */
+/**
+ * Returns the indexes of the times in ascending order, or null if the times are already sorted. Equal times keep their
+ * order.
+ */
 export function timeOrder(timesMs: Float64Array, count: number): Uint32Array | null {
   let isOrdered = true
   for (let index = 1; index < count && isOrdered; index++) {
@@ -142,7 +148,7 @@ function ascending(count: number): Uint32Array {
   return numbers
 }
 
-/** Sorts what is nearly in order; false when it takes too long, and then the order is no order. */
+/** Sorts times that are nearly sorted. Returns false if it takes too long; `order` is then not sorted. */
 function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: number): boolean {
   let shifts = shiftsMax
   for (let index = 1; index < order.length; index++) {
@@ -159,7 +165,7 @@ function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: num
   return true
 }
 
-/** Sorts by whole microseconds, or milliseconds where all are whole, a few bits at a time. */
+/** Sorts by integer microseconds, or by milliseconds if all times are integers, a few bits at a time. */
 function radixSort(timesMs: Float64Array, order: Uint32Array): Uint32Array {
   let first = Number.POSITIVE_INFINITY
   let last = Number.NEGATIVE_INFINITY

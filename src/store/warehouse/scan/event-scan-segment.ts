@@ -1,8 +1,8 @@
 /**
- * A segment with what scans have decoded of it: times, distinct_ids, names, and the properties that were asked for,
- * all in the order of names (event-scan-names.ts). Columns of large segments lie where all threads find them
- * (column-memory.ts), and are looked for there first; those of small ones, which the next merge replaces, and what
- * finds no room are the thread's own.
+ * A segment with the columns that scans have decoded: times, distinct ID numbers, names, and requested properties, all
+ * in name order (event-scan-names.ts). The columns of large segments are in memory that all threads share
+ * (column-memory.ts), and are first looked up there. The columns of small segments, which the next merge replaces, and
+ * columns for which there is no room belong to the thread.
  */
 import type { Block } from '../../../base/shared-blocks.ts'
 import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
@@ -40,55 +40,58 @@ import {
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 import { countPairs, type PairCounts } from './event-scan-pairs.ts'
 
-/** What a segment costs besides its columns: an estimate. */
+/** The estimated bytes of a segment without its columns. */
 const SEGMENT_BYTES = 1024
-/** What a column costs that lies elsewhere. */
+/** The estimated bytes of a column that is in shared memory. */
 const COLUMN_BYTES = 256
 const OFFSET_END = 2 ** 32
 const NO_IDS = new Uint16Array(0)
 
-/** Gives the text of a distinct_id of the segment's project. */
+/** Returns the text of a distinct ID number of the segment's project. */
 export type TextOf = (distinctId: number) => string
 
 interface HeldColumn {
   readonly column: unknown
-  /** Where it lies; null: it is the thread's own. */
+  /** The shared block of the column, or null if the column belongs to the thread. */
   readonly block: Block | null
-  /** Of the thread's own. */
+  /** The bytes that belong to the thread. */
   readonly bytes: number
 }
 
-/** Long texts as they are stored. Valid until the query ends. */
+/** Long texts in their stored form. They are valid until the query ends. */
 export interface StoredTexts extends StoredColumn {
   readonly json: Buffer
 }
 
-/** All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
+/** One segment of a scan. All getters throw `DamagedRecordError`. Columns are valid until the query ends. */
 export class ScanSegment {
   readonly #sessionStretches: readonly number[] | null
-  /** Some were erased. */
+  /** True if some rows were erased. */
   readonly hasDeletedRows: boolean
-  /** An estimate of the memory that it takes of the thread's own. */
+  /** The estimated bytes of the segment that belong to the thread. */
   bytes: number
-  /** The number of the scan that used it last. */
+  /** The number of the last scan that used the segment. */
   lastScan = 0
   readonly #tables: SegmentTables
   readonly #memory: ColumnMemory
   readonly #sealed: Buffer
   readonly #columns = new Map<string, HeldColumn>()
-  /** By key: a name for both would be put together for each segment of each scan. */
+  /**
+   * The properties by key, in a map of their own, because a combined name would have to be built for each segment of
+   * each scan.
+   */
   readonly #properties = new Map<string, HeldColumn>()
   readonly #pairs = new Map<unknown, PairCounts>()
-  /** By key; null: the values are short. */
+  /** Long properties by key. Null: the values are short. */
   readonly #stored = new Map<string, StoredColumn | null>()
   #nameOf: ((column: string) => Uint32Array) | null = null
   #summary: SegmentSummary
-  /** Only during a scan, unless the segment is small: it keeps what it unpacks. */
+  /** The opened segment. It holds decoded groups, so it is closed after each scan, unless the segment is small. */
   #view: SegmentView | null
-  /** Of `bytes`. */
+  /** The share of `bytes` that the view takes. */
   #viewBytes = 0
 
-  /** `sealed`: the header. */
+  /** `sealed` is the header. */
   constructor(
     tables: SegmentTables,
     memory: ColumnMemory,
@@ -107,12 +110,12 @@ export class ScanSegment {
     this.bytes = SEGMENT_BYTES + sealed.length
   }
 
-  /** Whether any of its sessions may have begun in one of these stretches (session-stretches.ts). */
+  /** Returns whether any session in the segment may begin in one of these ranges (session-stretches.ts). */
   mayHoldSessions(stretches: ReadonlySet<number>): boolean {
     return this.#sessionStretches?.some((stretch) => stretches.has(stretch)) ?? true
   }
 
-  /** When its sessions began, as `mayHoldSessions` has it; null: nobody can tell. */
+  /** The start ranges of the sessions in the segment, or null if they are unknown. */
   get sessionStretches(): readonly number[] | null {
     return this.#sessionStretches
   }
@@ -121,7 +124,7 @@ export class ScanSegment {
     return this.#summary
   }
 
-  /** Whether it is the segment with this summary. The summaries of a project are new after a merge. */
+  /** Returns whether this is the segment with this summary. A merge replaces the summaries of a project. */
   isCurrent(summary: SegmentSummary): boolean {
     if (this.#summary === summary) return true
     const stored = this.#tables.headers.get(pairKey(summary.projectId, summary.firstSequence))
@@ -138,12 +141,12 @@ export class ScanSegment {
     })
   }
 
-  /** D of each place; 0 for deleted rows. */
+  /** The distinct ID number at each position, or 0 for erased rows. */
   get distinctIds(): Uint32Array {
     return this.#distinctIds.ids
   }
 
-  /** The largest D of the segment. */
+  /** The largest distinct ID number of the segment. */
   get lastDistinctId(): number {
     return this.#distinctIds.largest
   }
@@ -154,7 +157,7 @@ export class ScanSegment {
     )
   }
 
-  /** The place of each row. */
+  /** The position of each row. */
   get places(): Uint16Array {
     return this.#column('places', PLACES, () => {
       const { rows } = this.nameRows
@@ -168,7 +171,7 @@ export class ScanSegment {
     return this.#column('names', DENSE, () => nameColumn(this.nameRows))
   }
 
-  /** Chains of elements. */
+  /** The element chains. */
   get elements(): DenseColumn {
     return this.#column('elements', DENSE, () =>
       this.#inOrder(specialColumn(this.#open(), ROLE_ELEMENTS)),
@@ -185,8 +188,8 @@ export class ScanSegment {
   }
 
   /**
-   * A property whose values are long, as it is stored; null for any other. Nothing of it is decoded but which value each
-   * row has, and nothing is kept but that.
+   * Returns a property with long values in its stored form, or null for any other property. Only the value id of each
+   * row is decoded and cached.
    */
   stored(key: string): StoredTexts | null {
     let held = this.#stored.get(key)
@@ -206,7 +209,7 @@ export class ScanSegment {
     return { ...column, ids }
   }
 
-  /** The pairs of one of its columns. */
+  /** Returns the counts of pairs for one of its columns. */
   pairs(column: DenseColumn): PairCounts {
     let pairs = this.#pairs.get(column)
     if (pairs === undefined) {
@@ -217,7 +220,7 @@ export class ScanSegment {
     return pairs
   }
 
-  /** The ids of sessions. */
+  /** The ids of the sessions. */
   get sessionIds(): SessionIds {
     return this.#column('sessions', SESSION_IDS, () => {
       const stored = uuidColumn(this.#open(), SESSION_ID)
@@ -226,7 +229,10 @@ export class ScanSegment {
     })
   }
 
-  /** Gives up what only decoding needs, unless opening it again for the next column costs more than it takes. */
+  /**
+   * Releases the view, which only decoding needs. The view of a small segment is kept, because opening it again would
+   * cost more than the memory.
+   */
   close(): void {
     if (this.#isLarge) this.#view = null
     const bytes = this.#view?.heldBytes ?? 0
@@ -234,7 +240,7 @@ export class ScanSegment {
     this.#viewBytes = bytes
   }
 
-  /** Gives up what is decoded of the segment as a whole; columns stay. */
+  /** Releases the view of the segment. Columns stay cached. */
   releaseView(): void {
     this.#view = null
     this.bytes -= this.#viewBytes
@@ -255,12 +261,12 @@ export class ScanSegment {
   }
 
   #inOrder({ ids, values }: DenseColumn): DenseColumn {
-    // No row has a value, in whatever order.
+    // A column without values is the same in any order.
     if (values.length === 1) return { ids, values }
     return { ids: inNameOrder(ids, this.nameRows), values }
   }
 
-  /** What is held, what lies where all threads find it, or else what `decode` makes. */
+  /** Returns a cached column, the shared column, or the result of `decode`. */
   #column<Column>(
     name: string,
     shape: ColumnShape<Column>,
@@ -269,7 +275,7 @@ export class ScanSegment {
   ): Column {
     const held = columns.get(name)
     if (held !== undefined) {
-      // Held under this name by nobody but this method.
+      // Only this method stores columns under this name.
       if (held.block === null || this.#memory.isThere(held.block)) return held.column as Column
       this.#forget(held)
     }
@@ -315,7 +321,7 @@ export class ScanSegment {
   }
 }
 
-/** Half the memory where all times are whole milliseconds within 49 days. */
+/** Halves the memory if all times are integer milliseconds within 49 days. */
 function compactTimes(timestamps: Float64Array, base: number): SegmentTimes {
   const offsets = new Uint32Array(timestamps.length)
   for (let row = 0; row < timestamps.length; row++) {

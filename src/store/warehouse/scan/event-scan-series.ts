@@ -1,6 +1,6 @@
 /**
- * Which series the rows of a segment belong to: by name with one look at a table, then by the filters of
- * those series that have some.
+ * Assigns the rows of a segment to series: first by name with one lookup in a table, then by the filters of those
+ * series that have some.
  */
 import {
   type ActionStepMatch,
@@ -34,10 +34,10 @@ interface CompiledSeries {
 /** The series of one scan. */
 export class ScanSeries {
   readonly #series: readonly CompiledSeries[]
-  /** Of all series, each once; null: a series has events of any name. */
+  /** The names of all series. Null: one of the series has events of any name. */
   readonly #names: ReadonlySet<string> | null
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
-  /** Memory for `masksOf`: a short array for each segment costs more than what is looked up in it. */
+  /** The result of `masksOf`, reused because a new short array for each segment costs more than its use. */
   readonly #masks: number[] = []
   #part: Candidates | null = null
 
@@ -49,7 +49,10 @@ export class ScanSeries {
     this.#names = names.includes(null) ? null : new Set(names.flatMap((own) => [...(own ?? [])]))
   }
 
-  /** Events of a segment that are in a series, judged by names alone: no more than these are. */
+  /**
+   * Returns the number of events of a segment that belong to a series, judged only by names. Filters can only reduce
+   * it.
+   */
   countOf({ counts }: NameCounts, rows: number): number {
     if (this.#names === null) return rows
     let count = 0
@@ -57,7 +60,10 @@ export class ScanSeries {
     return count
   }
 
-  /** For each name of a segment the series that an event with it may belong to, until this is asked again. */
+  /**
+   * Returns for each name of a segment the bit mask of the series to which its events may belong. The result is valid
+   * until the next call.
+   */
   masksOf({ values, ids }: NameRows): readonly number[] {
     const masks = this.#masks
     while (masks.length < values.length) masks.push(0)
@@ -76,7 +82,7 @@ export class ScanSeries {
     return masks
   }
 
-  /** Takes candidates out of the series whose filters they do not pass. */
+  /** Removes candidates from the series whose filters they do not pass. */
   restrict(candidates: Candidates): void {
     const { masks } = candidates
     for (const { bit, filter } of this.#series) {
@@ -121,7 +127,7 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
     names = new Set(stepNames.filter((name) => names === null || names.has(name)))
   }
   const stepFilters = steps.map((step) => compileStep(step, steps.length === 1, facts))
-  // A step without any condition beyond what names say holds for all.
+  // Steps whose only condition is the name need no filter.
   const isOnlyNames = steps.every(({ url, filter }) => url === null && filter === null)
   const areNamesAlike = isOnlyNames && stepNames.length === steps.length
   const needed = stepFilters.filter((filter) => filter !== null)
@@ -132,7 +138,9 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
   return { bit, names, filter: filters.length > 1 ? allOf(filters) : (only ?? null) }
 }
 
-/** Null when every event passes. `isAlone`: the name of the step is looked at already. */
+/**
+ * Compiles a step. Returns null if every event passes. `isAlone` means that the name of the step is already checked.
+ */
 function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []
   if (step.name !== null && !isAlone) filters.push(nameFilter(step.name, facts))

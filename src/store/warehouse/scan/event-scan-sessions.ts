@@ -1,7 +1,7 @@
 /**
- * Numbers for the sessions of a project, given in the order in which scans meet them and kept for as long
- * as their thread keeps anything. A session is looked up once for each segment that holds it, by the 16
- * bytes of its id as they are stored: texts are made when somebody wants to read them.
+ * Assigns numbers to the sessions of a project, in the order in which scans meet them. The numbers stay valid as long
+ * as the cache of the thread. A session is looked up once per segment by the 16 bytes of its id. Texts are only created
+ * for a reader that needs them.
  */
 import { randomFillSync } from 'node:crypto'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -13,9 +13,11 @@ import type { ScanSegment, TextOf } from './event-scan-segment.ts'
 
 const ID_BYTES = 16
 const ID_WORDS = 4
-/** Milliseconds since 1970, at the beginning. */
+/** The number of bytes at the beginning of an id that are milliseconds since 1970. */
 const TIME_BYTES = 6
-/** Where the version is, and the bits of version 7: what makes a session (rules/analytics/session-id.ts). */
+/**
+ * The offset of the version, and the bits of version 7, which make an id a session id (rules/analytics/session-id.ts).
+ */
 const VERSION_AT = 6
 const VERSION_BITS = 0xf0
 const VERSION_7 = 0x70
@@ -23,29 +25,29 @@ const SLOTS_START = 4096
 
 /** The sessions of the events of a segment. */
 export interface SessionColumn {
-  /** For each place the position of its session in `numbers`. */
+  /** For each position in name order the position of its session in `numbers`. */
   readonly ids: Uint16Array
-  /** The number of each; 0 for what makes no session. */
+  /** The number of each session, or 0 for a value that is not a session id. */
   readonly numbers: Uint32Array
 }
 
-/** The numbers of one project, from 1. */
+/** The session numbers of one project, from 1. */
 export class SessionNumbers {
   #count = 0
-  /** Four words for each number: its id. */
+  /** Four words for each number: the bytes of its id. */
   #words = new Uint32Array(SLOTS_START)
-  /** Numbers by their ids, the next free slot being taken; 0 where there is none. At most half of them are. */
+  /** A hash table from ids to numbers with linear probing. 0 marks a free slot. At most half of the slots are used. */
   #slots = new Uint32Array(SLOTS_START)
-  /** Nobody who chooses ids knows them, and so which ids share a slot. */
+  /** Random factors of the hash, so that a client cannot choose ids that share a slot. */
   readonly #factors = randomFillSync(new Uint32Array(ID_WORDS)).map((factor) => factor | 1)
-  /** Ids that hold capitals, which are others than those without. */
+  /** The numbers of ids that contain capital letters. They are different sessions from those in lower case. */
   readonly #byText = new Map<string, number>()
-  /** Of these. */
+  /** The start times of these sessions. */
   readonly #beganMs = new Map<number, number>()
   readonly #texts: (string | undefined)[] = [undefined]
-  /** By the column that they are the numbers of. */
+  /** The cached numbers of a column, by the column. */
   readonly #numbers = new WeakMap<object, Uint32Array>()
-  /** The id that is looked up. */
+  /** The id that is being looked up. */
   readonly #wanted = new Uint32Array(ID_WORDS)
   readonly #wantedBytes = new Uint8Array(this.#wanted.buffer)
 
@@ -54,7 +56,7 @@ export class SessionNumbers {
     return this.#count
   }
 
-  /** The text of each number; 0 is undefined. Cost: linear in those that are new since it was last asked for. */
+  /** The text of each number; that of 0 is undefined. The cost is linear in the numbers added since the last call. */
   get texts(): readonly (string | undefined)[] {
     const bytes = new Uint8Array(this.#words.buffer)
     for (const [text, number] of this.#byText) this.#texts[number] = text
@@ -64,7 +66,7 @@ export class SessionNumbers {
     return this.#texts
   }
 
-  /** The stretches in which marked sessions began (session-stretches.ts). Linear. */
+  /** Returns the start ranges of the marked sessions (session-stretches.ts). The cost is linear. */
   stretchesOf(marks: Uint8Array): ReadonlySet<number> {
     const bytes = new Uint8Array(this.#words.buffer)
     const stretches = new Set<number>()
@@ -81,7 +83,7 @@ export class SessionNumbers {
     return stretches
   }
 
-  /** The time that the id of each of some numbers begins with, milliseconds since 1970; 0 for no session. */
+  /** Returns the time at the beginning of the id of each number, in milliseconds since 1970, or 0 for no session. */
   beganMs(numbers: Uint32Array): Float64Array {
     const bytes = Buffer.from(this.#words.buffer)
     return Float64Array.from(
@@ -90,7 +92,10 @@ export class SessionNumbers {
     )
   }
 
-  /** The sessions of a segment; new ones get numbers. Linear, but known when it is asked for again. */
+  /**
+   * Returns the sessions of a segment. New sessions get numbers. The cost is linear at the first call for a segment;
+   * later calls use the cache.
+   */
   ofSegment(segment: ScanSegment, textOf: TextOf): SessionColumn {
     const stored = segment.sessionIds
     if (stored.uuids !== null) {
@@ -128,7 +133,7 @@ export class SessionNumbers {
     return this.#numberAt(bytes, 0)
   }
 
-  /** Of 16 bytes each; position 0 is nobody's. */
+  /** Returns the numbers of ids with 16 bytes each. Position 0 stands for no session. */
   #numbersOf(uuids: Uint8Array): Uint32Array {
     const numbers = new Uint32Array(1 + uuids.length / ID_BYTES)
     for (let index = 1; index < numbers.length; index++) {
@@ -159,7 +164,7 @@ export class SessionNumbers {
     return number
   }
 
-  /** The slot that holds an id, or may take it. */
+  /** Returns the slot of an id, or the free slot for it. */
   #slotOf(words: Uint32Array, start: number): number {
     const a = words[start] ?? 0
     const b = words[start + 1] ?? 0
@@ -173,14 +178,14 @@ export class SessionNumbers {
       Math.imul(d, factors[3] ?? 1)
     const shift = 1 + Math.clz32(this.#slots.length)
     const mask = this.#slots.length - 1
-    // The high bits of the sum depend on all of the id.
+    // The high bits of the sum depend on the whole id.
     const slots = this.#slots
     const known = this.#words
     for (let slot = (sum >>> 0) >>> shift; ; slot = (slot + 1) & mask) {
       const number = slots[slot] ?? 0
       if (number === 0) return slot
       const place = number * ID_WORDS
-      // The last word is the one that differs most.
+      // The last word is compared first, because it differs most often.
       if (
         known[place + 3] === d &&
         known[place + 2] === c &&
@@ -195,7 +200,7 @@ export class SessionNumbers {
   #enlarge(): void {
     this.#slots = new Uint32Array(this.#slots.length * 2)
     for (let number = 1; number <= this.#count; number++) {
-      // A version 7 is never all zeros: those are the ids with capitals.
+      // The words of an id of version 7 are never all zeros. Zeros stand for ids with capital letters.
       const start = number * ID_WORDS
       if ((this.#words[start + 1] ?? 0) === 0) continue
       this.#slots[this.#slotOf(this.#words, start)] = number

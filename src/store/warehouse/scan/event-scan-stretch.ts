@@ -1,6 +1,6 @@
 /**
- * The innermost loop of scans: the rows of one name in one segment, where nothing but time and owner
- * decides. Most questions spend most of their time here.
+ * The innermost loops of scans: they read the rows of one name in one segment, where only times and owners decide. Most
+ * queries spend most of their time here.
  */
 
 import { OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
@@ -10,43 +10,46 @@ import type { SegmentTimes } from './event-scan-columns.ts'
 import type { PassingValues } from './event-scan-pairs.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
-/** Places that a first pass has found for a second one. */
+/** The positions that a first pass has found for a second one. */
 const PLACES = new Uint16Array(SEGMENT_ROWS_MAX)
 const NO_TIMES: SegmentTimes = { base: 0, offsets: new Uint32Array(0) }
 
-/** Places of a segment and what decides about them. */
+/** A range of positions of a segment, with everything that decides about them. */
 export interface Stretch {
-  /** D, and the row, of each place. */
+  /** The distinct ID number and the row at each position. */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
-  /** S of row 0. */
+  /** The sequence number of row 0. */
   readonly firstSequence: number
-  /** Null: nobody wants to know them. */
+  /** The times, or null if they are not needed. */
   readonly times: SegmentTimes | null
-  /** Both inclusive, milliseconds. */
+  /** The time range in milliseconds. Both ends are inclusive. */
   readonly fromMs: number
   readonly toMs: number
-  /** All rows are in that range. */
+  /** True if all rows are in that time range. */
   readonly isWithin: boolean
   readonly owners: OwnerTable
-  /** 1 for each P that is asked for; null: everybody. */
+  /** 1 for each requested person, by its number. Null: all persons. */
   readonly wanted: Uint8Array | null
-  /** The bits of the D that these have; null: no D tells. */
+  /** A bit for each distinct ID number of these persons. Null: distinct ID numbers do not decide. */
   readonly wantedIds: Uint32Array | null
   readonly hasSequences: boolean
-  /** The D of a row stands in the place of its owner. */
+  /** True if the result contains distinct ID numbers instead of owners. */
   readonly areIds: boolean
-  /** And owners do not decide. */
+  /** Whether, in addition, owners exclude no rows except erased ones. */
   readonly areAll: boolean
-  /** And nothing but their times is looked at, and no row was erased: `distinctIds` is empty. */
+  /** Whether, in addition, only the times are needed and no row was erased. `distinctIds` is then empty. */
   readonly areTimesAlone: boolean
-  /** And neither do times, nothing else is looked at, and no row was erased: the rows are `distinctIds` as they are. */
+  /**
+   * Whether, in addition to `areAll`, times neither decide nor are needed, and no row was erased. The result is then a
+   * slice of `distinctIds`.
+   */
   readonly isTaken: boolean
 }
 
 /**
- * Adds persons, times and sequences of the rows that pass, from the first place up to, but not including, `end`;
- * there must be room for all of them.
+ * Adds the persons, times and sequence numbers of the rows that pass, from position `start` up to, but not including,
+ * `end`. `target` must have room for all of them.
  */
 export function addStretch(stretch: Stretch, start: number, end: number, target: ScanRows): void {
   if (stretch.areTimesAlone && stretch.times !== null) {
@@ -81,18 +84,18 @@ export function addStretch(stretch: Stretch, start: number, end: number, target:
       sequences[count] = stretch.firstSequence + (stretch.rows[place] ?? 0)
     }
     persons[count] = areIds ? distinctId : owner
-    // Deleted rows have no distinct_id, and so no owner.
+    // Erased rows have no distinct ID number, and therefore no owner.
     count += owner === 0 ? 0 : 1
   }
   target.count = count
 }
 
-/** Whether the bit of a number is set. */
+/** Returns whether the bit of a number is set. */
 export function hasBit(bits: Uint32Array, number: number): boolean {
   return (((bits[number >>> 5] ?? 0) >>> (number & 31)) & 1) === 1
 }
 
-/** Notes where the D are that are wanted, and says how many. */
+/** Stores the positions of the wanted distinct ID numbers in `PLACES`, and returns their number. */
 function wantedPlaces(
   distinctIds: Uint32Array,
   bits: Uint32Array,
@@ -102,14 +105,14 @@ function wantedPlaces(
   let found = 0
   for (let place = start; place < end; place++) {
     const distinctId = distinctIds[place] ?? 0
-    // Written in any case: nobody can foretell whose the next row is, and a wrong guess costs more.
+    // Written without a branch: the owner of the next row is unpredictable, and a mispredicted branch costs more.
     PLACES[found] = place
     found += ((bits[distinctId >>> 5] ?? 0) >>> (distinctId & 31)) & 1
   }
   return found
 }
 
-/** The first `found` rows of `PLACES`, whose D belong to those who are asked for. */
+/** Adds the first `found` rows of `PLACES`, whose distinct ID numbers belong to requested persons. */
 function addWanted(stretch: Stretch, found: number, target: ScanRows): void {
   const { distinctIds, isWithin, fromMs, toMs, areIds, hasSequences, rows } = stretch
   const { words } = stretch.owners
@@ -129,13 +132,13 @@ function addWanted(stretch: Stretch, found: number, target: ScanRows): void {
     }
     persons[count] = areIds ? distinctId : owner
     if (hasSequences) sequences[count] = stretch.firstSequence + (rows[place] ?? 0)
-    // What an owner had before it was deleted belongs to nobody.
+    // Events from before the deletion of their person have no owner.
     count += owner === 0 ? 0 : 1
   }
   target.count = count
 }
 
-/** The D of rows that were not erased, with their times. */
+/** Adds the distinct ID numbers of rows that were not erased, with their times. */
 function addTimedIds(
   { distinctIds, fromMs, toMs }: Stretch,
   { base, offsets }: SegmentTimes,
@@ -155,7 +158,7 @@ function addTimedIds(
   target.count = count
 }
 
-/** Times alone, where no row was erased. */
+/** Adds only times, if no row was erased. */
 function addTimes(
   { fromMs, toMs, isWithin }: Stretch,
   { base, offsets }: SegmentTimes,
@@ -173,8 +176,8 @@ function addTimes(
 }
 
 /**
- * Adds the D and the times of rows whose value passes, and that were not erased; there must be room for all.
- * Only where owners do not decide.
+ * Adds the distinct ID numbers and times of rows whose value passes and that were not erased. `target` must have room
+ * for all of them. Call it only if owners do not decide.
  */
 export function addPassing(
   stretch: Stretch,
@@ -202,7 +205,10 @@ export function addPassing(
   target.count = count
 }
 
-/** Notes where the values that pass are, and says how many: in a pass of its own, since most rows mostly do not. */
+/**
+ * Stores the positions of values that pass in `PLACES`, and returns their number. This is a separate pass, because most
+ * rows usually do not pass.
+ */
 function placesOf(
   { column: { ids }, isPassed }: PassingValues,
   start: number,
@@ -210,14 +216,14 @@ function placesOf(
 ): number {
   let found = 0
   for (let place = start; place < end; place++) {
-    // Written in any case: nobody can foretell which pass, and a wrong guess costs more.
+    // Written without a branch: the result is unpredictable, and a mispredicted branch costs more.
     PLACES[found] = place
     found += isPassed[ids[place] ?? 0] ?? 0
   }
   return found
 }
 
-/** The owner of a D whose earlier events belong to nobody. */
+/** Returns the owner of a distinct ID number whose earlier events have no owner. */
 function ownerSince({ owners, distinctIds, rows, firstSequence }: Stretch, place: number): number {
   const distinctId = distinctIds[place] ?? 0
   const sequence = firstSequence + (rows[place] ?? 0)

@@ -1,6 +1,6 @@
 /**
- * Values of events for queries, merged over segments: each different value gets one number, whatever
- * number it has in the segments that hold it.
+ * Reads values of events for queries, merged over segments: each distinct value gets one number, independent of its
+ * positions in the segments.
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
@@ -12,17 +12,17 @@ import type { ScanSegment } from './event-scan-segment.ts'
 
 /** Reads one value of each candidate. */
 export interface ValueReader {
-  /** Writes the numbers of the candidates' values into `target` from `start` on. */
+  /** Writes the numbers of the candidates' values into `target`, from `start` on. */
   read(candidates: Candidates, target: Uint32Array, start: number): void
-  /** The column that is read; absent where a value is no matter of one column. */
+  /** Returns the column that is read. It is absent if the value does not come from one column. */
   readonly columnOf?: (segment: ScanSegment) => DenseColumn
-  /** The number of a value in it. Only with `columnOf`. */
+  /** Returns the number of a value in that column. It is present only with `columnOf`. */
   readonly numberOf?: (stored: unknown) => number
-  /** The values by number; 0 is always `undefined`. */
+  /** The values by number. Value 0 is always `undefined`. */
   readonly values: readonly unknown[]
 }
 
-/** The reader of a request. */
+/** Creates the reader of a request. */
 export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReader {
   switch (request.kind) {
     case 'event_name':
@@ -57,22 +57,22 @@ export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReade
   }
 }
 
-/** A finished column of `count` rows. */
+/** Returns a finished column of `count` rows. */
 export function valueColumn(ids: Uint32Array, count: number, reader: ValueReader): ValueColumn {
   return {
     ids: ids.subarray(0, count),
-    // Texts of sessions are made for those who look at them.
+    // A getter, so that the texts of sessions are only created when they are read.
     get values() {
       return reader.values
     },
   }
 }
 
-/** Gives numbers to values; values that are equal as JSON get the same. */
+/** Assigns numbers to values. Values that are equal as JSON get the same number. */
 class Dictionary {
   readonly values: unknown[] = [undefined]
   readonly #ids = new Map<unknown, number>()
-  /** Objects and arrays, by their JSON. */
+  /** The numbers of objects and arrays, by their JSON. */
   readonly #objectIds = new Map<string, number>()
 
   idOf(value: unknown): number {
@@ -93,7 +93,7 @@ class ColumnReader implements ValueReader {
   readonly columnOf: (segment: ScanSegment) => DenseColumn
   readonly #readValue: (stored: unknown) => unknown
 
-  /** `readValue` makes the value of what the column holds. */
+  /** `readValue` converts a stored value of the column into the value of the result. */
   constructor(
     columnOf: (segment: ScanSegment) => DenseColumn,
     readValue: (stored: unknown) => unknown = (stored) => stored,
@@ -114,7 +114,7 @@ class ColumnReader implements ValueReader {
       target.fill(this.numberOf(undefined), start, start + count)
       return
     }
-    // Number of each value plus one; 0 where it has none yet.
+    // The number of each value plus one, or 0 if it has none yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
       const id = ids[places[index] ?? 0] ?? 0
@@ -128,12 +128,12 @@ class ColumnReader implements ValueReader {
   }
 }
 
-/** Reads what belongs to a number that each candidate has, of its owner or its distinct_id. */
+/** Reads a value that belongs to a number of each candidate: its owner or its distinct ID number. */
 class NumberReader implements ValueReader {
   readonly #dictionary = new Dictionary()
   readonly #numberAt: (candidates: Candidates, index: number) => number
   readonly #readValue: (number: number) => unknown
-  /** Number of the value of each number plus one; 0 where it is not known yet. */
+  /** The number of the value for each key plus one, or 0 if it is not known yet. */
   #numbers = new Uint32Array(1024)
 
   constructor(

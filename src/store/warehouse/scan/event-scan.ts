@@ -1,8 +1,8 @@
 /**
- * Scans of stored events for analytic queries (port: rules/analytics/event-columns.ts). Segments that cannot match
- * are skipped by their times and the names in their headers; of the others only the columns that matter
- * are decoded, and kept for the next query. How rows are picked: event-scan-pass.ts. All on the snapshot
- * that the reader is at.
+ * Scans stored events for analytic queries (port: rules/analytics/event-columns.ts). Segments that cannot match are
+ * skipped by their times and by the names in their headers. Of the other segments only the needed columns are decoded,
+ * and cached for later queries. event-scan-pass.ts describes how rows are picked. Everything is read in the snapshot of
+ * the reader.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { CachesOfThread } from '../../../base/memory/memory-board.ts'
@@ -39,27 +39,27 @@ import { KnownProjects } from './known-events.ts'
 import { SegmentCounts } from './segment-counts.ts'
 import { sessionBounds } from './session-parts.ts'
 
-/** Of the memory for decoded columns: as much is kept, at most, for rows of the next result. */
+/** The fraction of the memory for decoded columns that may be kept in addition for the rows of the next result. */
 const ROWS_SHARE = 16
-/** And as much for what is made of events. */
+/** The fraction that may be used in addition for values computed from events. */
 const VALUE_SHARE = 4
-/** What a remembered time of a first event takes: an estimate. */
+/** The estimated bytes of a cached time of a first event. */
 const FIRST_EVENT_BYTES = 64
 
-/** What the scans of one thread keep between queries. */
+/** The data that the scans of one thread cache between queries. */
 export class ScanStore {
   readonly tables: EventTables
   readonly segments: SegmentReader
   readonly cache: ScanCache
   readonly facts: FactCache
   readonly rows: RowPool
-  /** Of all values made of events that are kept. */
+  /** The maximum bytes of all cached values computed from events. */
   readonly valueBytesMax: number
   readonly known: KnownProjects
   readonly counts: SegmentCounts
   readonly #memory: ColumnMemory
 
-  /** `cache`: for decoded columns; a number: of this thread alone. */
+  /** `cache` is the memory for decoded columns. A number means memory of this thread alone. */
   constructor(tables: EventTables, segments: SegmentReader, cache: number | BlockShare) {
     const [alone] = typeof cache === 'number' ? blockShares(cache, 1) : []
     const share = (alone ?? cache) as BlockShare
@@ -75,36 +75,36 @@ export class ScanStore {
     this.counts = new SegmentCounts(segments)
   }
 
-  /** Bytes of decoded columns that are kept: an estimate. */
+  /** The estimated bytes of cached decoded columns. */
   get cachedBytes(): number {
     return this.cache.bytes
   }
 
-  /** How many segments these columns are of. */
+  /** The number of segments with cached columns. */
   get cachedSegments(): number {
     return this.cache.segmentCount
   }
 
-  /** What the thread keeps; columns that all threads share are told by who made their memory. */
+  /** The sizes of the thread's own caches. Shared columns are reported by the owner of their memory. */
   get caches(): CachesOfThread {
     const { ownBytes: bytes, bytesMax } = this.cache
     return { column_values: { bytes, bytesMax }, row_memory: this.rows.held }
   }
 
-  /** Gives up what queries needed, but not decoded columns. Not while a query is carried out. */
+  /** Releases the memory of queries, but not the decoded columns. Must not be called while a query runs. */
   release(): void {
     this.rows.release()
     this.facts.release()
   }
 
-  /** A scanner for one query. What scanners of earlier queries have found is not valid any more. */
+  /** Returns a scanner for one query. The results of earlier scanners become invalid. */
   scanner(limits: ScanLimits): EventScanner {
     this.rows.takeBack()
     this.#memory.begin()
     return new SegmentScanner(this, limits)
   }
 
-  /** The query has ended: nothing that its scanner found is looked at any more, and others may have the memory. */
+  /** Ends the query. The results of its scanner are no longer used, and other threads may use the memory. */
   rest(): void {
     this.#memory.end()
   }
@@ -114,7 +114,7 @@ class SegmentScanner implements EventScanner {
   readonly #store: ScanStore
   readonly #limits: ScanLimits
   looksAtPersons = false
-  /** Those of the last project: a scanner lives as long as its snapshot. */
+  /** The facts of the project scanned last. They stay valid, because a scanner lives as long as its snapshot. */
   #known: ProjectFacts | null = null
 
   constructor(store: ScanStore, limits: ScanLimits) {
@@ -221,7 +221,8 @@ class SegmentScanner implements EventScanner {
       else mixed.push(summary)
     }
     if (mixed.length > 0) {
-      // Segments with events on both sides: their times are read once for each state of the project.
+      // These segments contain events before and after `sinceMs`, so their times are read once for each state of the
+      // project.
       const { value } = this.remembered(projectId, `first event since ${sinceMs}`, () => {
         return { bytes: FIRST_EVENT_BYTES, value: this.#firstSince(projectId, mixed, sinceMs) }
       })
@@ -230,7 +231,7 @@ class SegmentScanner implements EventScanner {
     return Number.isFinite(first) ? first : null
   }
 
-  /** The least timestamp of these segments at or after `sinceMs`; infinity when there is none. */
+  /** Returns the smallest timestamp of these segments at or after `sinceMs`, or infinity if there is none. */
   #firstSince(projectId: number, summaries: readonly SegmentSummary[], sinceMs: number): number {
     let first = Number.POSITIVE_INFINITY
     for (const { firstSequence, rows } of summaries) {
@@ -292,7 +293,7 @@ class SegmentScanner implements EventScanner {
     return new Scan(request, { facts, owners }, target, { rowsMax, isInPieces })
   }
 
-  /** `onSegment` is called behind each segment of which rows may have been added. */
+  /** Calls `onSegment` after each segment from which rows may have been added. */
   #run(
     scan: Scan,
     { projectId, part }: EventScanRequest,

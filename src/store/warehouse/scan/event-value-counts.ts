@@ -1,4 +1,4 @@
-/** Counts the values of one property of events, from the columns that scans keep. */
+/** Counts the values of one event property, from the columns that scans cache. */
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { type EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -6,9 +6,9 @@ import type { ScanStore } from './event-scan.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
 /**
- * The values of events that a query means. `scanner` says when to give up. Throws what its `checkLimits`
- * throws, and `DamagedRecordError`. Cost: some 10 us for each segment within the time, more when its
- * columns are not in memory.
+ * Returns the counts of the requested values. `scanner` limits the query. Throws the errors of its `checkLimits`, and
+ * `DamagedRecordError`. Costs about 10 us for each segment within the time range, more if its columns are not in
+ * memory.
  */
 export function countValues(
   { tables, segments, cache, counts: known }: ScanStore,
@@ -27,7 +27,7 @@ export function countValues(
     if (eventNames?.some((name) => names.has(name)) === false) continue
     cache.use(summary, (segment) => {
       const { ids, values } = segment.property(key, textOf)
-      // Position 0 is that of no value.
+      // Position 0 stands for no value.
       if (values.length === 1) return
       const rows = new Uint32Array(values.length)
       countRows(segment, query, ids, rows)
@@ -40,7 +40,7 @@ export function countValues(
   return counts
 }
 
-/** How many rows of a segment have each value. */
+/** Adds the number of rows of a segment for each value to `rows`. */
 function countRows(
   { nameRows, times, summary }: ScanSegment,
   { eventNames, fromMs, toMs }: EventValueQuery,

@@ -1,7 +1,7 @@
 /**
- * Whether the events of a project are what they were: what was computed of them holds, however segments are
- * merged, until some are erased. Which distinct_ids got another owner meanwhile is known one by one, so that
- * what was computed is corrected for these.
+ * Tells whether results computed from the events of a project are still valid. They stay valid through merges of
+ * segments, until events are erased. Distinct ID numbers that got another owner are recorded one by one, so that
+ * earlier results can be corrected for them.
  */
 import { keepNewest } from '../../../base/maps.ts'
 import { type KnownEvents, OWNER_BITS } from '../../../rules/analytics/event-columns.ts'
@@ -9,24 +9,24 @@ import type { OwnerTable } from '../../identity/owner-table.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import { OWNER_MOVES_MAX, SCAN_PROJECTS_MAX } from '../limits.ts'
 
-/** Numbers of a change: D, whose it was, whose it is. */
+/** The number of array elements for one change: the distinct ID number, its old owner, and its new owner. */
 const MOVE_NUMBERS = 3
-/** D that are compared at once. */
+/** The number of distinct ID numbers that are compared at once. */
 const COMPARED_WORDS = 1024
 
 interface KnownProject {
   readonly owners: OwnerTable
-  /** Events that erasures had removed. */
+  /** The number of events that erasures had removed. */
   readonly erased: number
-  /** That of `ProjectFacts`. */
+  /** The version of the group types in `ProjectFacts`. */
   readonly groupTypesVersion: string
-  /** Never given twice, also to a project that was forgotten in between. */
+  /** Never used twice, not even for a project that was evicted in between. */
   readonly version: number
-  /** All changes of owners since the version began, `MOVE_NUMBERS` each. */
+  /** All changes of owners since the version began, with `MOVE_NUMBERS` elements for each. */
   readonly moves: readonly number[]
 }
 
-/** What is known of the projects that were asked about last. */
+/** The known state of the projects that were queried last. */
 export class KnownProjects {
   readonly #segments: SegmentReader
   readonly #known = new Map<number, KnownProject>()
@@ -36,7 +36,9 @@ export class KnownProjects {
     this.#segments = segments
   }
 
-  /** As of the snapshot of `owners`. Cost: one comparison of the owners after each commit. */
+  /**
+   * Returns the state of a project in the snapshot of `owners`. Costs one comparison of the owners after each commit.
+   */
   of(projectId: number, owners: OwnerTable, groupTypesVersion = ''): KnownEvents {
     const last = this.#segments.allSummaries(projectId).at(-1)
     const erased = this.#segments.erasedOf(projectId)
@@ -52,14 +54,14 @@ export class KnownProjects {
     return { through, version: `${known.version}`, moves: known.moves.length / MOVE_NUMBERS }
   }
 
-  /** As `EventScanner.movedBehind`, of the owners that `of` was told last. */
+  /** See `EventScanner.movedBehind`. Refers to the owners of the last call of `of`. */
   movedBehind(projectId: number, moves: number): Uint32Array {
     const all = this.#known.get(projectId)?.moves ?? []
     const later = all.slice(moves * MOVE_NUMBERS)
     return Uint32Array.from(later.filter((_, place) => place % MOVE_NUMBERS !== 0))
   }
 
-  /** The owners as they were behind the first `moves` changes. Cost: a copy of them. */
+  /** Returns the owners after the first `moves` changes. Costs a copy of the owners. */
   ownersAt(projectId: number, owners: OwnerTable, moves: number): OwnerTable {
     const all = this.#known.get(projectId)?.moves ?? []
     const words = owners.words.slice()
@@ -74,8 +76,8 @@ export class KnownProjects {
 }
 
 /**
- * All changes of owners, with those up to `owners`. Null: that is not all there is to say, or too much, and
- * what was computed before does not help.
+ * Returns all changes of owners, including those up to `owners`. Returns null if something other than owners changed or
+ * if there are too many changes; earlier results cannot be used then.
  */
 function movesUntil(
   { owners: before, moves }: KnownProject,
@@ -83,7 +85,7 @@ function movesUntil(
 ): readonly number[] | null {
   if (before === owners) return moves
   if (owners.lastDistinctId < before.lastDistinctId) return null
-  // A number that was a visitor's may be a person's now.
+  // A number that stood for a personless distinct_id may be that of a person now.
   if (owners.firstPersonless !== before.firstPersonless && before.hasPersonless) return null
   if (owners.since.size !== before.since.size) return null
   for (const [distinctId, sequence] of before.since) {

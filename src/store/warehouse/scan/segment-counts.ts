@@ -1,6 +1,6 @@
 /**
- * How many events of each name a segment has, from its header alone: enough to pass over those without a name
- * that is asked for, and to count those that lie in one period as a whole without opening them.
+ * Counts the events of each name in a segment, from its header alone. That is enough to skip segments without a
+ * requested name, and to count segments that are completely within one period without opening them.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { pairKey } from '../../lmdb/keys.ts'
@@ -9,26 +9,26 @@ import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { SCAN_NAMES_MAX } from '../limits.ts'
 
-/** Events of one segment. */
+/** The numbers of events of one segment. */
 export interface NameCounts {
-  /** Only names that events have. */
+  /** The number of events by name, only for names with events. */
   readonly counts: ReadonlyMap<string, number>
-  /** None of its events was erased. */
+  /** True if no event was erased. */
   readonly isWhole: boolean
 }
 
-/** Keeps the counts of segments for as long as their summaries live: rows that change get another summary. */
+/** Caches the counts of segments as long as their summaries exist. A segment whose rows change gets a new summary. */
 export class SegmentCounts {
   readonly #tables: SegmentTables
   readonly #known = new WeakMap<SegmentSummary, NameCounts>()
-  /** Each text once: segments mostly have the same names. */
+  /** Each text once, because segments mostly have the same names. */
   readonly #texts = new Map<string, string>()
 
   constructor(tables: SegmentTables) {
     this.#tables = tables
   }
 
-  /** Cost: reads the header once. Throws `DamagedRecordError`. */
+  /** Returns the counts of a segment. The first call reads its header. Throws `DamagedRecordError`. */
   of(summary: SegmentSummary): NameCounts {
     const known = this.#known.get(summary)
     if (known !== undefined) return known

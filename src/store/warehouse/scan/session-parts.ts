@@ -1,7 +1,7 @@
 /**
- * Parts of the events by sessions, each a stretch of time in which sessions began, judged by their ids: a
- * thread decodes little more than its part, and has its sessions whole. Whether the time in an id is true does
- * not matter: an id is always in the same part.
+ * Divides events into parts by their sessions. A part consists of the sessions that begin within a time range, judged
+ * by their ids. A thread then decodes little more than its own part, and its sessions are complete. The time in an id
+ * need not be true: an id always belongs to the same part.
  */
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -9,7 +9,10 @@ import { STRETCH_MS } from '../format/session-stretches.ts'
 import { type Candidates, keepMarked, type ScanFacts } from './event-scan-filter.ts'
 import type { ScanSegment } from './event-scan-segment.ts'
 
-/** Where parts begin, but the first, so that each has about as many of the events of these segments. */
+/**
+ * Returns the beginnings of all parts except the first, so that each part has about the same share of the events of
+ * these segments.
+ */
 export function sessionBounds(
   summaries: readonly SegmentSummary[],
   count: number,
@@ -30,7 +33,7 @@ export function sessionBounds(
 /** One part of all sessions. */
 export class SessionPart {
   readonly #fromMs: number
-  /** Exclusive. */
+  /** The exclusive end. */
   readonly #untilMs: number
 
   constructor(fromMs: number, untilMs: number) {
@@ -38,7 +41,7 @@ export class SessionPart {
     this.#untilMs = untilMs
   }
 
-  /** Whether a segment may hold events of the part. */
+  /** Returns whether a segment may contain events of the part. */
   mayHold(segment: ScanSegment): boolean {
     const { sessionStretches } = segment
     return (
@@ -51,7 +54,7 @@ export class SessionPart {
     )
   }
 
-  /** Drops candidates that are not in the part. `marks` is memory for them. */
+  /** Removes candidates that are not in the part. `marks` is a buffer. */
   keepOwn(candidates: Candidates, { sessions, textOf }: ScanFacts, marks: Uint8Array): void {
     const { segment, places, count } = candidates
     if (this.#holdsAll(segment)) return
@@ -67,7 +70,7 @@ export class SessionPart {
     keepMarked(candidates, marks)
   }
 
-  /** Whether all events of a segment are in the part. */
+  /** Returns whether all events of a segment are in the part. */
   #holdsAll(segment: ScanSegment): boolean {
     const { sessionStretches } = segment
     return (
@@ -79,7 +82,7 @@ export class SessionPart {
     )
   }
 
-  /** Whether events of a segment that are in no session are in the part. */
+  /** Returns whether the events of a segment that have no session are in the part. */
   #isHome({ summary }: ScanSegment): boolean {
     return this.#has(summary.firstTimestampMs)
   }
@@ -89,7 +92,7 @@ export class SessionPart {
   }
 }
 
-/** The sessions of a part; null: all. */
+/** Returns the part of all sessions, or null for all of them. */
 export function sessionPart(part: EventPart | undefined): SessionPart | null {
   if (part?.by !== 'sessions' || part.count === 1) return null
   const { index, bounds = [] } = part

@@ -1,22 +1,25 @@
 /**
- * Fingerprints of events for the uuid index. The high half depends on project and uuid, so that an
- * event is found by its uuid; the low half on name and distinct_id as well, so that many events that
- * share a uuid do not slow down the search for duplicates. A seed that is drawn for each store
- * keeps clients from choosing colliding uuids.
+ * Calculates fingerprints of events for the uuid index:
+ *
+ *   high half   depends on project and uuid, so that an event is found by its uuid
+ *   low half    also depends on name and distinct_id, so that many events with the same uuid do not slow down
+ *               the duplicate check
+ *
+ * A random seed for each store prevents clients from choosing uuids that collide.
  */
 
-/** Makes fingerprints; `high` and `low` hold the result of the last call, as signed 32-bit numbers. */
+/** Calculates fingerprints. `high` and `low` are the result of the last call, as signed 32-bit numbers. */
 export class UuidFingerprint {
   readonly #seed: number
   high = 0
   low = 0
 
-  /** `seed`: any 32-bit number; the same for the life of a store. */
+  /** `seed` is any 32-bit number, which stays the same for the life of a store. */
   constructor(seed: number) {
     this.#seed = seed | 0
   }
 
-  /** The fingerprint of an event whose uuid begins at `offset`. */
+  /** Calculates the fingerprint of an event whose uuid begins at `offset`. */
   compute(
     projectId: number,
     uuid: Uint8Array,
@@ -40,7 +43,7 @@ export class UuidFingerprint {
     this.low = final(low)
   }
 
-  /** A hash of an event name. */
+  /** Returns a hash of an event name. */
   hashName(name: string): number {
     let hash = this.#seed ^ name.length
     for (let index = 0; index < name.length; index++) hash = mixed(hash, name.charCodeAt(index))
@@ -57,7 +60,7 @@ function word(bytes: Uint8Array, offset: number): number {
   )
 }
 
-// Multiply, rotate, add: each step spreads a word over all bits that come later.
+// Multiplies, rotates and adds, so that each step spreads a word over all later bits.
 function mixed(hash: number, value: number): number {
   const product = Math.imul(value, 0xcc9e2d51)
   const spread = Math.imul((product << 15) | (product >>> 17), 0x1b873593)

@@ -1,11 +1,13 @@
 /**
- * The uuid index of the writing thread: which events may have a fingerprint. The newest entries are a
- * table in memory; when it is full it becomes a run on disk (uuid-run.ts) in the commit that follows.
- * Eight runs of one level are merged into one of the next, a slice at a time. Each run has a Bloom
- * filter in memory (1.5 bytes an entry), so that a new event costs no read.
+ * The uuid index of the writing thread. It returns the events that may have a fingerprint. The newest entries are in a
+ * table in memory. A full table becomes a run on the disk (uuid-run.ts) in the next commit. Eight runs of one level are
+ * merged into one run of the next level, step by step. Each run has a Bloom filter in memory (1.5 bytes per entry), so
+ * a new event usually costs no read.
  *
- * An answer is a candidate: the caller reads the event and compares. After a crash the table is built
- * again from the events behind the last run, and a merge that was not finished begins anew.
+ *   table in memory  --flush-->  runs of level 0  --merge 8-->  runs of level 1  --merge 8-->  ...
+ *
+ * A result is only a candidate: the caller reads the event and compares it. After a crash the table is rebuilt from the
+ * events after the last run, and an unfinished merge starts again.
  */
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { numberKey } from '../../lmdb/keys.ts'
@@ -26,15 +28,15 @@ import {
 import { UuidTable } from './uuid-table.ts'
 
 const RUNS_PER_MERGE = 8
-/** Entries between two looks at the clock. */
+/** The number of entries between two checks of the clock. */
 const SLICE_ENTRIES = 8192
 
-/** Sizes, for tests, and whom to tell of damage. */
+/** The options of the index. The sizes are for tests. */
 export interface UuidIndexOptions {
-  /** Entries of the table in memory that make it a run. */
+  /** The number of entries with which the table in memory becomes a run. */
   readonly tableEntriesMax?: number
   readonly runsPerMerge?: number
-  /** Told of damaged runs, which stay as they are. Without it damage throws `DamagedRecordError`. */
+  /** Receives the error of each damaged run, which is left unchanged. Without it damage throws `DamagedRecordError`. */
   readonly onDamage?: DamageListener
 }
 
@@ -46,13 +48,13 @@ interface LoadedRun {
 
 interface Merge {
   readonly sources: readonly LoadedRun[]
-  /** The sources that have entries left, each on its next one; null before the first is read. */
+  /** The cursors of the sources that have entries left, each at its next entry. Null before the first entry is read. */
   cursors: RunCursor[] | null
   readonly writer: RunWriter
   readonly level: number
 }
 
-/** The index as the writing thread sees it. */
+/** The index of the writing thread. */
 export class UuidIndex {
   readonly #tables: UuidTables
   readonly #table = new UuidTable()
@@ -60,14 +62,14 @@ export class UuidIndex {
   readonly #runsPerMerge: number
   #runs: LoadedRun[]
   #merge: Merge | null = null
-  /** Runs that merge with no others, because one of them is damaged. */
+  /** The runs that are excluded from merges, because one of the runs merged together is damaged. */
   readonly #unmergeable = new Set<LoadedRun>()
   readonly #onDamage: DamageListener
-  /** Runs that are not published (any more) and still have chunks. */
+  /** The runs that are not published, or no longer, and still have chunks. */
   #leftovers: number[]
   #nextRun: number
 
-  /** Loads directories and filters: about 2 ms a million entries. Throws `DamagedRecordError`. */
+  /** Loads the directories and filters, at about 2 ms per million entries. Throws `DamagedRecordError`. */
   constructor(tables: UuidTables, options: UuidIndexOptions = {}) {
     this.#tables = tables
     this.#tableEntriesMax = options.tableEntriesMax ?? UUID_TABLE_ENTRIES_MAX
@@ -83,12 +85,15 @@ export class UuidIndex {
     this.#nextRun = Math.max(0, ...numbers, ...stored) + 1
   }
 
-  /** Entries in memory. */
+  /** The number of entries in memory. */
   get tableEntries(): number {
     return this.#table.count
   }
 
-  /** Bytes of the table and of all filters; what is allowed is about the table, filters grow with the events. */
+  /**
+   * The bytes of the table and of all filters. The limit applies to the table, because the filters grow with the number
+   * of events.
+   */
   get memory(): { readonly bytes: number; readonly bytesMax: number } {
     const filters = this.#runs.reduce((sum, { filter }) => sum + filter.words.byteLength, 0)
     const tableMax = UuidTable.bytesOf(this.#tableEntriesMax)
@@ -99,12 +104,12 @@ export class UuidIndex {
     return this.#runs.length
   }
 
-  /** Notes an event. Halves are signed. */
+  /** Adds an event. The halves are signed. */
   add(high: number, low: number, sequence: number): void {
     this.#table.add(high, low, sequence)
   }
 
-  /** Notes the events of a stored segment from `firstRow` on. */
+  /** Adds the events of a stored segment from `firstRow` on. */
   addRows(view: SegmentView, firstRow: number, fingerprint: UuidFingerprint): void {
     const { projectId, firstSequence, rows } = view.summary
     const { names, distinctIds } = view
@@ -118,7 +123,7 @@ export class UuidIndex {
     }
   }
 
-  /** Appends the S of every event that may have that fingerprint. Halves are signed. */
+  /** Appends the sequence number of every event that may have the fingerprint to `found`. The halves are signed. */
   find(high: number, low: number, found: number[]): void {
     this.#table.find(high, low, found)
     for (const loaded of this.#runs) {
@@ -126,12 +131,15 @@ export class UuidIndex {
     }
   }
 
-  /** Whether the table is full: then `flush` in this commit. */
+  /** True if the table is full. `flush` must then be called in this commit. */
   get isFull(): boolean {
     return this.#table.count >= this.#tableEntriesMax
   }
 
-  /** Makes the table a run. Only in a write transaction; the caller moves `indexedRows` in the same one. */
+  /**
+   * Turns the table into a run. Call it only within a write transaction, in which the caller also updates
+   * `indexedRows`.
+   */
   flush(): void {
     const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
     this.#table.visitSorted((high, low, sequence) => writer.add(high, low, sequence))
@@ -140,12 +148,12 @@ export class UuidIndex {
     this.#runs.push(this.#load(run, writer.filter))
   }
 
-  /** Whether `maintain` has something to do. */
+  /** True if `maintain` has work to do. */
   get hasWork(): boolean {
     return this.#merge !== null || this.#leftovers.length > 0 || this.#mergeable() !== null
   }
 
-  /** One slice of merging or cleaning. Only in a write transaction; ends after `isOver` turned true. */
+  /** Does one step of a merge or clean-up, until `isOver` returns true. Call it only within a write transaction. */
   maintain(isOver: () => boolean): void {
     const leftover = this.#leftovers[0]
     if (leftover !== undefined) {
@@ -160,7 +168,10 @@ export class UuidIndex {
     else if (isRead) this.#publish(merge)
   }
 
-  /** Whether all entries of a merge were read before time was over. Throws `DamagedRecordError`. */
+  /**
+   * Merges entries until `isOver` returns true. Returns whether all entries of the merge were read. Throws
+   * `DamagedRecordError`.
+   */
   #readSlices(merge: Merge, isOver: () => boolean): boolean {
     merge.cursors ??= merge.sources
       .map(({ run }) => new RunCursor(this.#tables, run))
@@ -176,7 +187,10 @@ export class UuidIndex {
     }
   }
 
-  /** The runs stay as they are: they are still searched, and what is damaged is told when it is met. */
+  /**
+   * Gives up a merge and leaves its runs unchanged. They are still searched, and damage is reported when a search meets
+   * it.
+   */
   #abandon({ sources, writer }: Merge): void {
     for (const source of sources) this.#unmergeable.add(source)
     this.#leftovers.push(writer.number)
@@ -187,7 +201,7 @@ export class UuidIndex {
     return { run, filter, cursor: new RunCursor(this.#tables, run) }
   }
 
-  /** The oldest runs of the lowest level that has enough of them. */
+  /** Returns the oldest runs of the lowest level that has enough runs for a merge. */
   #mergeable(): readonly LoadedRun[] | null {
     const sound = this.#runs.filter((run) => !this.#unmergeable.has(run))
     const levels = [...new Set(sound.map(({ run }) => run.level))].sort((a, b) => a - b)
@@ -223,7 +237,7 @@ export class UuidIndex {
   }
 }
 
-/** The filter of a run, made of its entries. Throws `DamagedRecordError`. */
+/** Creates the filter of a run from its entries. Throws `DamagedRecordError`. */
 function makeFilter(tables: UuidTables, run: UuidRun): UuidFilter {
   const filter = UuidFilter.forEntries(run.entries)
   const cursor = new RunCursor(tables, run)

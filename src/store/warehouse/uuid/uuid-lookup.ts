@@ -1,6 +1,6 @@
 /**
- * Finds an event by its uuid, for those who read: among the newest segments, which no run of the uuid index
- * covers yet, then in the runs.
+ * Finds an event by its uuid for readers: first in the newest segments, which no run of the uuid index covers yet, and
+ * then in the runs.
  */
 import { readNumber } from '../../lmdb/event-state.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -11,13 +11,13 @@ import { SAME_UUID_MAX } from '../limits.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { loadRuns, RunCursor, type UuidRun } from './uuid-run.ts'
 
-/** An event, by its row in a segment. */
+/** An event, as a row of a segment. */
 export interface FoundRow {
   readonly view: SegmentView
   readonly row: number
 }
 
-/** The search; it remembers the directories of the runs. */
+/** Searches events by uuid. It caches the directories of the runs. */
 export class UuidLookup {
   readonly #tables: EventTables
   readonly #segments: SegmentReader
@@ -28,7 +28,7 @@ export class UuidLookup {
     this.#segments = segments
   }
 
-  /** The newest event with a uuid of 16 bytes, erased or not, or null. Throws `DamagedRecordError`. */
+  /** Returns the newest event with a uuid of 16 bytes, erased or not, or null. Throws `DamagedRecordError`. */
   newest(projectId: number, uuid: Uint8Array): FoundRow | null {
     const counters = loadCounters(this.#tables.projects, projectId)
     const seed = readNumber(this.#tables.state, 'seed')
@@ -40,8 +40,8 @@ export class UuidLookup {
   }
 
   /**
-   * Whether the runs lead to an event that is erased: nothing of its uuid is left, so that in one of some
-   * billions of cases it was another one. Throws `DamagedRecordError`.
+   * Returns whether the runs contain an erased event with this uuid. The uuid itself is gone, so the result is wrong in
+   * one of some billions of cases, when another event had the same fingerprint. Throws `DamagedRecordError`.
    */
   wasErased(projectId: number, uuid: Uint8Array): boolean {
     const rows = loadCounters(this.#tables.projects, projectId)?.rows ?? 0
@@ -54,14 +54,14 @@ export class UuidLookup {
     })
   }
 
-  /** Directories of the runs; those that are known already are not read again. */
+  /** Returns the directories of the runs. Cached ones are not read again. */
   runs(): readonly UuidRun[] {
     const runs = loadRuns(this.#tables, this.#runs)
     this.#runs = new Map(runs.map((run) => [run.number, run]))
     return runs
   }
 
-  /** Among the events behind the runs of the index: newest first. */
+  /** Searches the events after the runs of the index, newest first. */
   #findUnindexed(
     projectId: number,
     uuid: Uint8Array,
@@ -91,10 +91,10 @@ export class UuidLookup {
     return null
   }
 
-  /** What the runs have about a uuid: S of events that may have it, newest first. */
+  /** Returns the sequence numbers in the runs of events that may have a uuid, newest first. */
   #sequences(projectId: number, uuid: Uint8Array, seed: number): readonly number[] {
     const fingerprint = new UuidFingerprint(seed)
-    // Only the low half depends on distinct_id and name, and it is not looked at.
+    // Only the low half depends on distinct_id and name, and it is not used here.
     fingerprint.compute(projectId, uuid, 0, 0, 0)
     const sequences: number[] = []
     for (const run of this.runs()) {

@@ -1,12 +1,14 @@
 /**
- * A run: entries of the uuid index on disk, sorted by fingerprint, never changed once published.
+ * A run: entries of the uuid index on the disk, sorted by fingerprint. A published run never changes.
  *
- * Table `uuid_chunks`: run, kind 0, chunk -> up to 680 entries as three columns of u32 little-endian
- * (high halves, low halves, S), sorted by (high, low); run, kind 1, chunk -> 65,472 bytes of the
- * run's Bloom filter. Table `uuid_runs`: run -> `version u8, level u8, reserved u16, entries u32,
- * filter words u32`, then high and low half of the first entry of each chunk. A run is published with
- * its record in `uuid_runs`; chunks without one are left-overs. S belongs to the project of the event,
- * which is not stored: whoever finds an entry reads the event and compares.
+ *   uuid_chunks   run, kind 0, chunk -> up to 680 entries, sorted by (high, low), as three columns of u32
+ *                                       little-endian: high halves | low halves | sequence numbers
+ *                 run, kind 1, chunk -> 65,472 bytes of the Bloom filter of the run
+ *   uuid_runs     run -> version u8, level u8, reserved u16, entries u32, filter words u32,
+ *                        then the high and low half of the first entry of each chunk
+ *
+ * The record in `uuid_runs` publishes a run. Chunks without one are left over. A sequence number belongs to the project
+ * of its event, which is not stored: the reader of an entry reads the event and compares it.
  */
 import { DamagedRecordError } from '../../faults.ts'
 import { bytesOf } from '../../lmdb/codec.ts'
@@ -18,10 +20,10 @@ const FORMAT_VERSION = 1
 const HEAD_BYTES = 12
 const KIND_ENTRIES = 0
 const KIND_FILTER = 1
-/** A sealed chunk of entries just fits two pages of LMDB. */
+/** A sealed chunk of entries just fits into two pages of LMDB. */
 const CHUNK_ENTRIES = 680
 const ENTRY_BYTES = 12
-/** A sealed piece of a filter just fits sixteen pages, and is a whole number of blocks. */
+/** A sealed chunk of a filter just fits into sixteen pages, and is a whole number of blocks. */
 const FILTER_PIECE_BYTES = 65_472
 
 /** The tables of the index. */
@@ -30,15 +32,15 @@ export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
 /** The directory of a published run. */
 export interface UuidRun {
   readonly number: number
-  /** Merges that led to it: runs of one level are merged into one of the next. */
+  /** The number of merges that led to the run. Runs of one level are merged into a run of the next. */
   readonly level: number
   readonly entries: number
   readonly filterWords: number
-  /** High and low half of the first entry of each chunk, one behind the other. */
+  /** The high and low half of the first entry of each chunk, one after another. */
   readonly firsts: Uint32Array
 }
 
-/** All published runs, oldest first; those in `known` are not read again. Throws `DamagedRecordError`. */
+/** Returns all published runs, oldest first. Runs in `known` are not read again. Throws `DamagedRecordError`. */
 export function loadRuns(
   tables: UuidTables,
   known: ReadonlyMap<number, UuidRun> = new Map(),
@@ -68,7 +70,7 @@ function loadRun(tables: UuidTables, number: number): UuidRun {
   }
 }
 
-/** The filter of a run. Throws `DamagedRecordError`. */
+/** Returns the filter of a run. Throws `DamagedRecordError`. */
 export function loadFilter(tables: UuidTables, run: UuidRun): UuidFilter {
   const words = new Uint32Array(run.filterWords)
   const target = bytesOf(words)
@@ -82,7 +84,7 @@ function loadChunk(tables: UuidTables, run: number, kind: number, chunk: number)
   return need(tables.uuid_chunks, chunkKey(run, kind, chunk))
 }
 
-/** Walks the entries of a run in order. Halves are unsigned. */
+/** Reads the entries of a run in order. The halves are unsigned. */
 export class RunCursor {
   readonly run: UuidRun
   readonly #tables: UuidTables
@@ -99,7 +101,7 @@ export class RunCursor {
     this.run = run
   }
 
-  /** Moves to the next entry; false behind the last one. */
+  /** Moves to the next entry. Returns false after the last one. */
   next(): boolean {
     this.#index++
     while (this.#index >= this.#count) {
@@ -109,7 +111,7 @@ export class RunCursor {
     return true
   }
 
-  /** Moves to the first entry that is not below a fingerprint; false when there is none. */
+  /** Moves to the first entry that is not less than a fingerprint. Returns false if there is none. */
   seek(high: number, low: number): boolean {
     if (!this.#open(this.#chunkBefore(high, low))) return false
     let start = 0
@@ -125,14 +127,14 @@ export class RunCursor {
     return this.next()
   }
 
-  /** Whether the entry is below a fingerprint. */
+  /** Returns whether the current entry is less than a fingerprint. */
   isBelow(high: number, low: number): boolean {
     return this.high < high || (this.high === high && this.low < low)
   }
 
   /**
-   * Appends the S of up to `limit` entries with that high half; only those with that low half, unless it
-   * is null.
+   * Appends the sequence numbers of up to `limit` entries with this high half, and with this low half unless it is
+   * null, to `found`.
    */
   collect(
     high: number,
@@ -148,7 +150,10 @@ export class RunCursor {
     }
   }
 
-  /** The last chunk that begins below a fingerprint: equal ones may begin in it. */
+  /**
+   * Returns the last chunk whose first entry is less than a fingerprint. Entries equal to the fingerprint may begin in
+   * this chunk.
+   */
   #chunkBefore(high: number, low: number): number {
     const { firsts } = this.run
     let start = 0
@@ -180,7 +185,7 @@ export class RunCursor {
   }
 }
 
-/** Writes a run; entries come in order. Every method only in a write transaction. */
+/** Writes a run. Entries must be added in order. Call all methods only within a write transaction. */
 export class RunWriter {
   readonly number: number
   readonly filter: UuidFilter
@@ -192,7 +197,7 @@ export class RunWriter {
   #count = 0
   #entries = 0
 
-  /** `entries`: how many there will be at most. */
+  /** `entries` is the maximum number of entries. */
   constructor(tables: UuidTables, number: number, entries: number) {
     this.#tables = tables
     this.number = number
@@ -208,7 +213,7 @@ export class RunWriter {
     this.filter.add(high | 0, low | 0)
   }
 
-  /** Stores what is left, the filter and the directory: the run is published with the transaction. */
+  /** Stores the remaining entries, the filter and the directory. The run is published with the transaction. */
   publish(level: number): UuidRun {
     if (this.#count > 0) this.#storeChunk()
     const { words } = this.filter
@@ -242,12 +247,15 @@ export class RunWriter {
   }
 }
 
-/** Removes up to `limit` chunks of a run that is not published; true when none is left. Only in a write transaction. */
+/**
+ * Removes up to `limit` chunks of an unpublished run. Returns true if no chunk is left. Call it only within a write
+ * transaction.
+ */
 export function removeChunks(tables: UuidTables, run: number, limit: number): boolean {
   return removeRange(tables.uuid_chunks, { ...keysOf(run), limit }) < limit
 }
 
-/** Numbers of runs that have chunks, published or not. */
+/** Returns the numbers of the runs that have chunks, published or not. */
 export function loadChunkRuns(tables: UuidTables): readonly number[] {
   const numbers: number[] = []
   let from = 0

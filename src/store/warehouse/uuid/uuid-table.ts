@@ -1,25 +1,30 @@
 /**
- * The newest entries of the uuid index, in memory: an open-addressing table of (fingerprint, S) that
- * holds the same fingerprint as often as it is added. Entries are never removed one by one.
+ * The newest entries of the uuid index in memory, as a hash table with linear probing. The same fingerprint is stored
+ * as often as it is added. Single entries are never removed.
+ *
+ *   #words   high | low | sequence   high | low | sequence   0 | 0 | 0   ...      three words for each slot
  */
 
 const SLOTS_FIRST = 4096
-/** Sorting begins with these: by the first 16 bits of a fingerprint. */
+/** The number of buckets of the sort, by the first 16 bits of a fingerprint. */
 const BUCKETS = 65_536
 const BUCKET_SHIFT = 16
-/** A full table has some eight. */
+/** Larger buckets are sorted by `sortMany`. A bucket of a full table has about eight entries. */
 const INSERTED_ENTRIES = 64
-/** High half, low half, S; side by side, so that looking at one is one look into memory. */
+/**
+ * The words of an entry: high half, low half and sequence number. They are adjacent, so that reading an entry is one
+ * memory access.
+ */
 const ENTRY_WORDS = 3
 
-/** A table of fingerprints. It grows as needed: 12 bytes a slot, at most half of the slots in use. */
+/** A table of fingerprints. It grows as needed, with 12 bytes per slot and at most half of the slots in use. */
 export class UuidTable {
   count = 0
-  /** S 0 marks a free slot. */
+  /** A sequence number of 0 marks a free slot. */
   #words = new Uint32Array(SLOTS_FIRST * ENTRY_WORDS)
   #mask = SLOTS_FIRST - 1
 
-  /** Bytes of a table with so many entries. */
+  /** Returns the bytes of a table with this many entries. */
   static bytesOf(entries: number): number {
     return 2 ** Math.ceil(Math.log2(2 * Math.max(entries, SLOTS_FIRST / 2))) * ENTRY_WORDS * 4
   }
@@ -40,7 +45,7 @@ export class UuidTable {
     words[word + 2] = sequence
   }
 
-  /** Appends the S of every entry with that fingerprint to `found`. */
+  /** Appends the sequence number of every entry with this fingerprint to `found`. */
   find(high: number, low: number, found: number[]): void {
     const words = this.#words
     let slot = low & this.#mask
@@ -53,13 +58,13 @@ export class UuidTable {
     }
   }
 
-  /** Forgets everything. */
+  /** Removes all entries. */
   clear(): void {
     this.count = 0
     this.#words.fill(0)
   }
 
-  /** Calls `visit` for every entry, in order of the fingerprint as unsigned number. */
+  /** Calls `visit` for every entry, in the order of the fingerprints as unsigned numbers. */
   visitSorted(visit: (high: number, low: number, sequence: number) => void): void {
     const starts = this.#bucketStarts()
     const entries = new Uint32Array(this.count * ENTRY_WORDS)
@@ -84,7 +89,7 @@ export class UuidTable {
     }
   }
 
-  /** Where the entries of each bucket begin, in the order of the first bits of the fingerprint. */
+  /** Returns the start of each bucket, in the order of the first bits of the fingerprint. */
   #bucketStarts(): Uint32Array {
     const starts = new Uint32Array(BUCKETS + 1)
     const words = this.#words
@@ -111,7 +116,7 @@ export class UuidTable {
   }
 }
 
-/** Sorts entries from `start` to `end` by (high, low), in place. */
+/** Sorts the entries from `start` to `end` by (high, low), in place. */
 function sortEntries(entries: Uint32Array, start: number, end: number): void {
   if (end - start > INSERTED_ENTRIES) {
     sortMany(entries.subarray(start * ENTRY_WORDS, end * ENTRY_WORDS))
@@ -136,13 +141,13 @@ function sortEntries(entries: Uint32Array, start: number, end: number): void {
   }
 }
 
-/** Whether the entry at a word comes behind a fingerprint. */
+/** Returns whether the entry at a word comes after a fingerprint. */
 function isBehind(entries: Uint32Array, word: number, high: number, low: number): boolean {
   const other = entries[word] ?? 0
   return other > high || (other === high && (entries[word + 1] ?? 0) > low)
 }
 
-/** The same for many entries, as only events that share a uuid make them. */
+/** Sorts many entries, which only occur if many events share a uuid. */
 function sortMany(entries: Uint32Array): void {
   const copy = entries.slice()
   const places = Uint32Array.from(

@@ -1,13 +1,16 @@
 /**
- * Whether an event is stored or gathered already. The uuid index only says where to look: fingerprints of
- * different events can be the same.
+ * Checks whether an event is already stored or waits for the next commit. The uuid index only returns candidates,
+ * because different events can have the same fingerprint.
  */
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { RowIdentity, SegmentView } from '../format/segment-view.ts'
 import { DUPLICATE_VIEWS_MAX } from '../limits.ts'
 import type { OpenProject } from './open-project.ts'
 
-/** Whether an event counts as erased: its S, D, name and, when that matters, its time. */
+/**
+ * Returns whether an event counts as erased, from its sequence number, distinct ID number, name and, if needed, its
+ * time.
+ */
 export type ErasedTest = (
   projectId: number,
   sequence: number,
@@ -15,7 +18,7 @@ export type ErasedTest = (
   timestampMs: () => number,
 ) => boolean
 
-/** Compares events with those at given places. */
+/** Compares an event with the events at given sequence numbers. */
 export class DuplicateCheck {
   readonly #segments: SegmentTables
   readonly #isErased: ErasedTest
@@ -26,11 +29,11 @@ export class DuplicateCheck {
     this.#isErased = isErased
   }
 
-  /** Whether the event is at one of these S of the project. Throws `DamagedRecordError`. */
+  /** Returns whether the event is at one of these sequence numbers of the project. Throws `DamagedRecordError`. */
   isAmong(sequences: readonly number[], project: OpenProject, row: RowIdentity): boolean {
     const { projectId } = project
     for (const sequence of sequences) {
-      // Sequences of other projects with the same fingerprint may not exist in this one.
+      // The candidate may belong to another project, and its sequence number may not exist in this one.
       if (sequence > project.rows) continue
       const pending = project.isPendingRow(sequence, row)
       if (pending === false) continue
@@ -48,12 +51,12 @@ export class DuplicateCheck {
     return false
   }
 
-  /** Segments were rewritten: what is decoded may be outdated. */
+  /** Discards the decoded segments, which are outdated after segments were rewritten. */
   forget(): void {
     this.#views = []
   }
 
-  /** The stored segment of an event; those used last stay decoded. */
+  /** Returns the stored segment of an event. The segments used last stay decoded. */
   #viewOf(projectId: number, sequence: number): SegmentView {
     const known = this.#views.find((view) => view.holds(projectId, sequence))
     if (known !== undefined) return known

@@ -1,7 +1,6 @@
 /**
- * Carries out the erasure of events: a job (identity/erasure-records.ts) goes through the segments in order and blanks
- * the rows that it means; after each segment its progress is stored with the rewritten segment in one
- * transaction.
+ * Erases events. A job (identity/erasure-records.ts) goes through the segments of its project in order and blanks the
+ * matching rows. After each segment, the rewritten segment and the progress of the job are stored in one transaction.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -32,34 +31,36 @@ import type { OpenProject } from './open-project.ts'
 import { replaceSegments } from './segment-compactor.ts'
 import { appendSegment } from './segment-merge.ts'
 
-/** How long the next try waits when the warehouse does not have what a segment has given away, milliseconds. */
+/** The delay before the next attempt if the warehouse cannot return the moved columns of a segment, in milliseconds. */
 const AWAY_AGAIN_MS = 5000
 
-/** What the erasure of events works with. */
+/** The options of the erasure of events. */
 export interface EventErasureOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
   readonly encoder: SegmentEncoder
   readonly projectOf: (projectId: number) => OpenProject
   readonly onDamage: DamageListener
-  /** There are copies elsewhere, of which a job is not over before they are erased. */
+  /**
+   * True if there are copies of the events elsewhere. A job then ends only after its events are erased from the copies.
+   */
   readonly hasCopies: boolean
 }
 
-/** A job on its way through the segments. */
+/** A job that is going through the segments. */
 interface RunningJob {
   open: OpenJob
   readonly match: ErasureMatch
 }
 
-/** Carries out the jobs, one segment at a time. */
+/** Runs the jobs, one segment at a time. */
 export class EventErasure {
   readonly #options: EventErasureOptions
   readonly #waiting: OpenJob[]
   #running: RunningJob | null = null
-  /** By `performance.now()`: not before. */
+  /** The earliest time of the next attempt, by `performance.now()`. */
   #againAtMs = 0
-  /** What was ordered and is not carried out, by project and number. */
+  /** The jobs that are ordered and not complete, by project and number. */
   readonly #ordered = new Map<number, Map<number, ErasureMatch>>()
   readonly #carriedOut: ErasedJob[]
 
@@ -69,21 +70,21 @@ export class EventErasure {
     const jobs = loadOpenJobs(deletion_jobs)
     this.#waiting = jobs.filter(({ job }) => isToCarryOut(job))
     const carriedOut = jobs.filter(({ job }) => !isToCarryOut(job)).map(keyOf)
-    // Others may have said that it is done.
+    // Jobs can be done already and still wait for their erasure from the copies.
     if (options.hasCopies) carriedOut.push(...copied_erasures.getKeys({}))
     const keys = new Set(carriedOut.map((key) => key.toString('hex')))
     this.#carriedOut = [...keys].map((key) => numberOf(Buffer.from(key, 'hex')))
     for (const job of this.#waiting) this.order(job)
   }
 
-  /** As `WarehouseWriter.order`. */
+  /** Records a job as ordered; see `WarehouseWriter.order`. */
   order({ projectId, number, job }: ErasureJob): void {
     const newJobs = () => new Map<number, ErasureMatch>()
     const ordered = getOrAdd(this.#ordered, projectId, newJobs)
     getOrAdd(ordered, number, () => erasureMatch(job))
   }
 
-  /** Whether an event counts as erased, though it may be there. */
+  /** Returns whether an event counts as erased, even if it is still stored. */
   isOrdered(
     projectId: number,
     sequence: number,
@@ -98,12 +99,12 @@ export class EventErasure {
     return false
   }
 
-  /** As `WarehouseWriter`. */
+  /** Returns and clears the list of jobs whose events are erased from this store; see `WarehouseWriter`. */
   takeCarriedOut(): readonly ErasedJob[] {
     return this.#carriedOut.splice(0)
   }
 
-  /** As `WarehouseWriter`. */
+  /** Records that jobs are erased from the copies; see `WarehouseWriter`. */
   forgetCopies(jobs: readonly ErasedJob[]): void {
     const { environment } = this.#options
     if (jobs.length === 0) return
@@ -112,18 +113,18 @@ export class EventErasure {
     })
   }
 
-  /** Takes on jobs that are stored. */
+  /** Adds stored jobs to the queue. */
   add(jobs: readonly OpenJob[]): void {
     this.#waiting.push(...jobs)
   }
 
-  /** False, too, while it waits for the warehouse. */
+  /** True if a segment can be processed now. False while the erasure waits for the warehouse. */
   get hasWork(): boolean {
     const isThere = this.#running !== null || this.#waiting.length > 0
     return isThere && performance.now() >= this.#againAtMs
   }
 
-  /** Looks at one segment; true when it was rewritten. Some 0.2 s for the largest. */
+  /** Processes one segment. Returns true if the segment was rewritten. Takes about 0.2 s for the largest segment. */
   step(): boolean {
     const next = this.#running === null ? this.#waiting.shift() : undefined
     if (next !== undefined) this.#running = { open: next, match: erasureMatch(next.job) }
@@ -144,7 +145,7 @@ export class EventErasure {
         ) ?? false
       )
     } catch (cause) {
-      // What the segment has given away cannot be had now.
+      // The warehouse cannot return the moved columns of the segment now.
       if (!(cause instanceof ServiceError)) throw cause
       job.open = before
       this.#againAtMs = performance.now() + AWAY_AGAIN_MS
@@ -177,7 +178,7 @@ export class EventErasure {
     const deleted = matchedRows(job.match, view)
     if (deleted === null) return false
     const count = countRows(deleted)
-    // What was erased before has nothing to keep either.
+    // Rows erased earlier have no contents to keep either.
     for (const [row, id] of view.distinctIds.entries()) if (id === 0) deleted[row] = 1
     const project = projectOf(projectId)
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
@@ -223,7 +224,7 @@ function numberOf(key: Buffer): ErasedJob {
   return { projectId: numberInKey(key, 0), number: numberInKey(key, 4) }
 }
 
-/** Notes what has become of a job. */
+/** Updates the progress of a job. */
 function progress(running: RunningJob, changes: Partial<OpenJob['job']>): void {
   running.open = { ...running.open, job: { ...running.open.job, ...changes } }
 }

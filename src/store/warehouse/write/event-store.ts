@@ -1,11 +1,11 @@
 /**
- * The writing end of what processing leads to: persons, warnings, dead letters, and the events of a warehouse.
- * The processing thread adds events one by one; `commit` writes everything gathered since the last one,
- * together with the position in the log, in one transaction of environment `events`: it is all there or not at
- * all. `maintain` lets the warehouse erase and merge when there is time. Key layouts: keys.ts.
+ * Writes the results of processing: persons, warnings, dead letters, and the events of a warehouse. The processing
+ * thread adds events one by one. `commit` writes everything gathered since the last commit, together with the position
+ * in the log, in one transaction of environment `events`, so either all of it is stored or nothing. `maintain` lets the
+ * warehouse erase and merge events while the store is idle. The key formats are in keys.ts.
  *
- * After any method has thrown, the caller must close this object and open a new one, which continues behind the last
- * commit. The `StepGuard` keeps a failed maintenance step from running again at once.
+ * After any method has thrown, the caller must close this object and open a new one, which continues after the last
+ * commit. The `StepGuard` keeps a failed maintenance step from running again immediately.
  */
 import { SYSTEM_CLOCK } from '../../../base/clock.ts'
 import type { DiskRoom } from '../../../base/disk-room.ts'
@@ -60,27 +60,27 @@ import {
 } from '../format/event-projects.ts'
 import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
-/** How to open the store. The sizes are for tests. */
+/** The options of the store. The sizes are for tests. */
 export interface EventStoreOptions
   extends Omit<SegmentWriterOptions, 'environment' | 'distinctIds' | 'countersOf' | 'projectIds'> {
   readonly dataDir: string
   readonly isFlushDeferred?: boolean
   readonly distinctIdCacheBytesMax?: number
-  /** Bytes of memory for persons and groups that are only cached. */
+  /** The maximum number of bytes for cached persons and groups. */
   readonly personCacheBytesMax?: number
   readonly warningLinesMax?: number
-  /** Where events rest; default segments in the same environment. */
+  /** The warehouse that stores the events. Default: segments in the same environment. */
   readonly warehouse?: WarehouseWriter
-  /** Told of what commits have stored. */
+  /** Receives the events, persons and definitions that commits have stored. */
   readonly outbox?: OutboxWriter | undefined
-  /** As `EnvironmentOptions`. */
+  /** See `EnvironmentOptions`. */
   readonly diskRoom?: DiskRoom | undefined
-  /** As `FreePageReleaseOptions`. */
+  /** See `FreePageReleaseOptions`. */
   readonly lockDescriptor?: number | undefined
   readonly releasedBytesMin?: number | undefined
 }
 
-/** How many events of a block are stored, and how many of them were dropped. */
+/** The number of events of a block that are stored, and how many events of that part were dropped. */
 export type BlockPart = Pick<Standing, 'done' | 'dropped'>
 
 const NO_PART: BlockPart = { done: 0, dropped: 0 }
@@ -92,7 +92,7 @@ export interface EventInput extends EventIdentity {
   readonly isHistorical: boolean
 }
 
-/** Stores events. One per data directory, in one thread. */
+/** Stores events. A data directory has one writer, in one thread. */
 export class EventStoreWriter {
   readonly #environment: Environment<EventsTable>
   readonly #tables: EventTables
@@ -102,27 +102,29 @@ export class EventStoreWriter {
   readonly #warnings: WarningLog
   readonly #referred: ReferredTexts
   readonly deadLetters: DeadLetters
-  /** Events that are accepted and not stored; what is added waits for the next commit. */
+  /** The events that were accepted but not stored. Additions wait for the next commit. */
   readonly dropped: DroppedWriter
-  /** Where events rest. */
+  /** The warehouse that stores the events. */
   readonly warehouse: WarehouseWriter
   readonly #outbox: OutboxWriter | undefined
   readonly #freePages: FreePageRelease
   readonly #guard: StepGuard
   readonly #counters: Map<number, ProjectCounters>
-  /** Projects whose cohorts or group types commits have changed; whoever reads it clears it. */
+  /** The projects whose cohorts or group types were changed by commits. The reader of this set clears it. */
   readonly changedDefinitions = new Set<number>()
-  /** Projects that got events or commands since the last commit. */
+  /** The projects that received events or commands since the last commit. */
   readonly #touched = new Set<number>()
   #current = 0
-  /** D of the newest stored distinct_id of `#current`. */
+  /** Returns the distinct ID number of the newest stored distinct_id of `#current`. */
   readonly #lastDistinctId = (): number => this.#countersOf(this.#current).distinctIds
   #standing: Standing
-  /** Time of the log: when the newest record that was read had arrived, whatever the clocks here say. */
+  /**
+   * The time of the log: the arrival time of the newest record read from it, independent of the clock of this machine.
+   */
   #logTimeMs: number
   #witness: Witness
 
-  /** Opens or creates the environment. Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
+  /** Opens or creates the environment. Throws `DamagedRecordError`. Takes about 0.2 s for 10 million events. */
   constructor(options: EventStoreOptions) {
     this.#environment = new Environment({
       dataDir: options.dataDir,
@@ -171,20 +173,20 @@ export class EventStoreWriter {
       })
   }
 
-  /** The position in the log up to which everything is stored. */
+  /** Returns the position in the log up to which everything is stored. */
   readPosition(): number {
     return this.#standing.position
   }
 
-  /** The stored part of the block behind that position. */
+  /** The stored part of the block after that position. */
   get part(): BlockPart {
     return this.#standing
   }
 
   /**
-   * Adds an event; false when it is a duplicate: same project, uuid, name and distinct_id. Visible to
-   * nobody before `commit`. Throws, and then has added nothing.
-   * Source: docs/compatibility/events.md, "Duplicates".
+   * Adds an event. Returns false if it is a duplicate: an event with the same project, uuid, name and distinct_id. The
+   * event becomes visible with `commit`. If the method throws, nothing was added. Source: docs/compatibility/events.md,
+   * "Duplicates".
    */
   add(input: EventInput): boolean {
     const admission = this.admit(input)
@@ -195,8 +197,7 @@ export class EventStoreWriter {
   }
 
   /**
-   * The first half of `add`, of which `append` is the second: null when the event is a duplicate.
-   * Nothing is added yet.
+   * The first half of `add`; the second one is `append`. Returns null if the event is a duplicate. Adds nothing yet.
    */
   admit(input: EventIdentity): Admission | null {
     const { event, projectId, cells } = input
@@ -209,7 +210,7 @@ export class EventStoreWriter {
     return this.warehouse.admit(input, distinctId, ids.wasAdded)
   }
 
-  /** The second half, as `WarehouseWriter.append`. */
+  /** The second half of `add`; see `WarehouseWriter.append`. */
   append(
     input: EventIdentity,
     admission: Admission,
@@ -223,7 +224,7 @@ export class EventStoreWriter {
       this.#tell(input, admission, createdAtMs, personMode, isHistorical)
   }
 
-  /** Hands an event to those who listen, if they want it. */
+  /** Passes an event to the outbox if it wants the event. */
   #tell(
     { projectId, event, cells, uuidBytes, uuidOffset }: EventIdentity,
     admission: Admission,
@@ -235,7 +236,7 @@ export class EventStoreWriter {
     const sequence = this.warehouse.lastSequence(projectId)
     const uuid = formatUuid(uuidBytes, uuidOffset)
     const { distinctId: distinctIdNumber } = admission
-    // Of one in cells all that is there now becomes another one as soon as the next is read.
+    // The cells of an event are overwritten when the next event is read, so everything is copied.
     const { name, timestampMs, elementsChain, isPersonless } = event
     const own = cells
       ? {
@@ -254,8 +255,8 @@ export class EventStoreWriter {
   }
 
   /**
-   * The persons of a project; changes are stored with the next commit. They know the distinct_id of an event
-   * that was admitted without looking it up.
+   * Returns the persons of a project, whose changes are stored with the next commit. The distinct ID number of an
+   * admitted event is passed on, so that it need not be looked up again.
    */
   persons(projectId: number, event?: PersonEvent, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
@@ -264,27 +265,30 @@ export class EventStoreWriter {
     return persons
   }
 
-  /** Notes a warning for the next commit. */
+  /** Adds a warning to the next commit. */
   addWarning(projectId: number, arrivedAtMs: number, warning: IngestionWarning): void {
     this.#warnings.add(projectId, arrivedAtMs, warning)
   }
 
-  /** Notes a dead letter for the next commit, with the time of the log; `raw` is copied. */
+  /** Adds a dead letter to the next commit, with the time of the log. `raw` is copied. */
   addDeadLetter(letter: DeadLetter): void {
     this.deadLetters.add(letter, this.#logTimeMs)
   }
 
-  /** A block begins, whose last record arrived at `atMs`: this is the time of the log until the next. */
+  /** Begins a block whose last record arrived at `atMs`, which is the time of the log until the next block. */
   beginBlock(atMs = this.#logTimeMs): void {
     this.#logTimeMs = atMs
   }
 
-  /** The block ends. */
+  /** Ends the block. */
   endBlock(): void {
     this.dropped.expire(this.#logTimeMs)
   }
 
-  /** Erasures that commands have ordered mean what came before them, also where it is not erased yet. */
+  /**
+   * Applies the erasures that commands have ordered for a project. They cover all earlier events, including those that
+   * are not erased yet.
+   */
   noteErasures(projectId: number): void {
     const persons = this.persons(projectId)
     this.dropped.erase(projectId, persons)
@@ -292,8 +296,8 @@ export class EventStoreWriter {
   }
 
   /**
-   * Bytes of memory, estimated, of everything gathered since the last commit: a commit between any two events gives
-   * them back. Cost: some additions.
+   * The estimated bytes of everything gathered since the last commit. A commit, which is possible between any two
+   * events, releases them. Costs a few additions.
    */
   get gatheredBytes(): number {
     return (
@@ -306,15 +310,15 @@ export class EventStoreWriter {
     )
   }
 
-  /** Bytes of memory, estimated, of persons and groups that are only cached. Cost: the persons that are cached. */
+  /** The estimated bytes of cached persons and groups. The cost grows with the number of cached persons. */
   get cachedBytes(): number {
     return this.#persons.cachedBytes
   }
 
   /**
-   * Stores everything gathered, the position behind it, where that is in a shared log, and what was seen of
-   * the other environments, in one transaction. `part` is the gathered part of the block behind the position. Throws
-   * what LMDB throws.
+   * Stores everything gathered, the position after it, the position in a shared log, and the states seen of the other
+   * environments, in one transaction. `part` is the gathered part of the block after the position. Throws the errors of
+   * LMDB.
    */
   commit(
     position: number,
@@ -357,7 +361,10 @@ export class EventStoreWriter {
     return stats
   }
 
-  /** Stores what was seen of the other environments, unless it is known. For when nothing is committed. */
+  /**
+   * Stores the states seen of the other environments if they are newer than the stored ones. Used when there is nothing
+   * to commit.
+   */
   note(seen: Witness): void {
     const { logThrough, flagsVersion } = this.#witness
     if (seen.logThrough <= logThrough && seen.flagsVersion <= flagsVersion) return
@@ -366,14 +373,15 @@ export class EventStoreWriter {
     })
   }
 
-  /** Whether there is something to do for persons. */
+  /** True if there is maintenance work for persons. */
   get mayFold(): boolean {
     return (this.#persons.mayFold || this.#properties.hasWork) && !this.#guard.isPaused('fold')
   }
 
   /**
-   * Some persons with deltas lose them, in a transaction of its own; how many. When nobody has any, some are
-   * counted by their properties instead. Not between `add` and `commit`.
+   * Folds the deltas of some persons into their records, in a transaction of its own, and returns the number of
+   * persons. If no person has deltas, the properties of some persons are counted instead. Must not be called between
+   * `add` and `commit`.
    */
   fold(): number {
     if (this.#guard.isPaused('fold')) return 0
@@ -393,12 +401,15 @@ export class EventStoreWriter {
     return this.#properties.step((store) => this.#environment.write(store)) ? 1 : 0
   }
 
-  /** What its caches hold. */
+  /** The sizes of the caches. */
   get caches(): CachesOfThread {
     return { distinct_ids: this.#distinctIds.cached, ...this.warehouse.caches }
   }
 
-  /** Forgets what can be read again; between `add` and `commit` nothing, because it is not stored yet. */
+  /**
+   * Evicts everything that can be read again. Does nothing between `add` and `commit`, because the gathered data is not
+   * stored yet.
+   */
   release(): void {
     if (this.#touched.size > 0) return
     this.#distinctIds.release()
@@ -406,27 +417,27 @@ export class EventStoreWriter {
     this.warehouse.release?.()
   }
 
-  /** As `Environment.reusableBytes`. */
+  /** See `Environment.reusableBytes`. */
   reusableBytes(): number {
     return this.#environment.reusableBytes()
   }
 
-  /** As `FreePageRelease.run`. Not between `add` and `commit`. */
+  /** Releases free pages; see `FreePageRelease.run`. Must not be called between `add` and `commit`. */
   releaseFreePages(deadlineMs: number, isBusy = false): boolean {
     return this.#touched.size === 0 && this.#freePages.run(deadlineMs, isBusy)
   }
 
-  /** As `FreePageRelease.takeNews`. */
+  /** See `FreePageRelease.takeNews`. */
   takeReleaseNews(): ReleaseNews | null {
     return this.#freePages.takeNews()
   }
 
-  /** As `Environment.room`. */
+  /** See `Environment.room`. */
   room(): ReturnType<Environment['room']> {
     return this.#environment.room()
   }
 
-  /** Closes the environment; what was not committed is forgotten. */
+  /** Closes the environment. Uncommitted data is discarded. */
   async close(): Promise<void> {
     this.#outbox?.discard()
     await this.#referred.close()
@@ -437,7 +448,7 @@ export class EventStoreWriter {
     return getOrAdd(this.#counters, projectId, emptyCounters)
   }
 
-  /** The next standing. Caches of persons are valid as long as neither `position` nor `folds` changes. */
+  /** Returns the standing after a commit. Cached persons stay valid while neither `position` nor `folds` changes. */
   #standingAt(position: number, { done, dropped }: BlockPart): Standing {
     const isSame = position === this.#standing.position
     return { position, folds: this.#standing.folds + (isSame ? 1 : 0), done, dropped }

@@ -1,6 +1,6 @@
 /**
- * Lets a segment go most of its columns, of which the warehouse has a whole copy (format/away-columns.ts): it is written
- * anew with what stays.
+ * Moves most columns of a segment to the warehouse, which has a complete copy of them (format/away-columns.ts). The
+ * segment is rewritten with the remaining columns.
  */
 import type { CopiedSegment } from '../../../ports/warehouse.ts'
 import { seal } from '../../lmdb/codec.ts'
@@ -18,14 +18,15 @@ import {
 import type { SegmentTables } from '../format/segment-tables.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** A segment and what becomes of it. */
+/** A segment before and after its columns were moved. */
 export interface Reduced {
   readonly view: SegmentView
   readonly segment: EncodedSegment
 }
 
 /**
- * The segment without what the copy has; null when it is not what was compared any more. Throws `DamagedRecordError`.
+ * Returns the segment without the columns that the copy has, or null if the segment is no longer the one that was
+ * compared with the copy. Throws `DamagedRecordError`.
  */
 export function withoutCopied(
   segments: SegmentTables,
@@ -40,7 +41,7 @@ export function withoutCopied(
   const { directory, contents } = keptOf(view)
   const groups = contents.map((content, group) => {
     const place = groupKey(projectId, firstSequence, group)
-    // Ends of uuids are random.
+    // The ends of uuids are random and do not compress.
     const stored = encodeGroup(content, group === RAW_GROUP ? null : QUALITY_SMALL)
     return { key: place, value: seal(place, ...stored) }
   })
@@ -55,7 +56,7 @@ export function withoutCopied(
 const INDEX_GROUP = 0
 const RAW_GROUP = 1
 
-/** What stays, in two groups. */
+/** Returns the remaining parts, in two groups. */
 function keptOf(view: SegmentView): { directory: Directory; contents: readonly Buffer[] } {
   const pieces: [Buffer[], Buffer[]] = [[], []]
   const lengths = [0, 0]

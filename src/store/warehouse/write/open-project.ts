@@ -1,4 +1,4 @@
-/** What the writing thread knows of one project: its counters and the events that are not committed yet. */
+/** The state of one project in the writing thread: its counters and its uncommitted events. */
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
 import type { ProjectCounters } from '../format/event-projects.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
@@ -6,7 +6,7 @@ import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.t
 import { QUALITY_FAST } from '../format/segment-format.ts'
 import type { RowIdentity } from '../format/segment-view.ts'
 
-/** An encoded segment that waits for the commit, and what the check for duplicates needs of it. */
+/** An encoded segment that waits for the commit, with the columns that the duplicate check needs. */
 interface PendingSegment {
   readonly segment: EncodedSegment
   readonly uuids: Uint8Array
@@ -16,14 +16,14 @@ interface PendingSegment {
   readonly names: readonly unknown[]
 }
 
-/** One project of the writing thread. */
+/** One project in the writing thread. */
 export class OpenProject {
   readonly projectId: number
-  /** As stored; `takePending` moves them on. */
+  /** The stored counters. `takePending` advances them. */
   readonly counters: ProjectCounters
-  /** S of the newest event, committed or not. */
+  /** The sequence number of the newest event, committed or not. */
   rows: number
-  /** Hashes of the names in `builder.names`, by position from 1. */
+  /** The hashes of the names in `builder.names`, by position from 1. */
   nameHashes: number[] = []
   readonly #distinctIds: DistinctIds
   #builder: SegmentBuilder | null = null
@@ -41,19 +41,19 @@ export class OpenProject {
     return this.#builder
   }
 
-  /** The distinct_id with number D. Throws `DamagedRecordError`. */
+  /** Returns the text of a distinct ID number. Throws `DamagedRecordError`. */
   textOf(distinctId: number): string {
     return this.#distinctIds.textOf(this.projectId, distinctId)
   }
 
-  /** Gives back the memory of the builder. Only when it is empty. */
+  /** Releases the memory of the builder, which must be empty. */
   releaseBuilder(): void {
     this.#builder?.release()
     this.#builder = null
     this.nameHashes = []
   }
 
-  /** Turns the builder's rows into a segment that waits for the commit. Returns the bytes of the segment. */
+  /** Encodes the rows of the builder as a segment that waits for the commit. Returns the bytes of the segment. */
   encode(encoder: SegmentEncoder): number {
     const { builder } = this
     const { rows } = builder
@@ -71,7 +71,7 @@ export class OpenProject {
     return segment.bytes
   }
 
-  /** The segments of this commit; counts them. */
+  /** Returns the segments for this commit, and adds them to the counters. */
   takePending(): readonly EncodedSegment[] {
     const segments = this.#pending.map(({ segment }) => segment)
     this.#pending = []
@@ -82,7 +82,7 @@ export class OpenProject {
     return segments
   }
 
-  /** Whether an event that is not committed is that row; null when S is committed. */
+  /** Returns whether an uncommitted event is the given row, or null if the sequence number is committed. */
   isPendingRow(sequence: number, row: RowIdentity): boolean | null {
     if (sequence <= this.counters.rows) return null
     for (const { segment, uuids, distinctIds, nameIds, names } of this.#pending) {
@@ -103,7 +103,7 @@ export class OpenProject {
     )
   }
 
-  /** The time of an event that is not committed. */
+  /** Returns the time of an uncommitted event. */
   pendingTimeOf(sequence: number): number {
     for (const { segment, timestamps } of this.#pending) {
       const index = sequence - segment.firstSequence

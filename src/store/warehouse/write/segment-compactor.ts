@@ -1,7 +1,6 @@
 /**
- * Carries out merges of small segments (segment-merge.ts), one at a time, each in a transaction of its
- * own: readers see the segments before or the one after. A damaged segment is reported once and left
- * as it is.
+ * Merges small segments (segment-merge.ts), one merge at a time, each in its own transaction: a reader sees either the
+ * old segments or the merged one. A damaged segment is reported once and left unchanged.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { attempt, type DamageListener, type StepGuard } from '../../faults.ts'
@@ -16,10 +15,10 @@ import type { SegmentView } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
-/** Stands for a segment that takes part in no merge. */
+/** The number of rows of a list entry that takes part in no merge. */
 const UNMERGEABLE_ROWS = 2 ** 31
 
-/** What merging works with. */
+/** The options of the compactor. */
 export interface CompactorOptions {
   readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
@@ -32,7 +31,7 @@ export interface CompactorOptions {
 
 interface ProjectSegments {
   readonly segments: SegmentSize[]
-  /** S up to which `segments` reach. */
+  /** The sequence number of the last event in `segments`. */
   rows: number
 }
 
@@ -46,7 +45,7 @@ export class SegmentCompactor {
     this.#options = options
   }
 
-  /** Notes that a project has new segments. */
+  /** Records that a project has new segments. */
   note(project: OpenProject): void {
     this.#waiting.add(project)
   }
@@ -55,7 +54,7 @@ export class SegmentCompactor {
     return this.#waiting.size > 0
   }
 
-  /** Looks at one project and does at most one merge; true when it did one. */
+  /** Checks one project and does at most one merge. Returns true if it merged. */
   step(): boolean {
     for (const project of this.#waiting) {
       const list = this.#refresh(project)
@@ -66,7 +65,7 @@ export class SegmentCompactor {
     return false
   }
 
-  /** The project's segments, those included that came since the last look. */
+  /** Returns the segments of the project, including those added since the last call. */
   #refresh(project: OpenProject): ProjectSegments {
     const list = getOrAdd(this.#lists, project, (): ProjectSegments => ({ segments: [], rows: 0 }))
     const { segments, onDamage } = this.#options
@@ -74,18 +73,21 @@ export class SegmentCompactor {
     const added = segments.summaries(projectId, list.rows + 1, counters.rows, onDamage)
     for (const { firstSequence, rows, isAway } of added) {
       const gapStart = list.rows + 1
-      // Segments on both sides of a damaged one are no neighbours.
+      // The segments before and after a damaged one are not neighbours.
       if (firstSequence !== gapStart) {
         list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
       }
-      // What has given columns away is full, and would have to wait for them.
+      // A segment whose columns were moved to the warehouse is full, and a merge would have to fetch them.
       list.segments.push({ firstSequence, rows: isAway ? UNMERGEABLE_ROWS : rows })
       list.rows = firstSequence + rows - 1
     }
     return list
   }
 
-  /** If the merge is paused, excludes its first segment, so that the other segments can be merged without it. */
+  /**
+   * Runs a merge, unless it is paused. A paused merge excludes its first segment, so that the other segments can be
+   * merged without it.
+   */
   #tryMerge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
     const { guard } = this.#options
     const { projectId } = project
@@ -107,7 +109,7 @@ export class SegmentCompactor {
       const ownBytes = attempt(() => {
         const view = segments.segmentAt(project.projectId, firstSequence)
         const { valueBytes } = view
-        // Half of a full segment is as good as full.
+        // A segment that is at least half full stays as it is.
         if (valueBytes > SEGMENT_BYTES_TARGET / 2 || view.summary.isAway) return null
         if (bytes + valueBytes <= SEGMENT_BYTES_TARGET) {
           appendSegment(builder, view)
@@ -134,7 +136,7 @@ export class SegmentCompactor {
   }
 }
 
-/** Puts one segment in the place of others, and counts. Only in a write transaction. */
+/** Replaces segments by one segment, and updates the counters. Call it only within a write transaction. */
 export function replaceSegments(
   tables: SegmentTables,
   projects: Table,
@@ -151,7 +153,7 @@ export function replaceSegments(
   storeCounters(projects, projectId, counters)
 }
 
-/** Stores the records of a segment. Only in a write transaction. */
+/** Stores the records of a segment. Call it only within a write transaction. */
 export function storeSegment(tables: SegmentTables, segment: EncodedSegment): void {
   void tables.headers.put(segment.header.key, segment.header.value)
   for (const { key, value } of segment.groups) void tables.groups.put(key, value)

@@ -1,8 +1,7 @@
 /**
- * Merging of small segments. Small commits make small segments, which cost a header each and
- * compress badly. Neighbours below a size are put together when there are enough of them to make a
- * segment of at least that size; sizes grow sixteenfold, so that an event is rewritten three times at
- * most, and once when commits hold some hundred events.
+ * Plans and performs merges of small segments. Small commits create small segments, which cost a header each and
+ * compress badly. Neighbouring segments below a size are merged when together they reach that size. The sizes grow by a
+ * factor of 16, so an event is rewritten at most three times, and only once if commits contain some hundred events.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
@@ -19,27 +18,30 @@ import { valueBytes } from '../format/value-bytes.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
-/** Segments that make a merge worth its work, unless fewer nearly fill one. */
+/** A merge needs at least this many segments, unless fewer nearly fill a segment. */
 const SOURCES_MIN = 16
-/** A list may be larger than the dictionary of the same values by this factor, and by this many bytes. */
+/**
+ * A plain list is acceptable if it is larger than the dictionary of the same values by at most this factor and this
+ * many bytes.
+ */
 const REPEATED_PART = 9 / 8
 const REPEATED_BYTES_IGNORED = 4096
 
-/** A segment as the choice of merges sees it. */
+/** The size of a segment, for planning merges. */
 export interface SegmentSize {
   readonly firstSequence: number
   readonly rows: number
 }
 
-/** Segments `start` to `end - 1` of a list. */
+/** The segments `start` to `end - 1` of a list. */
 export interface MergePlan {
   readonly start: number
   readonly end: number
 }
 
 /**
- * What to merge next of a project's segments (in order of S), or null. `rowsTarget` is the size of a
- * full segment. Cost: a few passes over the list.
+ * Returns the next merge of a project's segments, which are in order of their sequence numbers, or null. `rowsTarget`
+ * is the size of a full segment. Costs a few passes over the list.
  */
 export function planMerge(
   segments: readonly SegmentSize[],
@@ -47,7 +49,7 @@ export function planMerge(
 ): MergePlan | null {
   const rowsMax = Math.min(rowsTarget * 2, SEGMENT_ROWS_MAX)
   for (let size = TIER_FACTOR; ; size *= TIER_FACTOR) {
-    // Half of a full segment is as good as full: it is left alone.
+    // A segment that is at least half full stays as it is.
     const below = Math.min(size, rowsTarget / 2)
     const plan = planTier(segments, below, rowsTarget)
     if (plan !== null) return plan
@@ -56,7 +58,7 @@ export function planMerge(
   return planStrays(segments, rowsTarget / 2, rowsMax)
 }
 
-/** The first run of segments below a size that is worth a merge. */
+/** Returns the first run of segments below a size for which a merge is worthwhile. */
 function planTier(
   segments: readonly SegmentSize[],
   below: number,
@@ -82,7 +84,7 @@ function planTier(
   return isWorth(end - start, rows) ? { start, end } : null
 }
 
-/** Small segments between full ones will never grow by themselves: their left neighbour takes them. */
+/** Plans merges of small segments between full ones into their left neighbour, because they will never grow. */
 function planStrays(
   segments: readonly SegmentSize[],
   full: number,
@@ -105,8 +107,8 @@ function planStrays(
 }
 
 /**
- * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their place,
- * because places are sequences, but nothing of what they held: D 0, no name, no uuid, no properties.
+ * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their position, because
+ * positions are sequence numbers, but lose their contents: distinct ID number 0, no name, no uuid and no properties.
  */
 export function appendSegment(
   builder: SegmentBuilder,
@@ -138,11 +140,11 @@ export function appendSegment(
     )
     builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
   }
-  // Of nothing that stays no column is read, which may have to be fetched.
+  // If no row remains, no column is read, because it might have to be fetched from the warehouse.
   if (deleted?.every((mark) => mark === 1) !== true) appendColumns(builder, view, first, deleted)
 }
 
-/** The earliest timestamp of what stays, so that the header tells nothing about what is erased. */
+/** Returns the earliest timestamp of the remaining rows, so that the header does not reveal erased ones. */
 function firstKept({ timestamps, summary }: SegmentView, deleted: Uint8Array): number {
   let first = Number.POSITIVE_INFINITY
   for (let row = 0; row < timestamps.length; row++) {
@@ -172,7 +174,7 @@ function appendColumns(
     else if (entry.role === ROLE_REST) {
       for (const [index, row] of column.present.entries()) {
         const value = column.values[column.ids[index] ?? 0]
-        // The column of shared properties holds objects only.
+        // The column of shared properties contains only objects.
         for (const [key, own] of Object.entries(value as object)) spillOne(spilled, row, key, own)
       }
     }
@@ -221,7 +223,7 @@ function appendValues(target: ColumnBuilder, column: ColumnView, first: number):
   }
 }
 
-/** Whether a list with one value for each row would be clearly larger than the dictionary of the column. */
+/** Returns whether a list with one value for each row would be clearly larger than the dictionary of the column. */
 function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   if (present.length <= values.length) return false
   const sizes = values.map(valueBytes)
@@ -231,7 +233,7 @@ function repeatsMuch({ present, ids, values }: ColumnView): boolean {
   return listBytes > valuesBytes * REPEATED_PART + REPEATED_BYTES_IGNORED
 }
 
-/** Keeps the values of a column that finds no room of its own. */
+/** Collects the values of a column that does not fit as a column of its own. */
 function spill(spilled: Spilled, column: ColumnView, textOf: (row: number) => string): void {
   const isMirror = column.entry.mode === MODE_MIRROR
   for (const [index, row] of column.present.entries()) {

@@ -1,6 +1,6 @@
 /**
- * The events of the embedded warehouse: gathers them in builders, writes them as segments, keeps the uuid index
- * that duplicates are found by, and has segments merged and events erased when there is time. Part of the one
+ * Writes the events of the embedded warehouse. It gathers events in builders, writes them as segments, updates the uuid
+ * index that detects duplicates, and merges segments and erases events while the store is idle. It is part of the one
  * transaction of environment `events` (event-store.ts).
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
@@ -36,35 +36,37 @@ import { withoutCopied } from './give-away.ts'
 import { OpenProject } from './open-project.ts'
 import { replaceSegments, SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
-/** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
+/** With this many runs of the uuid index a commit merges some of them even though the store is not idle. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
-/** The memory of a row beside its properties, and of a property value for each byte of its JSON, until it is encoded. */
+/**
+ * The memory of a row without its properties, and of a property for each byte of its JSON, until the row is encoded.
+ */
 const ROW_MEMORY_BYTES = 64
 const VALUE_MEMORY_FACTOR = 3
-/** The largest number of bytes on disk of an entry of the uuid index, with its share of the filter. */
+/** The largest number of bytes on the disk for an entry of the uuid index, including its share of the filter. */
 const INDEX_ENTRY_BYTES = 32
-/** How long one `maintain` erases events: what arrives meanwhile waits. */
+/** The maximum time for which one `maintain` erases events. Arriving events wait meanwhile. */
 const ERASURE_BUDGET_MS = 100
 
-/** What the writer of segments works with. */
+/** The options of the segment writer. */
 export interface SegmentWriterOptions extends UuidIndexOptions {
   readonly environment: Environment<EventsTable>
   readonly distinctIds: DistinctIds
-  /** The counters of a project; those of segments are kept here, and stored by who commits. */
+  /** Returns the counters of a project. The counters of segments are updated here and stored by the caller. */
   readonly countersOf: (projectId: number) => ProjectCounters
-  /** Projects that have counters. */
+  /** The projects that have counters. */
   readonly projectIds: Iterable<number>
   readonly clock?: Clock
-  /** Rows of a full segment. */
+  /** The number of rows of a full segment. */
   readonly segmentRowsTarget?: number
-  /** There are copies elsewhere, of which erasures are to be carried out, too. Default: no. */
+  /** True if there are copies of the events elsewhere that erasures must cover as well. Default: no. */
   readonly hasCopies?: boolean | undefined
-  /** Told of damaged records that are left alone: of merging, and of opening the store. */
+  /** Receives the error of each damaged record that a merge or the opening of the store skips. */
   readonly onDamage?: DamageListener
   /** Pauses maintenance steps that failed. Default: no step is paused. */
   readonly guard?: StepGuard
-  /** As in `NameKeeperOptions`. */
+  /** See `NameKeeperOptions`. */
   readonly referredNames?: ((projectId: number) => ReadonlySet<string>) | undefined
 }
 
@@ -75,7 +77,7 @@ interface RowAdmission extends Admission {
   low: number
 }
 
-/** Stores events as segments. One per data directory, in one thread. */
+/** Stores events as segments. A data directory has one writer, in one thread. */
 export class SegmentWriter implements WarehouseWriter {
   readonly takesCells = true
   readonly #environment: Environment<EventsTable>
@@ -92,9 +94,9 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #onDamage: DamageListener
   readonly #guard: StepGuard
   readonly #projects = new Map<number, OpenProject>()
-  /** Projects with events that no run of the uuid index covers. */
+  /** The projects with events that no run of the uuid index covers. */
   readonly #unindexed = new Set<OpenProject>()
-  /** Projects that got events since the last commit. */
+  /** The projects that received events since the last commit. */
   readonly #touched = new Set<OpenProject>()
   /** The estimated memory of the rows in builders, and of the encoded segments that wait for the commit, in bytes. */
   #builderBytes = 0
@@ -103,10 +105,10 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #duplicates: DuplicateCheck
   readonly #erasure: EventErasure
   #current: OpenProject | null = null
-  /** The one that `admit` answers: an object for each event costs. */
+  /** The object that `admit` returns. It is reused, because a new object for each event would be expensive. */
   readonly #admission: RowAdmission = { distinctId: 0, nameId: 0, high: 0, low: 0 }
 
-  /** Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
+  /** Throws `DamagedRecordError`. Takes about 0.2 s for 10 million events. */
   constructor(options: SegmentWriterOptions) {
     const { environment, onDamage = () => undefined, guard = NO_GUARD } = options
     this.#environment = environment
@@ -208,7 +210,10 @@ export class SegmentWriter implements WarehouseWriter {
     if (isFull) this.#encode(project)
   }
 
-  /** A run takes much room at once. Without it the table in memory grows for a while. */
+  /**
+   * Returns whether the table of the uuid index may be written as a run, which takes much disk space at once. Without
+   * that space the table grows in memory for a while.
+   */
   #mayFlushIndex(): boolean {
     const { tableEntries } = this.#index
     if (tableEntries >= UUID_TABLE_ENTRIES_MAX * 2) return true
@@ -219,7 +224,7 @@ export class SegmentWriter implements WarehouseWriter {
     return this.#openProject(projectId).rows
   }
 
-  /** Cost: the projects. */
+  /** The cost grows with the number of projects. */
   get isFull(): boolean {
     for (const { builder } of this.#touched) {
       if (builder.rows > 0 && builder.rows * 2 < this.#rowsTarget) return false
@@ -321,7 +326,7 @@ export class SegmentWriter implements WarehouseWriter {
     if (this.#mayIndex) this.#maintainIndex(deadline - this.#clock.monotonic())
     const hasWork = this.#mayErase || this.#compactor.hasWork || this.#mayIndex
     const mayName = !guard.isPaused('names')
-    // Only of what will be merged or erased no more.
+    // Names are gathered only when nothing is left to merge or erase, because that would change the segments again.
     if (!hasWork && mayName && this.#names.hasWork) {
       guard.run('names', () => this.#names.run(() => this.#clock.monotonic() >= deadline))
     }
@@ -371,7 +376,7 @@ export class SegmentWriter implements WarehouseWriter {
     return project
   }
 
-  /** Enters the events behind the last run into the table of the index. */
+  /** Adds the events after the last run to the table of the index. */
   #indexTail(project: OpenProject, onDamage: DamageListener): void {
     const { projectId, counters } = project
     if (counters.indexedRows >= counters.rows) return
