@@ -1,4 +1,4 @@
-/** The console: who is logged in, the frame around every page, the keyboard. */
+/** The console application: the login, the frame around every page, and the keyboard shortcuts. */
 import { type ComponentType, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import './console.css'
@@ -60,7 +60,7 @@ function Frame() {
 
 function Rail({ search }: { search: () => void }) {
   const current = findPage(path.value) ?? undefined
-  // Where the rail is a bar that scrolls, the page of now may lie outside.
+  // On narrow screens the rail is a scrolling bar, and the current page may be out of sight.
   useEffect(() => {
     const link = document.querySelector('.rail a[aria-current]')
     link?.scrollIntoView({ block: 'nearest', inline: 'center' })
@@ -106,7 +106,7 @@ function Rail({ search }: { search: () => void }) {
   )
 }
 
-/** True if the page of the rail is shown, or one that is opened from it. */
+/** Returns true if this page of the rail is shown, or a page that was opened from it. */
 function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
   return current !== undefined && (current === page || current.path.startsWith(`${page.path}/`))
 }
@@ -131,7 +131,7 @@ function CurrentPage() {
   if (page === null) return <Empty title="There is no such page.">Choose another one at the side.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void loadAnew()} />
   if (shown === null || shown.page !== page) return null
-  // Another flag is another page, with fields of its own.
+  // The key makes another flag a new page, with its own form fields.
   return <shown.View key={path.value} />
 }
 
@@ -140,7 +140,9 @@ const NO_PAGE = new ApiError(0, {
   detail: 'This page could not be loaded: the daemon is away, or was replaced by another version.',
 })
 
-/** A browser does not ask again for a script that it did not get, unless everything is loaded anew. */
+/**
+ * Reloads everything. A browser does not request a script again after it failed to load, unless the page is reloaded.
+ */
 async function loadAnew(): Promise<void> {
   await reachDaemon().then(
     () => location.reload(),
@@ -148,10 +150,10 @@ async function loadAnew(): Promise<void> {
   )
 }
 
-/** Leads to the page for today: how to begin while no event was ever seen, what visitors do afterwards. */
+/** Opens the start page: the setup page until the first event has arrived, and the page about visitors after that. */
 function Home() {
   useEffect(() => {
-    // Who chose a page meanwhile stays there.
+    // The reader may have chosen a page in the meantime; that page stays open.
     const open = (page: string) => {
       if (path.value === '/') go(page, { replace: true })
     }
@@ -175,7 +177,7 @@ function Help({ close }: { close: () => void }) {
   )
 }
 
-/** Time in which a letter behind `g` counts. */
+/** The time within which a letter must follow `g`. */
 const LETTER_MS = 1500
 
 function useKeyboard(open: (what: 'palette' | 'help') => void): void {

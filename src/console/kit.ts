@@ -1,6 +1,6 @@
 /**
- * What pages are made of, in one place: pages import it, and no other file of base/ or parts/, so that all of it
- * comes in one piece with the first page.
+ * Re-exports everything that pages use of base/ and parts/. Pages import only this file, so that the bundler puts all
+ * of it into one chunk, which is loaded with the first page.
  */
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
 export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'

@@ -1,4 +1,4 @@
-/** All pages: where they are, what they are called, and the file that shows them. */
+/** All pages of the console: their paths, their names, and the files that show them. */
 import type { ComponentType } from 'preact'
 import { may } from './base/session.ts'
 
@@ -6,13 +6,18 @@ type Load = () => Promise<{ readonly default: ComponentType }>
 
 /** A page of the console. */
 export interface PageRecord {
-  /** Below the project, `/p/1`, unless it stands alone. `:id` stands for one segment. */
+  /**
+   * The path below the project, `/p/1`, or an absolute path for pages that belong to no project. `:id` stands for one
+   * segment.
+   */
   readonly path: string
-  /** Title, and the word in the rail. */
+  /** The title of the page, which is also its name in the navigation rail. */
   readonly name: string
-  /** Behind `g` on the keyboard; null for pages that are opened from another one and are not in the rail. */
+  /**
+   * The key that opens the page after `g`. Null for pages that are opened from another page and are not in the rail.
+   */
   readonly letter: string | null
-  /** The scope without which it would be empty. */
+  /** The scope without which the page would be empty. */
   readonly scope: string | null
   readonly load: Load
 }
@@ -29,7 +34,7 @@ function page(
   return { path, name, letter, scope, load }
 }
 
-/** A page of the project. */
+/** Makes the record of a page of the project. */
 const own: typeof page = (path, ...rest) => page(PROJECT + path, ...rest)
 
 /** The pages in the order of the rail. */
@@ -58,17 +63,17 @@ export const PAGES: readonly PageRecord[] = [
   own('/settings', 'Settings', 't', 'project:read', () => import('./pages/settings.tsx')),
 ]
 
-/** True for a page of the rail that has something for this session. */
+/** Returns true for a page of the rail that this session has the scope for. */
 export function isOpenTo({ letter, scope }: PageRecord): boolean {
   return letter !== null && (scope === null || may(scope))
 }
 
-/** True for a page of the rail that every project has. */
+/** Returns true for a page of the rail that every project has. */
 export function isOfProject({ path, letter }: PageRecord): boolean {
   return letter !== null && path.startsWith(PROJECT)
 }
 
-/** The page of a path, or null. */
+/** Returns the page of a path, or null. */
 export function findPage(path: string): PageRecord | null {
   const given = path.replace(/\/$/, '').split('/')
   const fits = ({ path: pattern }: PageRecord) => {
@@ -80,7 +85,7 @@ export function findPage(path: string): PageRecord | null {
   return PAGES.find(fits) ?? null
 }
 
-/** The address of a page of a project. */
+/** Returns the path of a page for a project. */
 export function pageHref(page: Pick<PageRecord, 'path'>, projectId: number): string {
   return page.path.replace(':project', String(projectId))
 }

@@ -1,2 +1,2 @@
-/** Styles are imported for the bundler alone. */
+/** Declares style sheets as modules, because they are imported for the bundler. */
 declare module '*.css'

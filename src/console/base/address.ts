@@ -1,18 +1,18 @@
 /**
- * Where the reader is: the address holds the whole state of a page (range, filters, what is chosen), so that
- * a link reproduces it and back and forward work. Pages read the signals and call `go` or `setQuery`.
+ * The URL of the console. It holds the whole state of a page (range, filters, selection), so that a link reproduces the
+ * page, and the back and forward buttons work. Pages read the signals and call `go` or `setQuery`.
  */
 import { computed, signal } from '@preact/signals'
 
-/** Path below which the console is served, with a slash at its end: `/`, unless the settings say otherwise. */
+/** The path under which the console is served, with a slash at its end. It is `/` unless the settings change it. */
 const BASE_PATH = new URL('..', import.meta.url).pathname
 
 const current = signal(readAddress())
 
-/** Path of the page, from the console's root on: `/p/1/web`. */
+/** The path of the page, relative to the console's root: `/p/1/web`. */
 export const path = computed(() => current.value.path)
 
-/** The parameters of the page. */
+/** The query parameters of the page. */
 export const query = computed(() => new URLSearchParams(current.value.search))
 
 function readAddress() {
@@ -20,12 +20,15 @@ function readAddress() {
   return { path: `/${pathname.slice(BASE_PATH.length)}`, search }
 }
 
-/** The address of a page as links have it. */
+/** Returns the URL of a page for a link. */
 export function href(to: string): string {
   return BASE_PATH + to.replace(/^\//, '')
 }
 
-/** Opens a page of the console: path and parameters from its root on. `replace` leaves no step for "back". */
+/**
+ * Opens a page of the console. `to` is its path and query, relative to the console's root. With `replace` the back
+ * button skips the current page.
+ */
 export function go(to: string, { replace = false } = {}): void {
   history[replace ? 'replaceState' : 'pushState'](null, '', href(to))
   const isOtherPage = readAddress().path !== current.value.path
@@ -33,7 +36,7 @@ export function go(to: string, { replace = false } = {}): void {
   if (isOtherPage) scrollTo(0, 0)
 }
 
-/** Parameters to change: null removes one, a list sets it several times. */
+/** The parameters to change. Null removes a parameter, and a list sets it several times. */
 export type QueryChanges = Readonly<Record<string, string | readonly string[] | null>>
 
 /** Changes parameters of the page and keeps the others. */
@@ -41,7 +44,7 @@ export function setQuery(changes: QueryChanges, options?: { replace?: boolean })
   go(withQuery(changes), options)
 }
 
-/** The page with changed parameters, for links. */
+/** Returns the path of the page with changed parameters, for a link. */
 export function withQuery(changes: QueryChanges): string {
   const next = new URLSearchParams(query.value)
   for (const [name, value] of Object.entries(changes)) {
@@ -52,7 +55,10 @@ export function withQuery(changes: QueryChanges): string {
   return search === '' ? path.value : `${path.value}?${search}`
 }
 
-/** Follows the browser's own steps, and turns clicks on links of the console into steps of it. Called once. */
+/**
+ * Follows the back and forward buttons, and turns clicks on links of the console into navigation without a reload. Call
+ * it once.
+ */
 export function followAddress(): void {
   addEventListener('popstate', () => {
     current.value = readAddress()
@@ -64,7 +70,7 @@ export function followAddress(): void {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
     const url = new URL(link.href)
     if (url.origin !== location.origin || !url.pathname.startsWith(BASE_PATH)) return
-    // What the daemon serves itself: descriptions, shared pages, exports.
+    // The daemon itself serves these paths: descriptions, shared pages and exports.
     if (/^\/(api|shared|embedded|metrics|static|docs)\//.test(url.pathname)) return
     event.preventDefault()
     go(url.pathname.slice(BASE_PATH.length) + url.search)

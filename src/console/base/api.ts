@@ -1,19 +1,19 @@
 /**
- * The daemon's API as pages ask it. Paths, parameters and answers are typed from the API's own description;
- * what no route answers does not compile. The cookie of the session goes along by itself, the header says
- * that it was this console that asked.
+ * Calls the daemon's API. Paths, parameters and answers are typed from the API description, so a call to a route that
+ * does not exist fails to compile. The browser adds the session cookie, and a header proves that the request comes from
+ * this console.
  */
 import { signal } from '@preact/signals'
 import type { components, paths } from './api-types.d.ts'
 
-/** Shapes that the description has a name for. */
+/** The schemas that have a name in the API description. */
 export type Shapes = components['schemas']
 
-/** Proves that a request comes from the console: no other page can send it. */
+/** The header that proves that a request comes from the console. No page of another origin can send it. */
 const CONSOLE_HEADER = 'X-Tenrec-Console'
-/** Time after which what a page asks is asked by nobody: it does not keep the session alive. */
+/** The time without input after which requests of the page count as unattended. Those do not keep the session alive. */
 const ATTENDED_MS = 300_000
-/** When somebody has touched the page. */
+/** The time of the last input by the reader. */
 let touchedAtMs = performance.now()
 const touch = () => {
   touchedAtMs = performance.now()
@@ -22,7 +22,7 @@ for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchmove']) {
   addEventListener(kind, touch, { capture: true, passive: true })
 }
 
-/** A refusal of the daemon, or `status` 0 when it cannot be reached. */
+/** An error that the daemon returned. `status` is 0 if the daemon cannot be reached. */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
@@ -42,23 +42,26 @@ export class ApiError extends Error {
 /** False while the daemon cannot be reached. */
 export const isOnline = signal(true)
 
-/** Which project the page is about. */
+/** Returns the project of the page. */
 let projectId: () => number | string = () => '@current'
 
-/** Says which project routes are asked for. */
+/** Sets the function that returns the project for calls of project routes. */
 export function askAbout(tell: () => number): void {
   projectId = tell
 }
 
-/** Called when the daemon does not know the session any more. */
+/** Called when the daemon no longer accepts the session. */
 let endSession = () => {}
 
-/** Says what happens when a session has ended. */
+/** Sets the function that is called when the session has ended. */
 export function onSessionEnd(act: () => void): void {
   endSession = act
 }
 
-/** A request of the console whose failures are an `ApiError`. `location.origin` is the only host that is ever asked. */
+/**
+ * Sends a request of the console. Throws an `ApiError` if the daemon cannot be reached. Requests go only to
+ * `location.origin`.
+ */
 export async function fetchSafely(request: Request): Promise<Response> {
   const isAttended = performance.now() - touchedAtMs < ATTENDED_MS
   request.headers.set(CONSOLE_HEADER, isAttended ? '1' : 'unattended')
@@ -79,19 +82,19 @@ export async function fetchSafely(request: Request): Promise<Response> {
 
 const LOOK_MS = 2000
 
-/** Resolves if the daemon answers. Throws an `ApiError`. */
+/** Resolves if the daemon answers. Throws an `ApiError` otherwise. */
 export async function reachDaemon(): Promise<void> {
   await fetchSafely(new Request(`${location.origin}/robots.txt`))
 }
 
-/** Looks until the daemon is back; what could not be loaded is asked again then. */
+/** Retries until the daemon is back. Data that could not be loaded is then requested again. */
 function lookForDaemon(): void {
   setTimeout(() => void reachDaemon().catch(lookForDaemon), LOOK_MS)
 }
 
 /**
- * Routes as pages name them: those of the project that the page is about below `project/`, those of the
- * organization below `organization/`, others as they stand below `/api/`.
+ * The routes under the names that pages use. Routes of the current project begin with `project/`, those of the
+ * organization begin with `organization/`, and all others have their path below `/api/`.
  */
 type Routes = { [Path in keyof paths as Short<Path>]: paths[Path] }
 type Short<Path> = Path extends `/api/projects/{project_id}/${infer Rest}`
@@ -103,13 +106,13 @@ type Short<Path> = Path extends `/api/projects/{project_id}/${infer Rest}`
       : never
 
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
-/** Names of the routes that answer to a method. */
+/** The names of the routes that accept a method. */
 type RouteOf<M extends Method> = {
   [Name in keyof Routes]: Routes[Name] extends { readonly [K in M]: object } ? Name : never
 }[keyof Routes]
 type Operation<M extends Method, Name extends RouteOf<M>> = Routes[Name][M & keyof Routes[Name]]
 
-/** What a route takes in its path and behind it, by name. */
+/** The path and query parameters of a route, by name. */
 type Values<Op> = Op extends { readonly parameters: infer All }
   ? Omit<In<All, 'path'>, 'project_id' | 'org_id'> & In<All, 'query'>
   : never
@@ -123,7 +126,7 @@ type Body<Op> = Op extends {
 }
   ? Taken
   : unknown
-/** Its JSON; routes that also answer as a table are not asked for one. */
+/** The JSON answer of a route. Tables are never requested. */
 type Answer<Op> = Op extends { readonly responses: infer All }
   ? {
       [Status in keyof All & (200 | 201 | 202)]: All[Status] extends {
@@ -134,14 +137,14 @@ type Answer<Op> = Op extends { readonly responses: infer All }
     }[keyof All & (200 | 201 | 202)]
   : never
 
-/** Names of the routes that can be read. */
+/** The names of the routes that can be read. */
 export type GetRoute = RouteOf<'get'>
-/** What such a route takes. */
+/** The parameters of such a route. */
 export type ValuesOf<Name extends GetRoute> = Values<Operation<'get', Name>>
-/** What it answers. */
+/** The answer of such a route. */
 export type Answered<Name extends GetRoute> = Answer<Operation<'get', Name>>
 
-/** Asks a route. Throws an `ApiError`. */
+/** Reads a route. Throws an `ApiError`. */
 export async function get<Name extends GetRoute>(
   route: Name,
   values: ValuesOf<Name> = {} as never,
@@ -150,7 +153,7 @@ export async function get<Name extends GetRoute>(
   return jsonOf(await send('get', route, { values, signal }))
 }
 
-/** What a page is asked for by methods that change something. Throws an `ApiError`. */
+/** Returns the function that calls routes with a method that changes something. It throws an `ApiError`. */
 function changing<M extends Method>(method: M) {
   return async <Name extends RouteOf<M>>(
     route: Name,
@@ -161,13 +164,13 @@ function changing<M extends Method>(method: M) {
     jsonOf(await send(method, String(route), { values, body, signal }))
 }
 
-/** Asks to change something, or a question that is too long for an address. */
+/** Sends a POST: a change, or a query that is too long for a URL. */
 export const post = changing('post')
-/** Puts something in the place of what is there. */
+/** Sends a PUT, which replaces an object. */
 export const put = changing('put')
-/** Changes some of what is there. */
+/** Sends a PATCH, which changes some members of an object. */
 export const patch = changing('patch')
-/** Asks for DELETE. */
+/** Sends a DELETE. */
 export const remove = changing('delete')
 
 interface Sent {
@@ -176,7 +179,7 @@ interface Sent {
   readonly signal?: AbortSignal | undefined
 }
 
-/** The answer of a route, unread. Throws an `ApiError` when it is a refusal. */
+/** Calls a route and returns its response unread. Throws an `ApiError` if the daemon returns an error. */
 export async function send(
   method: Method,
   route: string,
@@ -211,11 +214,11 @@ export async function send(
 
 async function jsonOf<Data>(response: Response): Promise<Data> {
   const text = await response.text()
-  // The description says what comes; without a body it is nothing.
+  // The type comes from the API description. A response without a body gives undefined.
   return (text === '' ? undefined : JSON.parse(text)) as Data
 }
 
-/** What a body of a refusal says. */
+/** Returns the error that the body of a response contains. */
 export function refusalOf(status: number, body: unknown): ApiError {
   if (status === 401) endSession()
   const { code, detail, attr } = (body ?? {}) as { code?: string; detail?: string; attr?: string }

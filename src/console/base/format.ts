@@ -1,4 +1,4 @@
-/** Numbers and times as people read them; times in the zone of the project. */
+/** Formats numbers and times for readers. Times are in the time zone of the project. */
 import { project } from './session.ts'
 
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
@@ -6,23 +6,23 @@ const EXACT = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 
-/** 1234567 as 1,234,567; up to two places behind the point. */
+/** Formats 1234567 as 1,234,567, with at most two decimal places. */
 export function exact(value: number | null | undefined): string {
   if (value == null) return '–'
   return (Number.isInteger(value) ? WHOLE : EXACT).format(value)
 }
 
-/** 1234567 as 1.2M. */
+/** Formats 1234567 as 1.2M. */
 export function short(value: number | null | undefined): string {
   return value == null ? '–' : SHORT.format(value)
 }
 
-/** A share between 0 and 1 as 12.3 %. */
+/** Formats a share between 0 and 1 as 12.3 %. */
 export function percent(share: number | null | undefined, places = 1): string {
   return share == null || !Number.isFinite(share) ? '–' : `${(share * 100).toFixed(places)} %`
 }
 
-/** Seconds as 1h 2m, 3m 4s or 5s. */
+/** Formats seconds as 1h 2m, 3m 4s or 5s. */
 export function seconds(value: number | null | undefined): string {
   if (value == null) return '–'
   const whole = Math.round(value)
@@ -32,7 +32,7 @@ export function seconds(value: number | null | undefined): string {
   return `${Math.floor(whole / 86_400)}d ${Math.floor((whole % 86_400) / 3600)}h`
 }
 
-/** Bytes as 1.5 GiB. */
+/** Formats bytes as 1.5 GiB. */
 export function bytes(value: number | null | undefined): string {
   if (value == null) return '–'
   const power = value < 1 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10))
@@ -40,7 +40,7 @@ export function bytes(value: number | null | undefined): string {
   return `${amount >= 100 || power === 0 ? Math.round(amount) : amount.toFixed(1)} ${BYTE_UNITS[power]}`
 }
 
-/** A moment in the zone of the project: 22 Nov 2026, 14:05:09. `what` leaves a part out. */
+/** Formats a time in the zone of the project: 22 Nov 2026, 14:05:09. `what` limits it to the day or the clock. */
 export function time(moment: string | number | null | undefined, what?: 'day' | 'clock'): string {
   if (moment == null || moment === '') return '–'
   const date = new Date(moment)
@@ -53,7 +53,7 @@ export function time(moment: string | number | null | undefined, what?: 'day' | 
   )
 }
 
-/** How long ago: 5m ago; beyond a week the day. */
+/** Formats the time since a moment, such as 5m ago. After a week it is the day instead. */
 export function ago(moment: string | null | undefined, nowMs = Date.now()): string {
   if (moment == null) return 'never'
   const passed = (nowMs - Date.parse(moment)) / 1000
@@ -62,7 +62,7 @@ export function ago(moment: string | null | undefined, nowMs = Date.now()): stri
   return passed > 604_800 ? time(moment, 'day') : `${seconds(passed).split(' ')[0]} ago`
 }
 
-/** Any JSON value in one line of text. */
+/** Formats any JSON value as one line of text. */
 export function plain(value: unknown): string {
   if (value === undefined) return ''
   return typeof value === 'string' ? value : JSON.stringify(value)

@@ -1,33 +1,33 @@
-/** What a page asks for when it is shown, and again when what it depends on changes. */
+/** Loads the data of a page when it is shown, and again when its parameters change. */
 import { signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Answered, type ApiError, type GetRoute, get, isOnline, type ValuesOf } from './api.ts'
 import { project } from './session.ts'
 
-/** What was asked for. Old data stays while new data is on its way, so that nothing flickers. */
+/** The state of a request. Old data stays until new data arrives, so that nothing flickers. */
 export interface Loaded<Data> {
   readonly data: Data | undefined
   readonly error: ApiError | null
   readonly isLoading: boolean
-  /** Asks again. */
+  /** Requests the data again. */
   readonly reload: () => void
 }
 
-/** Answers of pages that were left, by key, for the way back: the newest few. */
+/** The most recent answers by key, for pages that the reader returns to. */
 const kept = new Map<string, unknown>()
 const KEPT_MAX = 50
 
-/** How often something was changed by this page. */
+/** The number of changes that this page has made. */
 const changes = signal(0)
 
-/** Says that something was changed: what `useGet` shows is asked for again. Forms say it by themselves. */
+/** Marks that something was changed, so that `useGet` requests its data again. Forms call it themselves. */
 export function changed(): void {
   changes.value++
 }
 
 /**
- * Loads data for a component. `key` names what is asked, everything that it depends on included; a new key
- * aborts what is on its way. `everyMs` asks again by the clock while the page is visible.
+ * Loads data for a component. `key` must contain everything that the request depends on. A new key aborts the pending
+ * request. `everyMs` repeats the request while the page is visible.
  */
 export function useLoaded<Data>(
   key: string,
@@ -61,7 +61,7 @@ export function useLoaded<Data>(
     }, everyMs)
     return () => clearInterval(timer)
   }, [everyMs, reload])
-  // What failed because nobody answered is asked again when somebody does.
+  // A request that failed because the daemon could not be reached is repeated when the daemon is back.
   const isBack = isOnline.value && state.error?.status === 0
   useEffect(() => {
     if (isBack) reload()
@@ -69,7 +69,10 @@ export function useLoaded<Data>(
   return { ...state, reload }
 }
 
-/** The answer of a route, asked again when any of this changes or `changed` was said; otherwise as `useLoaded`. */
+/**
+ * Returns the answer of a route. It is requested again when an argument changes or `changed` is called. Otherwise it
+ * works like `useLoaded`.
+ */
 export function useGet<Name extends GetRoute>(
   route: Name,
   values: ValuesOf<Name> = {} as never,

@@ -1,17 +1,17 @@
-/** What the address says of the page that is shown, and the addresses of pages of the project. */
+/** The parts of the URL that identify the current page, and the URLs of pages of the project. */
 import { computed } from '@preact/signals'
 import { href, path } from './address.ts'
 import { project } from './session.ts'
 
-/** What a page is about: of `/p/1/flags/7` it is `7`; empty for lists. */
+/** The ID of the object on the page: `7` for `/p/1/flags/7`, and empty for lists. */
 export const pageId = computed(() => decodeURIComponent(path.value.split('/')[4] ?? ''))
 
-/** The address of a page of the project, for links: `pageOf('/flags/7')`. */
+/** Returns the URL of a page of the project, for a link: `pageOf('/flags/7')`. */
 export function pageOf(below: string): string {
   return href(inProjectPath(below))
 }
 
-/** The same for `go`. */
+/** Returns the path of a page of the project, for `go`. */
 export function inProjectPath(below: string): string {
   return `/p/${project.value.id}${below}`
 }

@@ -1,20 +1,20 @@
-/** Queries: numbers of events and persons. What each kind takes: docs/compatibility/queries.md, "Kinds". */
+/** Analytic queries about events and persons. Parameters of each kind: docs/compatibility/queries.md, "Kinds". */
 import { get, post } from './api.ts'
 
-/** A query as the route takes it. */
+/** A query as the route accepts it. */
 export type Query = { readonly kind: string } & Readonly<Record<string, unknown>>
 
-/** The results of a query. Throws an `ApiError`. */
+/** Returns the results of a query. Throws an `ApiError`. */
 export async function askQuery<Results>(query: Query, signal?: AbortSignal): Promise<Results> {
   return (await askQueryWhole(query, signal)).results as Results
 }
 
-/** The whole answer of a query: results, and columns or whether more follow. */
+/** Returns the whole answer of a query: its results, and also its columns and whether more rows follow. */
 export async function askQueryWhole(query: Query, signal?: AbortSignal) {
   return post('project/query/', {}, { query }, signal)
 }
 
-/** True once an event of the project was seen; with a name, one that is called so. */
+/** Returns true if the project has seen an event, or an event with this name. */
 export async function hasEvent(name = '', signal?: AbortSignal): Promise<boolean> {
   const { results } = await get(
     'project/event_definitions/',
@@ -24,7 +24,7 @@ export async function hasEvent(name = '', signal?: AbortSignal): Promise<boolean
   return results.some((one) => name === '' || one.name === name)
 }
 
-/** One line of a chart, as `TrendsQuery` and its like answer it. */
+/** One line of a chart, as `TrendsQuery` and similar queries return it. */
 export interface Series {
   readonly label: string
   readonly data: readonly number[]
@@ -37,7 +37,7 @@ export interface Series {
   readonly persons_urls?: readonly ({ readonly url: string } | null)[]
 }
 
-/** A filter of a property, as queries take it. */
+/** A filter on a property, as queries accept it. */
 export interface PropertyFilter {
   readonly key: string
   readonly value?: unknown

@@ -1,21 +1,21 @@
-/** Who is logged in, what they may do, and the project that the page is about. */
+/** The logged-in user with their rights, and the project of the page. */
 import { computed, signal } from '@preact/signals'
 import { path } from './address.ts'
 import { askAbout, get, onSessionEnd, post, remove, type Shapes } from './api.ts'
 
-/** Who is logged in, as the daemon says. */
+/** The session as the daemon returns it. */
 export type Session = Shapes['ConsoleSession']
 
-/** The session: undefined until the daemon has answered, null when nobody is logged in. */
+/** The session. Undefined until the daemon has answered, and null if no user is logged in. */
 export const session = signal<Session | null | undefined>(undefined)
 
-/** What pages need to know of a project. */
+/** A project of the session. */
 export type Project = Session['projects'][number]
 
-/** The projects that the session may see. */
+/** The projects that the session may use. */
 export const projects = computed<readonly Project[]>(() => session.value?.projects ?? [])
 
-/** The project of the address, or the first. */
+/** The project in the URL, or the first project. */
 export const project = computed<Project>(() => {
   const id = Number(/^\/p\/(\d+)/.exec(path.value)?.[1])
   return projects.value.find((one) => one.id === id) ?? projects.value[0] ?? NO_PROJECT
@@ -25,7 +25,7 @@ const NO_PROJECT: Project = { id: 1, name: 'No project', timezone: 'UTC', api_to
 
 askAbout(() => project.value.id)
 
-/** True if the session has the scope, `feature_flag:write` say; `write` includes `read`. */
+/** Returns true if the session has a scope such as `feature_flag:write`. The scope `write` includes `read`. */
 export function may(scope: string): boolean {
   const scopes: readonly string[] = session.value?.scopes ?? []
   return (
@@ -35,27 +35,30 @@ export function may(scope: string): boolean {
   )
 }
 
-/** Set in this browser while somebody is logged in: whoever is not, is not asked for. It opens nothing. */
+/**
+ * A mark in this browser that is set while a user is logged in. Without it the daemon is not asked for a session. It
+ * grants no rights.
+ */
 const HINT = 'tenrec-session'
 
-/** Asks who is logged in, and sees to it that the login page is shown when the session ends. */
+/** Reads the session, and shows the login page whenever the session ends. */
 export async function openSession(): Promise<void> {
   onSessionEnd(leave)
   if (localStorage.getItem(HINT) === null) return leave()
   await readSession().catch(leave)
 }
 
-/** Reads the session again: projects and scopes may have changed. */
+/** Reads the session again, because projects and scopes may have changed. */
 export async function readSession(): Promise<void> {
   enter(await get('console/session/'))
 }
 
-/** Logs in with a personal key, or with the code of a link. Throws an `ApiError` with the reason. */
+/** Logs in with a personal key or the code of a login link. Throws an `ApiError` with the reason. */
 export async function logIn(proof: { key: string } | { code: string }): Promise<void> {
   enter(await post('console/session/', {}, proof))
 }
 
-/** Ends the session here and in the daemon. */
+/** Ends the session in the daemon and in this browser. */
 export async function logOut(): Promise<void> {
   await remove('console/session/', {})
   leave()

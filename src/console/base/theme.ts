@@ -1,27 +1,27 @@
-/** Light, dark, or as the system is. */
+/** The colour theme: light, dark, or that of the system. */
 import { signal } from '@preact/signals'
 
-/** What can be chosen. */
+/** The themes that the reader can choose. */
 export const THEMES = ['auto', 'light', 'dark'] as const
 
-/** What the reader chose. */
+/** One of the themes. */
 export type Theme = (typeof THEMES)[number]
 
 const KEY = 'tenrec-theme'
 
-/** What is chosen; kept in this browser. */
+/** The chosen theme, which is stored in this browser. */
 export const theme = signal<Theme>(
   THEMES.find((one) => one === localStorage.getItem(KEY)) ?? 'auto',
 )
 
-/** Chooses and keeps. */
+/** Sets and stores the theme. */
 export function chooseTheme(chosen: Theme): void {
   theme.value = chosen
   localStorage.setItem(KEY, chosen)
   applyTheme()
 }
 
-/** Marks the page; called before anything is shown. */
+/** Applies the theme to the page. Call it before anything is shown. */
 export function applyTheme(): void {
   document.documentElement.dataset['theme'] = theme.value
 }

@@ -1,4 +1,4 @@
-/** Who may what: people, keys, sessions. */
+/** The page about access: members, roles, keys and sessions. */
 import { Empty, may, Page, Tabs, tabOf } from '../kit.ts'
 import { Keys, SecretKeys, Sessions } from './access/keys.tsx'
 import { Members, Roles } from './access/members.tsx'
@@ -11,7 +11,7 @@ const TABS = [
   ['sessions', 'Sessions', 'personal_api_key:read', Sessions],
 ] as const
 
-/** The page. */
+/** The page "Access". */
 export default function AccessPage() {
   const open = TABS.filter(([, , scope]) => may(scope))
   const tabs = open.map(([value, words]) => [value, words] as const)

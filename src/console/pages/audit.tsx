@@ -1,9 +1,9 @@
-/** Who changed what: the audit log of the organization. */
+/** The audit log of the organization, which lists every change and its author. */
 import { FileButton, List, Page, pageQuery, query, Search, type Shapes } from '../kit.ts'
 
 type Entry = Shapes['AuditEntry']
 
-/** The page. */
+/** The page "Audit". */
 export default function AuditPage() {
   const words = (query.value.get('search') ?? '').toLowerCase()
   return (
@@ -28,7 +28,7 @@ export default function AuditPage() {
   )
 }
 
-/** Without what the other columns say: which project it is of. */
+/** Removes the prefix of a route. The project has its own column. */
 function shortRoute(route: string): string {
   return route.replace(/^\/api\/(?:(?:projects|organizations)\/:\w+\/)?/, '')
 }

@@ -1,4 +1,4 @@
-/** Cohorts: persons by a rule, or a list of them. */
+/** Cohorts of persons, defined by a rule or by a list. */
 import {
   Ask,
   Dialog,
@@ -25,7 +25,7 @@ import {
 
 type Cohort = Shapes['Cohort']
 
-/** The page; `id` in the address opens one. */
+/** The page "Cohorts". The parameter `id` in the URL opens a cohort. */
 export default function CohortsPage() {
   const id = query.value.get('id')
   return (
@@ -49,13 +49,13 @@ export default function CohortsPage() {
   )
 }
 
-/** The rule of a cohort as a sentence. */
+/** Returns the rule of a cohort as a sentence. */
 function ruleOf({ is_static: isStatic, filters }: Cohort): string {
   if (isStatic) return 'a list'
   return sentenceOf(filters.properties)
 }
 
-/** A tree of filters in words: what is joined otherwise than the rest stands in brackets. */
+/** Returns a filter tree as a sentence. Nested groups are put in brackets. */
 function sentenceOf(tree: unknown): string {
   const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
   if (values === undefined) return filtersOf(tree).map(sentenceOfFilter).join(' and ')
@@ -64,14 +64,17 @@ function sentenceOf(tree: unknown): string {
   return values.map(bracketed).join(type === 'OR' ? ' or ' : ' and ')
 }
 
-/** All filters of a tree, whatever joins them. */
+/** Returns all filters of a tree, without its structure. */
 function filtersOf(tree: unknown): readonly PropertyFilter[] {
   if (Array.isArray(tree)) return tree.flatMap(filtersOf)
   if (typeof tree !== 'object' || tree === null) return []
   return 'values' in tree ? filtersOf(tree.values) : 'key' in tree ? [tree as PropertyFilter] : []
 }
 
-/** True for rules that are a list of conditions, all of which hold: those that the fields can show. */
+/**
+ * Returns true for rules that are a plain list of conditions that must all match. Only these can be edited in the
+ * fields.
+ */
 function isPlain(tree: unknown): boolean {
   const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
   if (values === undefined) return true

@@ -1,4 +1,4 @@
-/** A dashboard: saved queries beside each other, asked again by themselves, and a link for those without a key. */
+/** A dashboard: its tiles with saved queries, which refresh automatically, and a link for people without a key. */
 import {
   AddressFields,
   Ask,
@@ -46,7 +46,7 @@ interface Tile {
 const own = () => ({ id: Number(pageId.value) })
 const change = (changes: Readonly<Record<string, unknown>>) => patch('project/dashboards/{id}/', own(), changes)
 
-/** The page. */
+/** The page "Dashboard". */
 export default function DashboardPage() {
   return (
     <Got route="project/dashboards/{id}/" values={own()}>

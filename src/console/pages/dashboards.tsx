@@ -1,8 +1,8 @@
-/** All dashboards of the project, and all insights, whether or not they stand on one. */
+/** Lists all dashboards and all insights of the project, including insights that are on no dashboard. */
 import { Ask, Empty, go, inProjectPath, List, may, Page, post, query, Search } from '../kit.ts'
 import { exploreHref } from './explore/question.ts'
 
-/** The page. */
+/** The page "Dashboards". */
 export default function DashboardsPage() {
   const asked = { search: query.value.get('search') ?? '' } as never
   const controls = (

@@ -1,4 +1,4 @@
-/** Explore: a question about events on the left, its answer on the right, both in the address. */
+/** The page "Explore", with a query builder on the left and the answer on the right. Both are stored in the URL. */
 import {
   Ask,
   askQuery,
@@ -19,7 +19,7 @@ import { Answer } from '../parts/answers.tsx'
 import { Builder } from './explore/builder.tsx'
 import { question, WAYS, way } from './explore/question.ts'
 
-/** The page. */
+/** The page "Explore". */
 export default function ExplorePage() {
   const asked = question.value
   const loaded = useLoaded(`${project.value.id} ${JSON.stringify(asked)}`, async (signal) => ({

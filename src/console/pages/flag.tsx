@@ -1,4 +1,4 @@
-/** A flag: who gets what, who would get something else after a change, who sees it and why. */
+/** A feature flag: its conditions, a rehearsal of changes, an explanation for one user, its usage and its history. */
 import { useState } from 'preact/hooks'
 import {
   ApiError,
@@ -41,7 +41,7 @@ const TABS = [
 
 const VIEWS = { '': Edit, explain: Explain, usage: Usage, history: History }
 
-/** The page. */
+/** The page "Flag". */
 export default function FlagPage() {
   const tabs = TABS.filter(([one]) => one !== 'history' || may('activity_log:read'))
   const View = VIEWS[tabOf(tabs, 'tab')]
@@ -127,7 +127,7 @@ function ReadOnly({ flag, draft }: { flag: Flag; draft: Draft }) {
   )
 }
 
-/** Whose value a change would flip, asked before it is saved. */
+/** Shows whose value a change would flip, before it is saved. */
 function Rehearsed({ flag, draft }: { flag: Flag; draft: Draft }) {
   const body = { id: flag.id, active: draft.active, filters: filtersOf(flag, draft) }
   const loaded = useLoaded(`rehearse ${JSON.stringify(body)}`, (signal) =>
@@ -188,7 +188,10 @@ interface ConflictProps {
   readonly overwrite: () => Promise<unknown>
 }
 
-/** Somebody else saved meanwhile: what both say, and a choice. What was typed is not lost. */
+/**
+ * Shows the differences after another user has saved the flag in the meantime, and lets the reader choose. Nothing that
+ * was typed is lost.
+ */
 function Conflict({ theirs, mine, close, overwrite }: ConflictProps) {
   const other = draftOf(theirs)
   const names = (Object.keys(mine) as (keyof Draft)[]).filter((name) => plain(mine[name]) !== plain(other[name]))

@@ -1,4 +1,4 @@
-/** Feature flags: which are on, for how many, and how they are doing. */
+/** The list of feature flags, with their state and their reach. */
 import {
   Ask,
   act,
@@ -29,7 +29,7 @@ const STATES = [
   ['STALE', 'Stale'],
 ] as const
 
-/** The page. */
+/** The page "Flags". */
 export default function FlagsPage() {
   const state = query.value.get('state') ?? ''
   const search = query.value.get('search') ?? ''
@@ -79,7 +79,7 @@ function OnOff({ flag: { id, key, active, can_edit: canEdit } }: { flag: Flag })
   return <Check isSwitch isQuiet {...{ isDisabled, label }} value={active} change={set} />
 }
 
-/** How far a flag reaches: the largest share that one of its conditions lets through. */
+/** Shows the reach of a flag, which is the largest rollout percentage of its conditions. */
 function Reach({ flag: { filters } }: { flag: Flag }) {
   const groups = filters.groups ?? []
   const largest = Math.max(0, ...groups.map(({ rollout_percentage: share }) => share ?? 100))

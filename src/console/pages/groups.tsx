@@ -1,4 +1,4 @@
-/** Groups: companies, teams and whatever else events are of besides persons. */
+/** Groups, such as companies and teams, to which events belong besides persons. */
 import { useState } from 'preact/hooks'
 import {
   Button,
@@ -21,7 +21,7 @@ import {
 
 type Group = Shapes['Group']
 
-/** The page. */
+/** The page "Groups". */
 export default function GroupsPage() {
   return (
     <Page title="Groups" aside={<Search label="Key or property" />}>

@@ -1,4 +1,4 @@
-/** How the daemon is: what it takes and answers, what waits, the disk with the day on which it is full. */
+/** The state of the daemon: its rates, its backlog, and its disk with the day on which it will be full. */
 import {
   Ask,
   ago,
@@ -25,7 +25,7 @@ type Status = Shapes['Status']
 
 const EVERY_MS = 10_000
 
-/** The page; it asks again every ten seconds. */
+/** The page "Health". It refreshes every ten seconds. */
 export default function HealthPage() {
   return (
     <Page title="Health">

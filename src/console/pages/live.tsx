@@ -1,4 +1,4 @@
-/** The page "Live": events as they come, and what became of those that are not there. */
+/** The page "Live": events as they arrive, and the fate of events that were not stored. */
 import { useState } from 'preact/hooks'
 import {
   query as address,
@@ -38,7 +38,7 @@ const TABS = [
   ['lost', 'Lost & odd'],
 ] as const
 
-/** A stream of events, with a drawer for each, and a second tab with what was lost or odd. */
+/** A stream of events with a drawer for each, and a second tab for lost and odd events. */
 export default function LivePage() {
   const opened = address.value.get('open')
   return (
@@ -93,7 +93,7 @@ function Who({ event: { person_id: id, person_mode: mode, distinct_id: distinctI
   return mode === 'full' ? <a href={pageOf(`/persons/${id}`)}>{words}</a> : words
 }
 
-/** Address or screen of an event, without what every event of a site has. */
+/** Returns the path or screen of an event, without the parts that all events of a site share. */
 function whereOf({ properties }: LiveEvent): string {
   const { $pathname: path, $screen_name: screen, $lib: library } = properties
   return String(path ?? screen ?? library ?? '')
@@ -126,7 +126,7 @@ function Rows({ rows, isFiltered }: { rows: readonly LiveEvent[]; isFiltered: bo
 
 const RATE_WIDTH = 120
 const RATE_HEIGHT = 24
-/** The rate in words is that of so many seconds. */
+/** The displayed rate is the mean of this many seconds. */
 const MEAN_SECONDS = 10
 
 function Rate({ live: { state, rates } }: { live: Live }) {
@@ -135,7 +135,7 @@ function Rate({ live: { state, rates } }: { live: Live }) {
     const x = (at / (rates.length - 1)) * RATE_WIDTH
     return `${x.toFixed(1)},${(RATE_HEIGHT - 1 - (rate / most) * (RATE_HEIGHT - 2)).toFixed(1)}`
   })
-  // The second that runs is not whole yet.
+  // The current second is not complete yet.
   const latest = rates.slice(-1 - MEAN_SECONDS, -1)
   const mean = latest.reduce((sum, rate) => sum + rate, 0) / MEAN_SECONDS
   const label = `Events a second, of the last minute: at most ${exact(Math.max(...rates))}`

@@ -1,4 +1,4 @@
-/** A person: who it is, what it did, what it is shown, and what can be done about it. */
+/** A person: its properties, its events, its flags and cohorts, and actions such as merging and deleting. */
 import {
   Ask,
   Card,
@@ -27,7 +27,7 @@ import { Timeline } from './person/timeline.tsx'
 
 type Person = Shapes['Person']
 
-/** The page. */
+/** The page "Person". */
 export default function PersonPage() {
   return (
     <Got route="project/persons/{id}/" values={{ id: pageId.value }}>
@@ -124,7 +124,7 @@ function Actions({ person: { uuid: id, name, distinct_ids: all } }: { person: Pe
   )
 }
 
-/** How much erasing would take away: asked, not done. */
+/** Shows how many events a deletion would erase, without erasing them. */
 function EventsToErase({ personId }: { personId: string }) {
   const loaded = useLoaded(`erase ${personId}`, (signal) =>
     post('project/erasures/', {}, { person_id: personId, dry_run: true }, signal),

@@ -1,4 +1,4 @@
-/** Persons: found by a part of an e-mail, a name or a distinct_id, and by their properties. */
+/** Finds persons by a part of an e-mail address, a name or a distinct_id, and by their properties. */
 import {
   AddFilter,
   Empty,
@@ -13,7 +13,7 @@ import {
   Search,
 } from '../kit.ts'
 
-/** The e-mail stands below a name that is another one. */
+/** Shows the name, with the e-mail address below it if it differs. */
 function Name({ name, email }: { name: string; email: unknown }) {
   return (
     <>
@@ -26,7 +26,7 @@ function Name({ name, email }: { name: string; email: unknown }) {
 const CAPTURE = `curl "$TENREC/capture/" -H 'Content-Type: application/json' \\
   -d '{"api_key":"phc_...","event":"hello","distinct_id":"me"}'`
 
-/** The page. */
+/** The page "Persons". */
 export default function PersonsPage() {
   const filters = filtersOfAddress()
   const search = query.value.get('search') ?? ''

@@ -1,4 +1,4 @@
-/** What the project is called, what its events go through, how long they are kept, and what was erased. */
+/** The settings of the project, the retention of its events, and erasures. */
 import { useState } from 'preact/hooks'
 import {
   Ask,
@@ -22,7 +22,7 @@ import {
 
 type Project = Shapes['Project']
 
-/** How often the events of today are asked for again, milliseconds. */
+/** The interval in which today's usage is refreshed, in milliseconds. */
 const TODAY_MS = 10_000
 
 const ZONES = Intl.supportedValuesOf('timeZone')
@@ -35,7 +35,7 @@ const SWITCHES = {
   autocapture_web_vitals_opt_in: 'Browsers capture web vitals',
 } as const
 
-/** The page. */
+/** The page "Settings". */
 export default function SettingsPage() {
   return (
     <Page title="Settings">
@@ -92,7 +92,7 @@ function fieldsOf(project: Project, canWrite: boolean) {
   }
 }
 
-/** Nothing is no limit. */
+/** Returns the limit of a field. An empty field means no limit. */
 function limitOf(words: string): number | null {
   return words === '' ? null : Number(words)
 }
@@ -109,7 +109,7 @@ function ProjectForm({ project }: { project: Project }) {
         daily_bytes_limit: size,
         ...rest
       }) => {
-        // What is no JSON goes to the daemon as it is, whose refusal says what is wrong.
+        // A text that is not JSON is sent unchanged, so that the error of the daemon explains it.
         const limits = { daily_events_limit: limitOf(events), daily_bytes_limit: limitOf(size) }
         await patch('project/', {}, { ...rest, ...limits, test_account_filters: parsed(filters) as never })
         say('Saved.')
@@ -123,7 +123,7 @@ function ProjectForm({ project }: { project: Project }) {
   )
 }
 
-/** What was accepted since midnight UTC, against the daily limits. */
+/** Shows the events and bytes that were accepted since midnight UTC, with the daily limits. */
 function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: Project) {
   const of = (limit: string | null) => (limit === null ? '' : ` of ${limit}`)
   return (
@@ -137,9 +137,9 @@ function Today({ today, daily_events_limit: events, daily_bytes_limit: size }: P
 }
 
 interface RetentionPlan {
-  /** Null: for ever. */
+  /** The days for which events are kept; null keeps them forever. */
   readonly days: number | null
-  /** So many would go now. */
+  /** The number of events that would be removed now. */
   readonly events: number
 }
 
@@ -204,7 +204,7 @@ function Erasures() {
   )
 }
 
-/** Criteria that say something, in one line. */
+/** Returns the set criteria of an erasure in one line. */
 function describe(criteria: Readonly<Record<string, unknown>>): string {
   return Object.entries(criteria)
     .filter(([, value]) => value !== null && !(Array.isArray(value) && value.length === 0))

@@ -1,15 +1,18 @@
-/** The page "Setup": what is still to do, and the code that does it. */
+/** The page "Setup": the remaining steps of the setup, and code for each. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { Card, Command, hasEvent, Page, pageOf, project, Shown, Tabs, tabOf, useLoaded } from '../kit.ts'
 import { askProgress, type Tick } from './setup/progress.ts'
 import { SNIPPETS } from './setup/snippets.ts'
 
-/** The first event is waited for; the rest takes minutes or days. */
+/**
+ * The interval in which the first event is looked for. The other steps take minutes or days, so they are checked less
+ * often.
+ */
 const EVENT_EVERY_MS = 500
 const REST_EVERY_MS = 10_000
 
-/** A list of what an installation should have, each ticked once it is there, and code to copy. */
+/** A checklist of the setup with a tick for each completed step, and code to copy. */
 export default function SetupPage() {
   return (
     <Page title="Setup">
@@ -65,7 +68,7 @@ interface ItemProps {
   readonly children: ComponentChildren
 }
 
-/** What is to do, and, once it is done, `then`. */
+/** Shows a step of the setup. Its instructions are replaced by `then` once it is done. */
 function Item({ tick, words, then, children }: ItemProps) {
   const [sign, state] = tick === true ? ['✓', 'Done'] : tick === false ? ['○', 'To do'] : ['?', 'Not known']
   return (

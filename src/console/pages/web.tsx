@@ -1,4 +1,4 @@
-/** The page "Web": who visits, from where, and what they look at. */
+/** The page "Web": visitors, their sources, and the pages that they view. */
 import {
   AddFilter,
   query as address,
@@ -49,12 +49,12 @@ const FORMATS = {
   percentage: (value: number | null) => percent(value === null ? null : value / 100),
 }
 
-/** Such events carry it when the daemon was told to look for bots. */
+/** Leaves out events of bots. The daemon marks them if bot detection is on. */
 const NO_BOTS = { key: '$is_bot', operator: 'is_not_set', type: 'event' } as const
 const ONLINE_EVERY_MS = 30_000
 const ONLINE_MS = 300_000
 
-/** Visitors, views and sessions of a range, a chart of them, and four cards of tables. */
+/** Shows visitors, views and sessions of a range, a chart of them, and four cards of tables. */
 export default function WebPage() {
   const hidesBots = address.value.get('bots') === 'hide'
   const properties = [...filtersOfAddress(), ...(hidesBots ? [NO_BOTS] : [])]
@@ -113,13 +113,13 @@ function Overview({ asked }: { asked: Asked }) {
   )
 }
 
-/** Persons who did something in the last five minutes, whatever the range and the filters are. */
+/** Shows the number of persons with an event in the last five minutes, independent of the range and the filters. */
 function Online() {
   const ask = async (signal: AbortSignal) => {
     const query = {
       kind: 'TrendsQuery',
       series: [{ kind: 'EventsNode', event: null, math: 'dau' }],
-      // Of a single number, `-5M` is the whole day.
+      // For a single number, `-5M` would mean the whole day.
       dateRange: { date_from: new Date(Date.now() - ONLINE_MS).toISOString(), explicitDate: true },
       trendsFilter: { display: 'BoldNumber' },
     }

@@ -1,4 +1,4 @@
-/** Answers of queries as pictures: one for each kind, and every number a way to who is behind it. */
+/** Shows the answers of queries. Each kind has its own view, and every number leads to the people behind it. */
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import { exact, percent, seconds, short } from '../base/format.ts'
@@ -13,11 +13,11 @@ import { type Column, Table } from './table.tsx'
 
 type Open = (behind: Behind) => void
 
-/** The answer of a query, by its kind. */
+/** Shows the answer of a query. */
 export function Answer({ query, results }: { query: Query; results: unknown }) {
   const [behind, setBehind] = useState<Behind | null>(null)
   const View = VIEWS[query.kind]
-  // A dialog that opens or closes does not draw a thousand rows again.
+  // Opening or closing a dialog must not draw a thousand rows again.
   const view = useMemo(
     () => View && <View query={query} results={results as never} open={setBehind} />,
     [query, results],
@@ -48,7 +48,7 @@ const VIEWS: Readonly<Record<string, (props: ViewProps<never>) => ComponentChild
   PathsQuery: (props) => <PathsView {...props} />,
 }
 
-/** Series over time; lifecycles upon each other. A query for one number has a table of numbers. */
+/** Shows series over time. Lifecycles are stacked bars. A query for single numbers gets a list of numbers. */
 function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
   const labels = results[0]?.labels ?? []
   const lines = results.map((series) => ({
@@ -62,7 +62,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
     const title = `${lines[line]?.label}, ${times[index]}: ${exact(Math.abs(data[index] ?? 0))}`
     open({ title, url: urls?.[index] })
   }
-  // One after the other on an axis of counts, a line would say that there is something between them.
+  // The periods of a single stickiness series are separate counts. A line would suggest values between them.
   const isOfCounts = query.kind === 'StickinessQuery' && lines.length === 1
   const kind = query.kind === 'LifecycleQuery' || isOfCounts ? 'bars' : 'lines'
   const isOpen = query.kind === 'TrendsQuery' && isOngoing(results[0]?.days?.at(-1), query['interval'])
@@ -90,7 +90,7 @@ function Numbers({ results, open }: ViewProps<readonly Series[]>) {
   )
 }
 
-/** What a series is called: its value of a breakdown, and the period before. */
+/** Returns the name of a series: its breakdown value, and whether it is the previous period. */
 function nameOf({ label, compare_label: period }: Series): string {
   const words = label
     .replace('$$_posthog_breakdown_null_$$', '(none)')
@@ -98,7 +98,7 @@ function nameOf({ label, compare_label: period }: Series): string {
   return period === 'previous' ? `${words}, period before` : words
 }
 
-/** A number that opens who is behind it. */
+/** A number that opens the list of people behind it. */
 function Count({ words, label, behind, open }: { words: string; label?: string; behind: Behind; open: Open }) {
   return (
     <button type="button" class="link" aria-label={label} onClick={() => open(behind)}>
@@ -164,12 +164,12 @@ interface Cohort {
   readonly values: readonly { readonly count: number; readonly label: string; readonly persons_url?: PersonsUrl }[]
 }
 
-/** How strong the colour behind the largest share is: text stays readable on it, also in the dark. */
+/** The strongest background colour, in percent. Text stays readable on it, also in the dark theme. */
 const HEAT_PERCENT_MAX = 45
 
 function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   const labels = results[0]?.values.map(({ label }) => label) ?? []
-  // A cohort has fewer periods behind it, the later it came.
+  // Later cohorts have fewer complete periods.
   const isOver = (row: Cohort, place: number) => place < results.length - results.indexOf(row)
   const cell = (label: string, place: number): Column<Cohort> => [
     label,

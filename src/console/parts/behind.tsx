@@ -1,4 +1,4 @@
-/** Who is behind a number: the persons of its address, and a cohort made of them. */
+/** Shows the people behind a number, and saves them as a cohort. */
 import { go } from '../base/address.ts'
 import { fetchSafely, post, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
@@ -10,10 +10,10 @@ import { Ask } from './form.tsx'
 import { Empty, Shown, say } from './notice.tsx'
 import { Table } from './table.tsx'
 
-/** An address as numbers carry it, or null where none says exactly that. */
+/** The URL that a number carries, or null if no list matches the number exactly. */
 export type PersonsUrl = { readonly url: string } | null | undefined
 
-/** A number that leads to its persons. */
+/** A number that leads to its people. */
 export interface Behind {
   readonly title: string
   readonly url: PersonsUrl
@@ -28,7 +28,10 @@ interface Actor {
   readonly properties: Readonly<Record<string, unknown>>
 }
 
-/** Persons come in lists; those of retention one by one, in `result`, each with when it came. */
+/**
+ * A page of people. Most queries have lists in `results`. Retention has single people in `result`, each with the
+ * periods in which they appear.
+ */
 interface Answer {
   readonly results?: readonly { readonly people: readonly Actor[] }[]
   readonly result?: readonly { readonly person: Actor }[]
@@ -36,11 +39,11 @@ interface Answer {
   readonly total?: number
 }
 
-/** Persons of a cohort made here; more make the cohort by its rule. */
+/** The most persons of a cohort that is saved here. Larger cohorts need a rule. */
 const COHORT_PERSONS_MAX = 10_000
 const ROWS_SHOWN = 100
 
-/** The dialog of the persons behind a number. */
+/** The dialog with the people behind a number. */
 export function PersonsBehind({ behind: { title, url }, close }: { behind: Behind; close: () => void }) {
   return (
     <Dialog title={title} close={close} side>
@@ -112,13 +115,13 @@ function SaveCohort({ title, url }: { title: string; url: string }) {
   )
 }
 
-/** Reads up to `limit` persons, page after page; who is no person comes last, and has no row. */
+/** Reads up to `limit` people, page by page. Visitors without a person come last and have no row. */
 async function readPersons(url: string, limit: number, signal?: AbortSignal) {
   const persons: Actor[] = []
   let total = 0
   let next: string | null = url
   while (next !== null && persons.length < limit) {
-    // Addresses of next pages name the host that was asked; only their path counts here.
+    // URLs of further pages contain the host of the request. Only their path and query are used.
     const { pathname, search } = new URL(next, location.origin)
     const request = new Request(location.origin + pathname + search, { signal: signal ?? null })
     const response = await fetchSafely(request)

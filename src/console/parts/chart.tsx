@@ -1,6 +1,6 @@
 /**
- * A chart over time, with the same numbers as a table and as a sentence. Arrow keys move the cursor and what
- * is under it is said; Enter opens who is behind it. What it looks like: plot.tsx.
+ * A chart over time. The same numbers are also available as a table and as a sentence. Arrow keys move the cursor, and
+ * the values under it are announced. Enter opens the people behind a value. plot.tsx draws the chart.
  */
 import { useId, useState } from 'preact/hooks'
 import { exact } from '../base/format.ts'
@@ -17,15 +17,15 @@ interface ChartProps {
   readonly labels: readonly string[]
   readonly lines: readonly Line[]
   readonly kind?: PlotKind
-  /** The last period is not over: its line is a guess so far. */
+  /** True if the last period is not over, so that its values are preliminary. */
   readonly isOpen?: boolean
-  /** What was asked, to be taken along. */
+  /** The query of the chart, for copying it as a command. */
   readonly query?: Query
-  /** Gets the place of a line and of a label. */
+  /** Called with the index of a line and the index of a label. */
   readonly open?: ((line: number, index: number) => void) | undefined
 }
 
-/** A chart of lines, or of bars upon each other. */
+/** Draws a chart of lines or stacked bars. */
 export function Chart({ label, labels, lines, kind = 'lines', isOpen = false, query, open }: ChartProps) {
   const [isTable, setTable] = useState(false)
   const [at, setAt] = useState<number | null>(null)
@@ -78,7 +78,7 @@ export function Chart({ label, labels, lines, kind = 'lines', isOpen = false, qu
   )
 }
 
-/** The numbers as rows for a file; lines of the same name have their places with it. */
+/** Returns the numbers as rows for a file. A repeated line name gets its position appended. */
 function rowsOf(labels: readonly string[], lines: readonly Line[]): readonly object[] {
   const isFirst = (label: string, place: number) => lines.findIndex((one) => one.label === label) === place
   const names = lines.map(({ label }, place) => (isFirst(label, place) ? label : `${label} ${place + 1}`))
@@ -88,7 +88,7 @@ function rowsOf(labels: readonly string[], lines: readonly Line[]): readonly obj
   })
 }
 
-/** The numbers of a chart as a table: a row for each label. */
+/** Shows the numbers of a chart as a table with a row for each label. */
 function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'isOpen' | 'query'>) {
   const columnOf = (line: Line, place: number): Column<number> => [
     line.label,
@@ -112,7 +112,7 @@ function ChartTable({ label, labels, lines, open }: Omit<ChartProps, 'kind' | 'i
   )
 }
 
-/** The chart in a sentence: from where to where each line goes, and where it is highest. */
+/** Describes the chart in a sentence: the first, last and highest value of each line. */
 function sentenceOf(label: string, labels: readonly string[], lines: readonly Line[], format: Format): string {
   const parts = lines.slice(0, COLOURS).map(({ label: name, data }) => {
     const highest = data.reduce<number>((best, value, index) => ((value ?? 0) > (data[best] ?? 0) ? index : best), 0)

@@ -1,4 +1,4 @@
-/** Taking things along: to the clipboard, as a file. */
+/** Buttons that copy text to the clipboard or save it as a file. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { plain } from '../base/format.ts'
@@ -8,7 +8,7 @@ import { Button } from './fields.tsx'
 
 const SAID_MS = 1500
 
-/** A button that copies a text and says so. */
+/** A button that copies a text and confirms it. */
 export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
   const [isCopied, setCopied] = useState(false)
   async function copy() {
@@ -19,7 +19,9 @@ export function CopyButton({ text, label = 'Copy' }: { text: string | (() => str
   return <Button press={copy}>{isCopied ? 'Copied' : label}</Button>
 }
 
-/** The clipboard is there on https and loopback only; elsewhere a hidden field does it. */
+/**
+ * Writes to the clipboard. The clipboard API exists only on https and loopback, so a hidden field is used elsewhere.
+ */
 async function writeClipboard(words: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(words)
   const field = document.createElement('textarea')
@@ -30,12 +32,12 @@ async function writeClipboard(words: string): Promise<void> {
   field.remove()
 }
 
-/** A text within single quotes of a shell. */
+/** Quotes a text for a shell. */
 export function quoted(words: string): string {
   return `'${words.replaceAll("'", `'\\''`)}'`
 }
 
-/** A query as a command for a terminal; the key is the reader's own. */
+/** Returns a query as a shell command. The reader inserts their own key. */
 function curlOf(query: Query): string {
   const url = `${location.origin}/api/projects/${project.value.id}/query/`
   return [
@@ -45,18 +47,21 @@ function curlOf(query: Query): string {
   ].join(' \\\n  ')
 }
 
-/** Rows as a table for spreadsheets: all that each of them has, by name. */
+/** Returns rows as CSV, with a column for every name that occurs in any row. */
 function csvOf(rows: readonly object[]): string {
   const head = [...new Set(rows.flatMap((row) => Object.keys(row)))]
   const lines = rows.map((row) => head.map((name) => (row as Readonly<Record<string, unknown>>)[name]))
   return [head, ...lines].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
 }
 
-/** Also behind what a spreadsheet leaves aside, and in full width, as the daemon's own tables have it. */
+/**
+ * Matches the start of a formula. Like the daemon's own tables, it covers full-width signs, and characters that a
+ * spreadsheet ignores before a sign.
+ */
 const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
 const NUMBER = /^ *[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
-/** A cell that a spreadsheet would take for a formula gets a quote before it. */
+/** Returns a CSV cell. A value that a spreadsheet would run as a formula gets a quote before it. */
 function csvCell(value: unknown): string {
   const words = plain(value ?? '')
   const safe = FORMULA_START.test(words) && !NUMBER.test(words) ? `'${words}` : words
@@ -70,7 +75,7 @@ interface FileProps {
   readonly label: string
 }
 
-/** A button that saves a text as a file of the reader. */
+/** A button that saves a text as a file. */
 export function FileButton({ name, type, text, label }: FileProps) {
   function save() {
     const link = document.createElement('a')
@@ -86,11 +91,11 @@ interface TakeAlongProps {
   readonly name: string
   readonly rows: () => readonly object[]
   readonly query?: Query | undefined
-  /** What stands between the buttons and the end of their row. */
+  /** The content between the buttons and the end of their row. */
   readonly children?: ComponentChildren
 }
 
-/** The same numbers elsewhere: as CSV, and as the request that a terminal can send. */
+/** Buttons that export the same numbers as CSV, and copy the query as a shell command. */
 export function TakeAlong({ name, rows, query, children }: TakeAlongProps) {
   const file = `${name.toLowerCase().replace(/\W+/g, '-')}.csv`
   return (

@@ -1,4 +1,4 @@
-/** Dialogs; the focus goes back to who opened one. */
+/** Dialogs. When one closes, the focus returns to the element that opened it. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Button } from './fields.tsx'
@@ -6,12 +6,12 @@ import { Button } from './fields.tsx'
 interface DialogProps {
   readonly title: string
   readonly close: () => void
-  /** Shows it as a drawer at the right. */
+  /** True to show it as a drawer at the right. */
   readonly side?: boolean
   readonly children?: ComponentChildren
 }
 
-/** A dialog over the page; Escape closes it. */
+/** A dialog over the page. Escape closes it. */
 export function Dialog({ title, close, side, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {

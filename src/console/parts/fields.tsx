@@ -1,4 +1,4 @@
-/** Controls: buttons, and fields with their labels. */
+/** Form controls: buttons, and fields with their labels. */
 import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
 
@@ -7,7 +7,7 @@ export function Button({ press, ...props }: ComponentProps<'button'> & { press: 
   return <button type="button" class="small" onClick={() => void press()} {...props} />
 }
 
-/** What every field has. `isQuiet`: its label is for screen readers only. */
+/** The properties of every field. `isQuiet` shows its label to screen readers only. */
 interface FieldProps {
   readonly label: string
   readonly hint?: ComponentChildren
@@ -27,7 +27,7 @@ function Labelled({ id, label, hint, isNarrow, isQuiet, children }: FieldProps &
   )
 }
 
-/** How a field for text looks; `options` are offered and not forced, `area` has many lines. */
+/** The properties of a text field. `options` are suggestions, and type `area` has several lines. */
 export interface TextLook extends FieldProps {
   readonly type?: 'text' | 'number' | 'email' | 'password' | 'date' | 'search' | 'area'
   readonly options?: readonly string[] | undefined
@@ -35,13 +35,13 @@ export interface TextLook extends FieldProps {
   readonly placeholder?: string
 }
 
-/** What a field shows, and who is told when it changes. */
+/** The value of a field, and the function that is called when it changes. */
 interface Changing<Value> {
   readonly value: Value
   readonly change: (value: Value) => void
 }
 
-/** A field for text. */
+/** A text field. */
 export function TextField({
   type,
   options,
@@ -60,7 +60,7 @@ export function TextField({
       ) : (
         <input
           {...{ id, value, placeholder }}
-          // Its types allow a list for some kinds only; browsers ignore it for the others.
+          // The types allow a list only for some kinds of input. Browsers ignore it for the others.
           type={(type ?? 'text') as 'text'}
           required={isRequired ?? false}
           autocomplete="off"
@@ -80,15 +80,15 @@ export function TextField({
   )
 }
 
-/** Values that can be chosen, with their words. */
+/** The values of a choice, with their labels. */
 export type Options<Value extends string = string> = readonly (readonly [value: Value, words: string])[]
 
-/** How a choice of a few looks. */
+/** The properties of a choice between a few values. */
 export interface ChoiceLook<Value extends string = string> extends FieldProps {
   readonly options: Options<Value>
 }
 
-/** A choice of a few. */
+/** A choice between a few values. */
 export function Choice<Value extends string>({
   options,
   value,
@@ -109,7 +109,7 @@ export function Choice<Value extends string>({
   )
 }
 
-/** How something that is or is not looks. */
+/** The properties of a checkbox or switch. */
 export interface CheckLook {
   readonly label: string
   readonly isSwitch?: boolean
@@ -119,11 +119,11 @@ export interface CheckLook {
 
 interface CheckProps extends CheckLook {
   readonly value: boolean
-  /** What takes its time answers false where it failed. */
+  /** Applies the choice. An asynchronous function resolves to false if it failed. */
   readonly change: (value: boolean) => unknown
 }
 
-/** Something that is or is not. It shows what was chosen before `value` does, unless `change` fails. */
+/** A checkbox or switch. It shows the new choice before `value` changes, and takes it back if `change` fails. */
 export function Check({ label, isSwitch, isDisabled, isQuiet, value, change }: CheckProps) {
   const [chosen, setChosen] = useState<boolean | null>(null)
   useEffect(() => setChosen(null), [value])

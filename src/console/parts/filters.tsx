@@ -1,6 +1,6 @@
 /**
- * Filters of properties: sentences that are built from pickers, and chips in the address. Names and values are
- * offered as they were seen, and never forced.
+ * Property filters, built with pickers and shown as chips from the URL. Names and values that were seen are suggested,
+ * but any text is allowed.
  */
 import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
@@ -11,7 +11,7 @@ import type { PropertyFilter } from '../base/queries.ts'
 import { project } from '../base/session.ts'
 import { Button, Choice, type Options, TextField } from './fields.tsx'
 
-/** Operators, in the words of a sentence. */
+/** The operators, worded as part of a sentence. */
 const OPERATORS: Options = [
   ['exact', 'is'],
   ['is_not', 'is not'],
@@ -29,7 +29,7 @@ const OPERATORS: Options = [
   ['is_date_after', 'is after'],
 ]
 
-/** Filters of the address, parameter `filter`, each as JSON. What is no filter is left out. */
+/** Returns the filters of the URL, which are JSON in the parameters `filter`. Invalid ones are left out. */
 export function filtersOfAddress(): readonly PropertyFilter[] {
   return query.value.getAll('filter').flatMap((words) => {
     try {
@@ -41,26 +41,26 @@ export function filtersOfAddress(): readonly PropertyFilter[] {
   })
 }
 
-/** Puts filters into the address. */
+/** Writes filters to the URL. */
 function setFilters(filters: readonly PropertyFilter[]): void {
   setQuery({ filter: filters.map((filter) => JSON.stringify(filter)) })
 }
 
-/** Adds "key is value" to the address, unless it is there: what a click on a row does. */
+/** Adds a filter to the URL unless it is already there. A click on a table row calls it. */
 export function addFilter(filter: PropertyFilter): void {
   const filters = filtersOfAddress()
   const isThere = filters.some((one) => JSON.stringify(one) === JSON.stringify(filter))
   if (!isThere) setFilters([...filters, filter])
 }
 
-/** A filter as a sentence. */
+/** Returns a filter as a sentence. */
 export function sentenceOfFilter({ key, operator, value }: PropertyFilter): string {
   const words = OPERATORS.find(([one]) => one === operator)?.[1] ?? operator
   const values = Array.isArray(value) ? value.map(plain).join(' or ') : plain(value ?? '')
   return operator.endsWith('_set') ? `${key} ${words}` : `${key} ${words} ${values}`
 }
 
-/** Chips of the filters in the address; each goes with a click. */
+/** Shows the filters of the URL as chips, with a button that removes each. */
 export function FilterChips() {
   const filters = filtersOfAddress()
   if (filters.length === 0) return null
@@ -81,7 +81,7 @@ export function FilterChips() {
   )
 }
 
-/** Names of properties that were seen, the most frequent first; none while they load. */
+/** Returns the names of known properties, most frequent first. The list is empty while it loads. */
 export function usePropertyNames(
   type: 'event' | 'person' | 'group',
   eventNames: readonly string[] = [],
@@ -91,13 +91,13 @@ export function usePropertyNames(
   return data?.results.map(({ name }) => name) ?? []
 }
 
-/** Names of events that were seen. */
+/** Returns the names of known events. */
 export function useEventNames(): readonly string[] {
   const { data } = useGet('project/event_definitions/', { limit: 200 } as never)
   return data?.results.map(({ name }) => name) ?? []
 }
 
-/** Values of a property that were seen, for a field that begins with `begun`. */
+/** Returns known values of a property that match `begun`, the text typed so far. */
 function usePropertyValues(type: string, key: string, begun: string): readonly string[] {
   const { data } = useLoaded(`values ${project.value.id} ${type} ${key} ${begun}`, async (signal) => {
     if (key === '') return []
@@ -111,7 +111,7 @@ function usePropertyValues(type: string, key: string, begun: string): readonly s
   return data ?? []
 }
 
-/** Whose properties are offered. */
+/** The owners whose properties are offered. */
 type Types = readonly PropertyFilter['type'][]
 
 interface FilterProps {
@@ -120,7 +120,7 @@ interface FilterProps {
   readonly types: Types
 }
 
-/** The fields of one filter: property, operator, value. */
+/** The fields of one filter: property, operator and value. */
 function FilterFields({ filter, change, types }: FilterProps) {
   const { type, key, operator } = filter
   const value = Array.isArray(filter.value) ? filter.value.join(', ') : plain(filter.value ?? '')
@@ -148,18 +148,18 @@ function FilterFields({ filter, change, types }: FilterProps) {
   )
 }
 
-/** What a field for values holds: texts for equality (several between commas), numbers for size. */
+/** Returns the value of a filter from its text. Equality accepts several texts, separated by commas. */
 function filterValue(operator: string, words: string): unknown {
   const isList = (operator === 'exact' || operator === 'is_not') && words.includes(', ')
   return isList ? words.split(', ') : words
 }
 
-/** The filter with which writing one begins. */
+/** Returns the initial filter of a new condition. */
 function firstFilter([type = 'event']: Types): PropertyFilter {
   return { key: '', operator: 'exact', value: '', type }
 }
 
-/** A button that adds a filter to the address by way of its fields. */
+/** A button that opens the fields of a filter and adds it to the URL. */
 export function AddFilter({ types = ['event', 'person'] }: { types?: Types }) {
   const [filter, setFilter] = useState<PropertyFilter | null>(null)
   if (filter === null) return <Button press={() => setFilter(firstFilter(types))}>+ Filter</Button>
@@ -188,7 +188,7 @@ interface FilterListProps {
   readonly none?: string
 }
 
-/** Conditions of which all must hold, one below the other, and a button for one more. */
+/** Shows conditions that must all match, one below the other, with a button that adds one. */
 export function FilterList({ filters, change, types, none = 'Everybody.' }: FilterListProps) {
   return (
     <fieldset class="filter-list">

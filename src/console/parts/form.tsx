@@ -1,4 +1,4 @@
-/** Forms, from a record of their fields; and questions before something is done. */
+/** Forms that are built from a record of their fields, and dialogs that ask before an action. */
 import { type ComponentChildren, isValidElement } from 'preact'
 import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
@@ -10,7 +10,7 @@ import { Button, Check, type CheckLook, Choice, type ChoiceLook, TextField, type
 import { FilterList } from './filters.tsx'
 import { Command, Failure } from './notice.tsx'
 
-/** A field of a form, a text unless `kind` says otherwise; `value` is what it begins with. */
+/** A field of a form. It is a text field unless `kind` is set. `value` is its initial value. */
 export type Field = { readonly isShown?: (values: never) => boolean } & (
   | (TextLook & { readonly kind?: 'text'; readonly value?: string })
   | (ChoiceLook & { readonly kind: 'choice'; readonly value?: string })
@@ -18,10 +18,10 @@ export type Field = { readonly isShown?: (values: never) => boolean } & (
   | { readonly kind: 'filters'; readonly value?: readonly PropertyFilter[] }
 )
 
-/** Fields of a form in their order, by name. */
+/** The fields of a form in their order, by name. */
 export type FieldRecord = Readonly<Record<string, Field>>
 
-/** What is in them. */
+/** The values of the fields. */
 export type FieldValues<Record> = {
   readonly [Name in keyof Record]: Record[Name] extends { readonly kind: 'check' }
     ? boolean
@@ -36,7 +36,7 @@ interface FieldsProps<Record extends FieldRecord> {
   readonly set: (changes: Partial<FieldValues<Record>>) => void
 }
 
-/** The fields of a record, one below the other. */
+/** Shows the fields of a record, one below the other. */
 export function Fields<Record extends FieldRecord>({ fields, values, set }: FieldsProps<Record>) {
   return Object.entries(fields).map(([name, { isShown, ...field }]) => {
     if (isShown?.(values as never) === false) return null
@@ -57,7 +57,7 @@ function firstValues<Record extends FieldRecord>(fields: Record): FieldValues<Re
 }
 
 interface FormProps<Record extends FieldRecord> {
-  /** Words of its button; null for those who may only look. */
+  /** The label of the button. Null hides it for readers who may not change anything. */
   readonly action: string | null
   readonly isDangerous?: boolean | undefined
   readonly fields?: Record | undefined
@@ -66,8 +66,8 @@ interface FormProps<Record extends FieldRecord> {
 }
 
 /**
- * A form whose `submit` may fail: the reason stands below, what was entered stays, two clicks do it once. Once
- * it is done, the page asks again for what it shows; a `submit` that answers false has done nothing yet.
+ * A form. If `submit` fails, the reason is shown below and the input stays. A double click submits only once. After a
+ * success the page requests its data again, unless `submit` resolves to false, which means that nothing was done.
  */
 export function Form<const Record extends FieldRecord = Readonly<globalThis.Record<never, Field>>>({
   action,
@@ -109,7 +109,7 @@ export function Form<const Record extends FieldRecord = Readonly<globalThis.Reco
   )
 }
 
-/** A question before something is done. */
+/** The properties of a button that asks before an action. */
 export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Record>, 'action'> {
   readonly label: string
   readonly title: string
@@ -117,8 +117,8 @@ export interface AskProps<Record extends FieldRecord> extends Omit<FormProps<Rec
 }
 
 /**
- * A button that asks before it does something, in a dialog that says what will happen or has fields for it.
- * A `submit` that answers false leaves the dialog open, and one that answers an element shows it there.
+ * A button that asks before an action, in a dialog that explains it or has fields for it. If `submit` resolves to
+ * false, the dialog stays open. If it resolves to an element, the dialog shows the element.
  */
 export function Ask<const Record extends FieldRecord = Readonly<globalThis.Record<never, Field>>>({
   label,
@@ -155,7 +155,7 @@ export function Ask<const Record extends FieldRecord = Readonly<globalThis.Recor
   )
 }
 
-/** What is shown once, to be copied; `children` say so. */
+/** Shows a text that is available only once, with a button to copy it. `children` say that it is shown once. */
 export function Once({ text, children }: { text: string; children: ComponentChildren }) {
   return (
     <>
@@ -165,12 +165,12 @@ export function Once({ text, children }: { text: string; children: ComponentChil
   )
 }
 
-/** What a field between commas or in lines holds. */
+/** Splits the text of a field at commas and line breaks. */
 export function listOf(words: string): string[] {
   return words.split(/[\n,]/).flatMap((one) => one.trim() || [])
 }
 
-/** Fields whose values stand in the address, by their names. */
+/** Shows fields whose values are stored in the URL, by their names. */
 export function AddressFields({ fields }: { fields: FieldRecord }) {
   const first: Readonly<Record<string, unknown>> = firstValues(fields)
   const read = (name: string) => {
@@ -180,7 +180,7 @@ export function AddressFields({ fields }: { fields: FieldRecord }) {
   const values = Object.fromEntries(Object.keys(fields).map((name) => [name, read(name)]))
   function set(changes: object) {
     const [[name = '', value] = []] = Object.entries(changes)
-    // What is typed leaves no step for "back" at each letter.
+    // Typed text does not add a step to the browser history for each letter.
     const isTyped = (fields[name]?.kind ?? 'text') === 'text'
     setQuery({ [name]: value === true ? '1' : value === false ? null : String(value) }, { replace: isTyped })
   }

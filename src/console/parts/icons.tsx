@@ -1,4 +1,4 @@
-/** Icons of the rail: strokes in the colour of the text. */
+/** The icons of the navigation rail, drawn in the colour of the text. */
 const SHAPES: Readonly<Record<string, string>> = {
   setup: 'M4 12l5 5L20 6',
   web: 'M12 3a9 9 0 100 18 9 9 0 000-18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18',
@@ -16,7 +16,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   search: 'M11 18a7 7 0 100-14 7 7 0 000 14zM16 16l5 5',
 }
 
-/** An icon by its name; it says nothing to a screen reader, the word beside it does. */
+/** An icon by its name. It is hidden from screen readers, because the label beside it has the same meaning. */
 export function Icon({ name }: { readonly name: string }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">

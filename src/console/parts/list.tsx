@@ -1,4 +1,4 @@
-/** Lists: what a route has, in a card, with what makes one more and what takes one away. */
+/** Lists the rows of a route in a card, with controls that create and remove rows. */
 import type { ComponentChildren } from 'preact'
 import type { Answered, GetRoute, ValuesOf } from '../base/api.ts'
 import { useGet } from '../base/loaded.ts'
@@ -9,10 +9,13 @@ import { Pager } from './pager.tsx'
 import { type Column, Table, type TableProps } from './table.tsx'
 import { Card } from './tiles.tsx'
 
-/** A row of what a route lists. */
+/** The type of a row that a route lists. */
 type RowOf<Name extends GetRoute> = Answered<Name> extends { readonly results: readonly (infer Row)[] } ? Row : never
 
-/** How a row is taken away: the question, what will happen then, and the request; null is not asked for a row. */
+/**
+ * Describes the removal of a row: the button, the question, its consequence, and the request. A null title hides the
+ * button for that row.
+ */
 interface Removal<Row> {
   readonly label: string
   readonly title: (row: Row) => string | null
@@ -24,21 +27,21 @@ interface ListProps<Name extends GetRoute, Fields extends FieldRecord>
   extends Omit<TableProps<RowOf<Name>>, 'rows' | 'label'> {
   readonly route: Name
   readonly values?: ValuesOf<Name>
-  /** Of its card, and of the table unless `label` says otherwise. */
+  /** The title of the card, and the label of the table unless `label` is set. */
   readonly title: string
   readonly label?: string
   readonly aside?: ComponentChildren
-  /** The scope without which nothing is made or taken away. */
+  /** The scope that is required to create or remove rows. */
   readonly scope?: string
   readonly make?: Omit<AskProps<Fields>, 'children'>
   readonly drop?: Removal<RowOf<Name>>
-  /** What stands above the rows. */
+  /** The content above the rows. */
   readonly above?: (rows: readonly RowOf<Name>[]) => ComponentChildren
-  /** Which rows are shown. */
+  /** Returns whether a row is shown. */
   readonly choose?: (row: RowOf<Name>) => boolean
 }
 
-/** A card with what a route lists, and the way to the other pages of the list. */
+/** Shows the rows of a route in a card, with links to the other pages of the list. */
 export function List<Name extends GetRoute, const Fields extends FieldRecord = FieldRecord>(
   props: ListProps<Name, Fields>,
 ) {

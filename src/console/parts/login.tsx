@@ -1,11 +1,13 @@
-/** The page for those who are not logged in: a key, the link that the daemon printed, or an invitation. */
+/** The login page. It accepts a personal key, a login link that the daemon printed, or an invitation. */
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, post } from '../base/api.ts'
 import { logIn } from '../base/session.ts'
 import { Form, Once } from './form.tsx'
 import { Command, Failure } from './notice.tsx'
 
-/** Asks for a personal key. A link with `#login=CODE` logs in by itself, one with `#invite=CODE` makes a user. */
+/**
+ * Asks for a personal key. A link with `#login=CODE` logs in directly, and a link with `#invite=CODE` creates a user.
+ */
 export function Login() {
   const [link] = useState(takeLink)
   return (
@@ -39,7 +41,7 @@ function KeyForm({ code }: { code: string | undefined }) {
   )
 }
 
-/** Makes the invited user and shows the key, which nothing shows again. */
+/** Accepts an invitation and shows the key of the new user, which cannot be shown again. */
 function Invitation({ code }: { code: string }) {
   const [key, setKey] = useState<string | null>(null)
   if (key !== null) {
@@ -67,7 +69,7 @@ interface Link {
   readonly code: string
 }
 
-/** The code of a link; it is gone from the address and from the history before it is used. */
+/** Returns the code of a link, and removes it from the URL and the history before it is used. */
 function takeLink(): Link | null {
   const [, kind, code] = /^#(login|invite)=([\w-]+)$/.exec(location.hash) ?? []
   if (kind === undefined || code === undefined) return null

@@ -1,16 +1,16 @@
-/** What a page says instead of data: that it loads, what went wrong, what to do when there is nothing. */
+/** Notices instead of data: loading, errors, and hints for empty lists. */
 import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { Answered, ApiError, GetRoute, ValuesOf } from '../base/api.ts'
 import { changed, type Loaded, useGet } from '../base/loaded.ts'
 import { CopyButton } from './copy.tsx'
 
-/** Says that something is on its way. */
+/** Shows that something is loading. */
 export function Loading() {
   return <div class="loading" role="status" aria-label="Loading" />
 }
 
-/** What went wrong, with its code; what was entered stays. */
+/** Shows an error with its code. */
 export function Failure({ error, retry }: { error: ApiError; retry?: () => void }) {
   return (
     <div class="notice bad" role="alert">
@@ -27,7 +27,7 @@ export function Failure({ error, retry }: { error: ApiError; retry?: () => void 
   )
 }
 
-/** Nothing there yet: why, and the command that changes it. */
+/** Explains why there is no data yet, with the command that changes it. */
 export function Empty(props: { title: string; command?: string; children?: ComponentChildren }) {
   const { title, command, children } = props
   return (
@@ -39,7 +39,7 @@ export function Empty(props: { title: string; command?: string; children?: Compo
   )
 }
 
-/** Code, and a button that copies it. */
+/** Shows code with a button that copies it. */
 export function Command({ text }: { text: string }) {
   return (
     <pre>
@@ -54,7 +54,7 @@ interface ShownProps<Data> {
   readonly children: (data: Data) => ComponentChildren
 }
 
-/** Shows what was loaded: a bar while it loads the first time, the failure, or the children for the data. */
+/** Shows the state of a request: a loading bar at first, the error if there is one, and the children with the data. */
 export function Shown<Data>({ of: { data, error, isLoading, reload }, children }: ShownProps<Data>) {
   return (
     <div class="shown" aria-busy={isLoading}>
@@ -71,7 +71,7 @@ interface GotProps<Name extends GetRoute> {
   readonly children: (data: Answered<Name>) => ComponentChildren
 }
 
-/** Asks a route and shows what it answers. */
+/** Reads a route and shows its answer. */
 export function Got<Name extends GetRoute>({ route, values, everyMs = 0, children }: GotProps<Name>) {
   return <Shown of={useGet(route, values, { everyMs })}>{children}</Shown>
 }
@@ -80,7 +80,7 @@ const toasts = signal<readonly { readonly id: number; readonly words: string }[]
 let lastId = 0
 const TOAST_MS = 6000
 
-/** Says briefly, at the edge of the page, that something was done. */
+/** Shows a short message at the edge of the page. */
 export function say(words: string): void {
   const id = ++lastId
   toasts.value = [...toasts.value, { id, words }]
@@ -89,7 +89,10 @@ export function say(words: string): void {
   }, TOAST_MS)
 }
 
-/** Does what has no form, and says how it ended; the page asks again for what it shows. False: it failed. */
+/**
+ * Waits for an action without a form, and shows its outcome in a message. The page then requests its data again.
+ * Resolves to false if the action failed.
+ */
 export async function act(work: Promise<unknown>, done: string): Promise<boolean> {
   const failure = await work.then(
     () => null,
@@ -100,7 +103,7 @@ export async function act(work: Promise<unknown>, done: string): Promise<boolean
   return failure === null
 }
 
-/** Where `say` shows. Once on the page. */
+/** Shows the messages of `say`. It must be on the page once. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">

@@ -1,16 +1,16 @@
-/** Pages of lists: the offset stands in the address. */
+/** Paging through lists. The offset is stored in the URL. */
 import { href, query, withQuery } from '../base/address.ts'
 import { exact } from '../base/format.ts'
 
-/** Rows of a page of a list. */
+/** The number of rows on a page of a list. */
 const PAGE_ROWS = 50
 
-/** The rows that the address asks for, as parameters of a list. */
+/** Returns the list parameters for the page in the URL. */
 export function pageQuery(): { limit: number; offset: number } {
   return { limit: PAGE_ROWS, offset: Number(query.value.get('offset')) || 0 }
 }
 
-/** Where the page lies in the list, and links to its neighbours. */
+/** Shows the position of the page in the list, with links to the pages before and after it. */
 export function Pager({ count }: { count: number }) {
   const { offset } = pageQuery()
   const to = (next: number) => href(withQuery({ offset: next <= 0 ? null : String(next) }))

@@ -1,4 +1,4 @@
-/** Ctrl+K: pages, flags and persons by a few letters. */
+/** The command palette (Ctrl+K), which finds pages, flags and persons. */
 import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
 import { get } from '../base/api.ts'
@@ -12,13 +12,13 @@ interface Hit {
   readonly what: string
   readonly words: string
   readonly to: string
-  /** What opens it from anywhere. */
+  /** The keyboard shortcut that opens the page from anywhere. */
   readonly keys?: string
 }
 
 const HITS_MAX = 12
 
-/** The dialog: arrow keys choose, Enter opens. */
+/** The dialog of the palette. Arrow keys select a result, and Enter opens it. */
 export function Palette({ close }: { close: () => void }) {
   const [words, setWords] = useState('')
   const [at, setAt] = useState(0)

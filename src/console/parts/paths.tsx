@@ -1,10 +1,10 @@
-/** Ways through a site as a river: d3-sankey says where everything lies, and the list says it in words. */
+/** Shows paths through a site as a Sankey diagram, laid out by d3-sankey, and as a list. */
 import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
 import type { Query } from '../base/queries.ts'
 import type { PersonsUrl } from './behind.tsx'
 import { Table } from './table.tsx'
 
-/** From one step to the next: `2_/about` is the second step, at /about. */
+/** A transition between two steps. The name `2_/about` means /about as the second step. */
 export interface Edge {
   readonly source: string
   readonly target: string
@@ -17,12 +17,12 @@ const WIDTH = 640
 const COLUMN_HEIGHT = 34
 const LABEL_MAX = 26
 
-/** What a step is called, without its place and without the host of an address. */
+/** Returns the name of a step without its position, and without the host of a URL. */
 function itemOf(step: string): string {
   return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+\/?/, '/')
 }
 
-/** The same with its place. */
+/** Returns the name of a step with its position. */
 function placedOf(step: string): string {
   return `${step.slice(0, step.indexOf('_'))}. ${itemOf(step)}`
 }
@@ -33,7 +33,7 @@ interface PathsProps {
   readonly open: (edge: Edge) => void
 }
 
-/** The picture, and a table of the same edges; `open` is asked who went over an edge. */
+/** Shows the diagram, and a table of the same edges. `open` shows the people who took an edge. */
 export function Paths({ edges, query, open }: PathsProps) {
   return (
     <>
@@ -54,7 +54,7 @@ export function Paths({ edges, query, open }: PathsProps) {
   )
 }
 
-/** Where nodes and links of a picture of this height lie. */
+/** Returns the positions of nodes and links in a diagram of this height. */
 function layOut(edges: readonly Edge[], names: readonly string[], height: number) {
   const nodes = names.map((name) => ({ name }))
   const links = edges.map((edge) => ({ source: edge.source, target: edge.target, value: edge.value, edge }))

@@ -1,30 +1,30 @@
-/** The picture of a chart: lines, or bars upon each other, as SVG in the colours of the page. */
+/** Draws a chart as SVG: lines or stacked bars, in the colours of the theme. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { exact, short } from '../base/format.ts'
 
-/** A line of a chart; `data` has a number for each label. */
+/** A line of a chart. `data` has a number for each label. */
 export interface Line {
   readonly label: string
   readonly data: readonly (number | null)[]
-  /** The period before: drawn paler. */
+  /** True for the previous period, which is drawn paler. */
   readonly isBefore?: boolean
 }
 
-/** How lines are drawn. */
+/** The way in which series are drawn. */
 export type PlotKind = 'lines' | 'bars'
 
-/** Colours of series, after which the first comes again. */
+/** The number of series colours, which then repeat. */
 export const COLOURS = 8
 const DASHES = [undefined, '6 3', '2 3', '8 3 2 3']
 const HEIGHT = 260
-/** Room for numbers at the left, for times below, and for the half of the last of these at the right. */
+/** The margins: numbers at the left, times below, and half of the last time label at the right. */
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 26, 26, 56]
 const LABEL_WIDTH = 90
 const LABEL_STEPS = [1, 2, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000]
 const TICKS = 5
 const BAR_WIDTH_MAX = 60
 
-/** The colour of a series, for the styles of what shows it. */
+/** Returns the style with the colour of a series. */
 export function colour(place: number): Record<string, string> {
   return { '--colour': `var(--series-${place % COLOURS})` }
 }
@@ -34,13 +34,13 @@ interface PlotProps {
   readonly lines: readonly Line[]
   readonly kind: PlotKind
   readonly isOpen: boolean
-  /** The label under the cursor. */
+  /** The index of the label under the cursor. */
   readonly at: number | null
   readonly setAt: (at: number | null) => void
   readonly open?: ((line: number, index: number) => void) | undefined
 }
 
-/** Draws; a click opens the line next to it. */
+/** Draws the chart. A click opens the nearest line. */
 export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps) {
   const box = useRef<HTMLDivElement>(null)
   const [width, setWidth] = useState(0)
@@ -51,7 +51,7 @@ export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps
     return () => observer.disconnect()
   }, [])
   const scale = useMemo(() => scaleOf(labels.length, lines, kind, width), [labels, lines, kind, width])
-  // What the cursor does not change is not made again while it moves.
+  // The picture does not depend on the cursor, so it is not drawn again while the cursor moves.
   const picture = useMemo(
     () => <Picture {...{ labels, lines, kind, isOpen, scale }} />,
     [labels, lines, kind, isOpen, scale],
@@ -76,7 +76,7 @@ export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps
           onPointerLeave={() => setAt(null)}
           onClick={press}
         >
-          {/* All of it can be pointed at, also where nothing is drawn. */}
+          {/* The whole area reacts to the pointer, also where nothing is drawn. */}
           <rect width={width} height={HEIGHT} fill="none" pointer-events="all" />
           {picture}
           {at !== null && <Cursor {...{ lines, kind, scale, at }} />}
@@ -86,12 +86,12 @@ export function Plot({ labels, lines, kind, isOpen, at, setAt, open }: PlotProps
   )
 }
 
-/** Where what is drawn: `tops` are the values to draw, of bars the sums with those below. */
+/** Maps values to positions. `tops` are the drawn values; for stacked bars they include the bars below. */
 interface Scale {
   readonly width: number
   readonly tops: readonly (readonly (number | null)[])[]
   readonly ticks: readonly number[]
-  /** Between the middles of two labels. */
+  /** The distance between the middles of two labels. */
   readonly step: number
   readonly x: (index: number) => number
   readonly y: (value: number) => number
@@ -104,7 +104,7 @@ function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: n
   const most = values.reduce((a, b) => Math.max(a, b), 0)
   const low = values.reduce((a, b) => Math.min(a, b), 0)
   const high = most <= 0 ? 1 : most * 1.05
-  // Bars, and a point that is alone, stand in the middle of their part; lines go from edge to edge.
+  // Bars, and a single point, stand in the middle of their interval. Lines go from edge to edge.
   const margin = kind === 'bars' || count === 1 ? 0.5 : 0
   const step = (width - LEFT - RIGHT) / Math.max(1, count - 1 + 2 * margin)
   const place = (x: number) => Math.round((x - LEFT) / step - margin)
@@ -118,7 +118,10 @@ function scaleOf(count: number, lines: readonly Line[], kind: PlotKind, width: n
   }
 }
 
-/** Of each line the sum with all before it: the tops of bars upon each other. Negative ones go down. */
+/**
+ * Adds the values of all earlier lines to each line, which gives the tops of stacked bars. Negative values are stacked
+ * downwards.
+ */
 function sumsOf(lines: readonly Line[]): readonly (readonly number[])[] {
   const [up, down] = [new Map<number, number>(), new Map<number, number>()]
   return lines.map(({ data }) =>
@@ -131,7 +134,7 @@ function sumsOf(lines: readonly Line[]): readonly (readonly number[])[] {
   )
 }
 
-/** Round numbers between two: steps of 1, 2 or 5 and zeros; of what is counted there are no halves. */
+/** Returns round numbers in a range, in steps of 1, 2 or 5 times a power of ten. Counts get no fractional steps. */
 function ticksOf(low: number, high: number, isCounted: boolean): readonly number[] {
   const rough = Math.max((high - low) / TICKS, isCounted ? 1 : 0)
   const power = 10 ** Math.floor(Math.log10(rough))
@@ -166,7 +169,7 @@ function Picture({ labels, lines, kind, isOpen, scale }: DrawnProps & Pick<PlotP
         const values = tops[place] ?? []
         const look = { class: `${kind} ${line.isBefore ? 'before' : ''}`, style: colour(place) }
         if (kind === 'bars') return <path key={`${line.label} ${place}`} {...look} d={barsOf(line, values, scale)} />
-        // The period before is over.
+        // The previous period is always complete.
         const last = values.length - (isOpen && !line.isBefore ? 2 : 0)
         return (
           <g key={`${line.label} ${place}`} {...look}>
@@ -183,7 +186,7 @@ function Picture({ labels, lines, kind, isOpen, scale }: DrawnProps & Pick<PlotP
   )
 }
 
-/** From point to point, from the label `first` on; what is absent leaves a gap. */
+/** Returns the SVG path of a line, starting at the label `first`. Missing values leave a gap. */
 function lineOf(values: readonly (number | null)[], first: number, { x, y }: Scale): string {
   const isFirst = (index: number) => index === 0 || values[index - 1] === null
   const points = values.map((value, index) =>
@@ -192,7 +195,7 @@ function lineOf(values: readonly (number | null)[], first: number, { x, y }: Sca
   return points.join('')
 }
 
-/** A box for each value, down to the one below it. */
+/** Returns the SVG path of the bars of one series, each down to the bar below it. */
 function barsOf({ data }: Line, tops: readonly (number | null)[], { x, y, step }: Scale): string {
   const width = Math.min(BAR_WIDTH_MAX, step * 0.7)
   const boxes = tops.map((top, index) => {
@@ -221,7 +224,7 @@ function Cursor({ lines, kind, scale, at }: DrawnProps & { readonly at: number }
   )
 }
 
-/** The line whose point lies next to a place; of bars the one that is there. */
+/** Returns the line whose point is nearest to a position. For bars it is the bar at that position. */
 function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale, index: number, at: number): number {
   const reach = (place: number) => {
     const top = y(tops[place]?.[index] ?? 0)
@@ -232,7 +235,7 @@ function nearestLine(lines: readonly Line[], kind: PlotKind, { tops, y }: Scale,
   return lines.reduce((best, _, place) => (reach(place) < reach(best) ? place : best), 0)
 }
 
-/** `22-Nov-2026 14:00` and `22 Nov 2026, 14:00` are too long for an axis: the year goes. */
+/** Removes the year, because `22-Nov-2026 14:00` and `22 Nov 2026, 14:00` are too long for an axis. */
 function shortLabel(words: string): string {
   return words.replace(/[- ]\d{4}\b/, '')
 }

@@ -1,4 +1,4 @@
-/** Properties of a person, a group or an event as a table, and changing one of them. */
+/** Shows the properties of a person, a group or an event as a table, and changes single properties. */
 import { plain } from '../base/format.ts'
 import { Ask } from './form.tsx'
 import { type Column, Table } from './table.tsx'
@@ -12,7 +12,7 @@ interface PropertyTableProps {
   readonly remove?: (key: string) => Promise<unknown>
 }
 
-/** A table of properties, those of one's own before those of SDKs. `set` and `remove` change one. */
+/** A table of properties. Custom properties come before those of SDKs. `set` and `remove` change one property. */
 export function PropertyTable({ properties, set = false, remove }: PropertyTableProps) {
   const isOfSdk = (key: string) => Number(key.startsWith('$'))
   const rows = Object.entries(properties).sort(([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b))
@@ -45,7 +45,7 @@ export function PropertyTable({ properties, set = false, remove }: PropertyTable
   )
 }
 
-/** A value: a link where it is an address of the web, else text. */
+/** Shows a value: a link for a web URL, otherwise text. */
 function Value({ value }: { value: unknown }) {
   const words = plain(value)
   if (typeof value !== 'string' || !/^https?:\/\//.test(value)) return <code>{words}</code>
@@ -68,7 +68,7 @@ function SetProperty({ label, title, value, set }: { label: string; title: strin
   )
 }
 
-/** What a field holds: JSON where it is JSON, else the text. */
+/** Returns the value of a field: parsed JSON if the text is JSON, otherwise the text. */
 export function parsed(words: string): unknown {
   try {
     return JSON.parse(words)

@@ -1,9 +1,9 @@
-/** The choice of the time range, which lives in the address. */
+/** The picker of the time range, which is stored in the URL. */
 import { setQuery } from '../base/address.ts'
 import { isCompared, RANGES, rangeValue } from '../base/range.ts'
 import { Check, Choice } from './fields.tsx'
 
-/** Range and, with `compares`, the period before. `.` on the keyboard goes here. */
+/** Shows the range and, with `compares`, a switch for the previous period. The key `.` focuses it. */
 export function RangePicker({ compares = false }: { compares?: boolean }) {
   const value = rangeValue.value
   const [from = '', to] = value.split('..')
@@ -34,7 +34,7 @@ function Day({ label, value, change }: { label: string; value: string; change: (
   return <input type="date" aria-label={label} value={value} onChange={(event) => set(event.currentTarget.value)} />
 }
 
-/** The last month, to begin with. */
+/** Returns the last 30 days, as the initial custom range. */
 function customRange(): string {
   const day = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
   return `${day(30)}..${day(0)}`

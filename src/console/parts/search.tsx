@@ -1,4 +1,4 @@
-/** The field that searches a list: what is typed stands in the address, the list begins anew. */
+/** The search field of a list. The text is stored in the URL, and the list starts again at its first page. */
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
 
@@ -6,18 +6,18 @@ const PAUSE_MS = 250
 
 interface SearchProps {
   readonly label: string
-  /** Of its parameter. */
+  /** The name of the URL parameter. */
   readonly name?: string
-  /** Offered, and not forced. */
+  /** The suggestions. Any other text is allowed too. */
   readonly options?: readonly string[]
 }
 
-/** A search field; `/` on the keyboard goes here. */
+/** A search field. The key `/` focuses it. */
 export function Search({ label, name = 'search', options }: SearchProps) {
   const given = query.value.get(name) ?? ''
   const [words, setWords] = useState(given)
   const id = useId()
-  // What the address says from elsewhere (back, a link) is shown; what was typed goes into it.
+  // A change of the URL from elsewhere (the back button, a link) updates the field, and typed text updates the URL.
   const sent = useRef(given)
   useEffect(() => {
     if (given === sent.current) return

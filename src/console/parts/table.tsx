@@ -1,11 +1,11 @@
-/** Tables: rows that keys walk through (j, k, Enter), cells that stay text whatever is in them. */
+/** Tables. Keys move through the rows (j, k, Enter), and every cell value is shown as text. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ago, bytes, exact, plain, time } from '../base/format.ts'
 import type { Query } from '../base/queries.ts'
 import { TakeAlong } from './copy.tsx'
 
-/** How values of a column are written. */
+/** The formats of column values. */
 const FORMATS = {
   ago: (value: string | null) => <time>{ago(value)}</time>,
   time: (value: string | null) => <time>{time(value)}</time>,
@@ -13,36 +13,36 @@ const FORMATS = {
   bytes,
   count: exact,
   code: (value: unknown) => <code>{plain(value)}</code>,
-  /** Texts of strangers, which may be long; what has a name only is one of them. */
+  /** The format of texts from outside, which may be long. Columns with a name and no format use it. */
   cut: (value: unknown) => <bdi class="cut">{plain(value ?? '')}</bdi>,
 } as const
 
-/** How a column looks: what is `minor` leaves a table where it is narrow, what is `number` stands at the right. */
+/** The look of a column. `minor` columns are hidden in narrow tables, and `number` columns are aligned right. */
 type Look = 'minor' | 'number' | keyof typeof FORMATS
 
-/** A column: its head, what of a row stands in it (a name, or a function of the row), and how. */
+/** A column: its heading, its cell (the name of a member, or a function of the row), and its look. */
 export type Column<Row> = readonly [
   head: string,
   cell: (keyof Row & string) | ((row: Row) => ComponentChildren),
   look?: Look | `${Look} ${Look}` | `${Look} ${Look} ${Look}`,
 ]
 
-/** What a table shows. `open` is what Enter or a click on a row does. */
+/** The properties of a table. Enter or a click on a row calls `open`. */
 export interface TableProps<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
-  /** Tells rows apart; without it `id` or `uuid` do, or their places. */
+  /** Returns the key of a row. Without it the key is `id`, `uuid` or the row's position. */
   readonly keyOf?: (row: Row) => string | number
   readonly open?: ((row: Row) => void) | undefined
   readonly none?: ComponentChildren
-  /** Offers the rows as a file; a query also as the request that a terminal can send. */
+  /** Offers the rows as a file. A query is also offered as a shell command. */
   readonly query?: Query | true
 }
 
-/** Longer tables come in parts, of which the browser styles, lays out and paints those in sight; see `.long`. */
+/** Longer tables are split into parts. The browser then styles and paints only the visible parts; see `.long`. */
 const WHOLE_ROWS = 200
-/** About a window's. */
+/** The rows of a part, about as many as fit into a window. */
 const PART_ROWS = 50
 const OF_NUMBERS = /number|count|bytes/
 
@@ -51,7 +51,7 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
   const isLong = rows.length > WHOLE_ROWS
   const size = isLong ? PART_ROWS : WHOLE_ROWS
   const [drawn, setDrawn] = useState(1)
-  // A click that opens a long table is answered with its first part, and what is clicked meanwhile before the next.
+  // Parts are drawn one after the other, so that opening a long table, and clicks in between, are handled quickly.
   useEffect(() => {
     if (drawn * size >= rows.length) return
     const timer = setTimeout(() => setDrawn(drawn + 1))
@@ -91,7 +91,7 @@ export function Table<Row>({ label, columns, rows, keyOf, open, none = 'Nothing 
   )
 }
 
-/** Browsers that take the meaning from a table which is displayed as something else are told it. */
+/** The ARIA roles of long tables. Some browsers drop the table semantics of a table with another display style. */
 type Role = 'table' | 'rowgroup' | 'row' | 'columnheader' | 'cell'
 
 interface Shown<Row> {
@@ -116,7 +116,7 @@ interface PartProps<Row> {
   readonly opens: boolean
 }
 
-/** Some of the rows; they are not made again when further ones come. */
+/** One part of the rows. It is not drawn again when further parts follow. */
 function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<Row>) {
   return useMemo(() => {
     const role = (name: Role) => (isLong ? name : undefined)
@@ -143,7 +143,10 @@ function Part<Row>({ part, size, rows, shown, keyOf, isLong, opens }: PartProps<
 
 type Open<Row> = ((row: Row) => void) | undefined
 
-/** Opens the row of the table that was clicked or keyed; its head is none, nor are rows of a table in a dialog of it. */
+/**
+ * Opens the row that was clicked or on which a key was pressed. The heading, and tables in a dialog inside the table,
+ * do not count.
+ */
 function openRow<Row>({ target, currentTarget }: Event, rows: readonly Row[], open: Open<Row>): void {
   const at = (target as Element).closest('tr')
   const row = at?.closest('table') === currentTarget ? rows[(at?.rowIndex ?? 0) - 1] : undefined
@@ -166,7 +169,7 @@ function idOf(row: unknown): string | undefined {
   return id ?? uuid
 }
 
-/** What writes the cells of a column. */
+/** Returns the function that formats the cells of a column. */
 function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => ComponentChildren {
   const read = typeof cell === 'function' ? cell : (row: Row) => row[cell]
   const word = look.split(' ').find((one) => one in FORMATS)
@@ -175,12 +178,12 @@ function writerOf<Row>(cell: Column<Row>[1], look: string): (row: Row) => Compon
   return (row) => format(read(row))
 }
 
-/** A click on a control within a row is not one on the row. */
+/** Returns true for a control inside a row. A click on it does not open the row. */
 function isControl(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('a, button, input, select, summary, label') !== null
 }
 
-/** Walks through the rows of the page's first table; `j` and `k` call it. */
+/** Moves the focus through the rows of the page's first table. The keys `j` and `k` call it. */
 export function stepRows(direction: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>('main tr.opens')]
   const at = rows.indexOf(document.activeElement as HTMLElement)
@@ -188,7 +191,7 @@ export function stepRows(direction: 1 | -1): void {
   rows[Math.min(rows.length - 1, Math.max(0, next))]?.focus()
 }
 
-/** A number with a bar behind it: its share of the largest. */
+/** Shows a number with a bar behind it that represents its share of the largest number. */
 export function Bar({ share, children }: { share: number; children: ComponentChildren }) {
   return (
     <span class="bar">

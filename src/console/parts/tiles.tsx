@@ -1,4 +1,4 @@
-/** What pages are built of: cards, tabs, and numbers that stand alone. */
+/** The building blocks of pages: cards, tabs, and tiles with single numbers. */
 import type { ComponentChildren } from 'preact'
 import { href, query, withQuery } from '../base/address.ts'
 import { percent } from '../base/format.ts'
@@ -6,13 +6,13 @@ import type { Options } from './fields.tsx'
 
 interface TileProps {
   readonly label: string
-  /** Against the period before, as a share. */
+  /** The relative change since the previous period. */
   readonly change?: number | null
   readonly isLessBetter?: boolean
   readonly children: ComponentChildren
 }
 
-/** A tile: a name, a number in words, and how it changed. */
+/** A tile with a label, a number, and its change. */
 export function Tile({ label, children, change, isLessBetter = false }: TileProps) {
   const isUp = (change ?? 0) > 0
   const mood = !change ? '' : isUp === isLessBetter ? 'worse' : 'better'
@@ -31,19 +31,19 @@ export function Tile({ label, children, change, isLessBetter = false }: TileProp
   )
 }
 
-/** Tiles in a row. */
+/** A row of tiles. */
 export function Tiles({ children }: { children: ComponentChildren }) {
   return <dl class="tiles">{children}</dl>
 }
 
-/** What stands below a title; `aside` stands beside it. */
+/** The title of a block. `aside` stands beside it, and `children` below it. */
 interface TitledProps {
   readonly title: string
   readonly aside?: ComponentChildren
   readonly children: ComponentChildren
 }
 
-/** A box with a head: the unit that pages are made of. */
+/** A box with a heading. */
 export function Card({ title, aside, children }: TitledProps) {
   return (
     <section class="card" aria-label={title}>
@@ -56,7 +56,7 @@ export function Card({ title, aside, children }: TitledProps) {
   )
 }
 
-/** A page. */
+/** A page with its heading. */
 export function Page({ title, aside, children }: TitledProps) {
   return (
     <>
@@ -72,13 +72,13 @@ export function Page({ title, aside, children }: TitledProps) {
 interface TabsProps {
   readonly label: string
   readonly tabs: Options
-  /** Of the address; what stands in it is the chosen one, or the first. */
+  /** The URL parameter that holds the chosen tab. Without it the first tab is chosen. */
   readonly parameter: string
-  /** Parameters that another tab does not have. */
+  /** The parameters that are removed when the tab changes. */
   readonly without?: readonly string[]
 }
 
-/** Tabs: links that change a parameter of the address. */
+/** Tabs, which are links that change a URL parameter. */
 export function Tabs({ label, tabs, parameter, without = [] }: TabsProps) {
   const [first] = tabs[0] ?? ['']
   const chosen = tabOf(tabs, parameter)
@@ -95,14 +95,14 @@ export function Tabs({ label, tabs, parameter, without = [] }: TabsProps) {
   )
 }
 
-/** The tab of the address, of those that there are. */
+/** Returns the tab in the URL if it exists, else the first tab. */
 export function tabOf<Value extends string>(tabs: Options<Value>, parameter: string): Value {
   const given = query.value.get(parameter)
   const [value] = tabs.find(([one]) => one === given) ?? tabs[0] ?? ['' as Value]
   return value
 }
 
-/** What is known of something, by name. */
+/** A list of facts, by name. */
 export function Facts({ of }: { of: Readonly<Record<string, ComponentChildren>> }) {
   return (
     <dl class="facts">

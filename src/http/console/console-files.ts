@@ -1,7 +1,7 @@
 /**
- * The files of the console, as the build leaves them in `dist/console`: read into memory at the start, served
- * as they are, as brotli or as gzip. A path of a page that only the browser knows leads to index.html.
- * docs/compatibility/console.md, "Files".
+ * Serves the files of the console from `dist/console`, where the build puts them. They are read into memory at the
+ * start, and served uncompressed, as brotli or as gzip. A path that only the console's own router knows leads to
+ * index.html. docs/compatibility/console.md, "Files".
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -13,7 +13,7 @@ import { encodingOf, prefersType, type RequestHead } from '../server/framing.ts'
 import type { Answer, Header } from '../server/respond.ts'
 import { CONSOLE_BYTES_MAX } from './limits.ts'
 
-/** Where the build puts them. */
+/** The folder of the build. */
 const FOLDER = new URL('../../console/', import.meta.url)
 const INDEX = 'index.html'
 const TYPES: Readonly<Record<string, string>> = {
@@ -25,13 +25,13 @@ const TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',
   '.webp': 'image/webp',
 }
-/** A name with a hash of the content, which therefore never changes. */
+/** Matches a name with a hash of the content. Such a file never changes. */
 const HASHED = /-[0-9A-Za-z_]{8,}\.\w+$/
 const ICON = /(?:^|\/)(?:fav)?icon[^/]*\.(?:ico|svg)$/
 const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
 const ASKED: Header = ['Cache-Control', 'no-cache']
 const VARY: Header = ['Vary', 'Accept-Encoding']
-/** What pages of the console may do: load and ask their own origin, and nothing else. */
+/** Restricts pages of the console to loading from and connecting to their own origin. */
 const PROTECTION: readonly Header[] = [
   [
     'Content-Security-Policy',
@@ -50,32 +50,34 @@ const ROBOTS: Answer = {
 /** Answers a request for a page. */
 export type Page = (head: RequestHead) => Answer
 
-/** Where the files are, and under which path they are served. */
+/** The folder of the files, and the path under which they are served. */
 export interface ConsoleFilesOptions {
-  /** Begins and ends with a slash. */
+  /** The path, which begins and ends with a slash. */
   readonly path: string
-  /** Default: that of the build. */
+  /** The folder of the files; default: the folder of the build. */
   readonly folder?: URL | undefined
-  /** Told when there is no console in the folder; a `Logger` will do. */
+  /** Receives a warning if the folder contains no console. A `Logger` can be used. */
   readonly log: { warn(fields: object, message: string): void }
 }
 
 interface ConsoleFile {
-  /** Path below the folder. */
+  /** The path relative to the folder. */
   readonly name: string
   readonly bytes: Buffer
-  /** Absent: it is not smaller than as it is. */
+  /** The compressed content. Absent if it is not smaller than the file. */
   readonly br?: Buffer
   readonly gzip?: Buffer
 }
 
-/** What is served outside of the routes. */
+/** The pages outside of the routes. */
 export class ConsoleFiles {
   readonly #path: string
   readonly #pages = new Map<string, Page>()
   readonly #index: Page
 
-  /** Reads the files: some milliseconds. Without any, the paths of pages say so. */
+  /**
+   * Reads the files, which takes some milliseconds. If there are none, requests for pages get an error that says so.
+   */
   constructor({ path, folder = FOLDER, log }: ConsoleFilesOptions) {
     this.#path = path
     const files = foundFiles(fileURLToPath(folder), log)
@@ -94,17 +96,20 @@ export class ConsoleFiles {
     }
   }
 
-  /** Who answers GET and HEAD of a path that no route has, with that header Accept; null: nobody. */
+  /** Returns the page for GET and HEAD on a path that no route has, with this Accept header, or null. */
   find(path: string, accept: string): Page | null {
     const page = this.#pages.get(path)
     if (page !== undefined) return page
-    // In a link `//name` is another host: no page of ours has such an address.
+    // In a link, `//name` means another host, so no page of the console has such a path.
     const isPlace = path.startsWith(this.#path) && !path.startsWith('//')
     return isPlace && prefersType(accept, 'text/html') ? this.#index : null
   }
 }
 
-/** The same; none, with a word of warning, when they cannot be read: events come in all the same. */
+/**
+ * Reads the files of a folder. If they cannot be read, it logs a warning and returns none, because ingestion must work
+ * anyway.
+ */
 function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly ConsoleFile[] {
   try {
     return readFiles(folder)
@@ -114,7 +119,7 @@ function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly C
   }
 }
 
-/** The files of a folder with what they are when compressed; none when it is not there, or is too large. */
+/** Reads the files of a folder with their compressed forms. Returns none if the folder is missing or too large. */
 function readFiles(folder: string): readonly ConsoleFile[] {
   if (!existsSync(folder)) return []
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -134,7 +139,7 @@ function readFiles(folder: string): readonly ConsoleFile[] {
   return sum > CONSOLE_BYTES_MAX ? [] : files
 }
 
-/** index.html, which names other files from the root on, for the path under which they are. */
+/** Returns index.html with its absolute paths changed to the path under which the console is served. */
 function placed(index: ConsoleFile, path: string): ConsoleFile {
   if (path === '/') return index
   const bytes = Buffer.from(index.bytes.toString().replaceAll('="/', `="${path}`))

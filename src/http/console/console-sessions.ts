@@ -1,4 +1,4 @@
-/** Sessions of the console as the front knows them: opened by their token, begun, noted as used. */
+/** Sessions of the console on the main thread: starting them, opening them by their token, and recording their use. */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
@@ -8,27 +8,27 @@ import type { RateLimits } from '../server/rate-limits.ts'
 
 const TOKEN_BYTES = 32
 
-/** What they work with. */
+/** The services that sessions need. */
 export interface ConsoleSessionsOptions {
   readonly directory: { consoleSession(token: string): SessionGrant | null }
   readonly queries: OrganizationPort
   readonly clock: Clock
-  /** Receives what could not be noted; a `Logger` will do. */
+  /** Receives an error if the use of a session could not be recorded. A `Logger` can be used. */
   readonly log: { error(fields: object, message: string): void }
   readonly limits: Pick<RateLimits, 'attempt'>
 }
 
-/** The sessions of a daemon. */
+/** The console sessions of a daemon. */
 export class ConsoleSessions {
   readonly #options: ConsoleSessionsOptions
-  /** Sessions whose use is being noted. */
+  /** The sessions whose use is being recorded. */
   readonly #noting = new Set<number>()
 
   constructor(options: ConsoleSessionsOptions) {
     this.#options = options
   }
 
-  /** What a session opens; null for one that is unknown or has ended. That somebody uses it is noted now and then. */
+  /** Returns the rights of a session, or null if it is unknown or has ended. Its use is recorded from time to time. */
   open(token: string, isUse: boolean): SessionGrant | null {
     const { directory, clock } = this.#options
     const grant = directory.consoleSession(token)
@@ -40,8 +40,8 @@ export class ConsoleSessions {
   }
 
   /**
-   * Begins a session and answers its token; null when the proof is none, as that of a key that is nobody's.
-   * Throws as `RateLimits.attempt`.
+   * Starts a session and returns its token. Returns null if the proof is invalid, for example a key without an owner.
+   * Throws the errors of `RateLimits.attempt`.
    */
   async begin(
     proof: SessionStart['proof'] | null,

@@ -1,8 +1,7 @@
 /**
- * The cookie of a session, and the proof that the console itself sends it. A browser attaches cookies whoever
- * asks; only a page of the same origin can also send the header, because no preflight grants it, and what
- * changes something has to come from that origin by the browser's own word.
- * docs/compatibility/console.md, "Sessions".
+ * The session cookie, and the checks that the console itself sent it. A browser attaches cookies to requests of any
+ * page. Only a page of the same origin can also send the header, because no preflight allows it. A request that changes
+ * something must also come from that origin according to the browser. docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SESSION_AGE_MS_MAX } from '../../rules/access/limits.ts'
@@ -10,17 +9,20 @@ import type { Header } from '../server/respond.ts'
 import type { ApiRequest } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
 
-/** Over TLS: browsers keep it for this host alone, and never send it in the clear. */
+/** The cookie name over TLS. Browsers send such a cookie to this host only, and never without TLS. */
 const SECURE_NAME = '__Host-tenrec'
-/** Over plain HTTP, where browsers would not take the other. */
+/** The cookie name over plain HTTP, where browsers would reject the other name. */
 const PLAIN_NAME = 'tenrec'
 
-/** In `X-Tenrec-Console`: somebody asks through a page, or the page asks although nobody has touched it for a while. */
+/**
+ * The values of `X-Tenrec-Console`. The first means that a user is active, and the second that the page sends requests
+ * although it has been idle for a while.
+ */
 const MARKS: readonly string[] = ['1', 'unattended']
 
-/** What tells under which address a request has reached us. */
+/** The settings that determine the URL of this server. */
 export interface OwnAddress {
-  /** For links, without a path; null takes the address from the request. */
+  /** The URL for links, without a path. With null it is taken from the request. */
   readonly publicUrl: string | null
   readonly trustedProxies: TrustedProxies
 }
@@ -28,8 +30,8 @@ export interface OwnAddress {
 type Request = Pick<ApiRequest, 'head' | 'method' | 'peerAddress' | 'words'>
 
 /**
- * The token in the cookie of a request; null without one. Throws 403 `csrf_failed` for a cookie that comes
- * with a request which the console did not make.
+ * Returns the token in the cookie of a request, or null without one. Throws 403 `csrf_failed` for a cookie in a request
+ * that the console did not make.
  */
 export function sessionToken(request: Request, address: OwnAddress): string | null {
   const { cookie } = request.words
@@ -41,22 +43,22 @@ export function sessionToken(request: Request, address: OwnAddress): string | nu
   return found.trim().slice(start.length)
 }
 
-/** Throws 403 `csrf_failed` unless a page of our own origin has made the request. */
+/** Throws 403 `csrf_failed` unless a page of our own origin made the request. */
 export function requireConsole(request: Request, address: OwnAddress): void {
   const { consoleMark, fetchSite } = request.words
   const { origin } = request.head
   if (!MARKS.includes(consoleMark))
     throw forged('send the header X-Tenrec-Console: 1 with the cookie')
   const isRead = request.method === 'GET' || request.method === 'HEAD'
-  // Browsers say it over TLS and on loopback only; elsewhere the origin tells.
+  // Browsers send Sec-Fetch-Site only over TLS and on loopback. Otherwise the Origin header is checked.
   const isOwn =
     fetchSite === '' ? isOwnOrigin(origin, isRead, request, address) : fetchSite === 'same-origin'
   if (!isOwn) throw forged('a page of another origin may not use the session of the console')
 }
 
 /**
- * Makes the header that sets the cookie to a token, or takes it away with null. Called before any wait: the
- * address of the peer is lost when the client leaves.
+ * Returns a function that makes the header that sets the cookie to a token, or removes it for null. Call it before any
+ * wait, because the peer address is lost when the client leaves.
  */
 export function cookieWriter(
   request: Request,
@@ -75,7 +77,10 @@ function cookieName(request: Request, address: OwnAddress): string {
   return baseUrl(request, address).startsWith('https:') ? SECURE_NAME : PLAIN_NAME
 }
 
-/** A read may come without an origin: browsers leave it out where it is their own. */
+/**
+ * Returns whether the origin is our own. A read may come without an origin, because browsers leave it out for their own
+ * origin.
+ */
 function isOwnOrigin(
   origin: string,
   isRead: boolean,
@@ -87,7 +92,10 @@ function isOwnOrigin(
   return host !== '' && [request.head.host, hostOf(baseUrl(request, address))].includes(host)
 }
 
-/** '' where there is none, as for a Host whose form is right and that is no host. */
+/**
+ * Returns the host of a URL, or '' if the URL is invalid. A Host header can have the right form and still not be a
+ * valid host.
+ */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : ''
 }

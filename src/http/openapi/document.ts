@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 document, made from the records of all routes. Answers that several of them share stand in
- * it once; the order is that of the records. docs/compatibility/api.md, "API description".
+ * Builds the OpenAPI 3.1 document from the records of all routes, in their order. An answer that several routes share
+ * is included once. docs/compatibility/api.md, "API description".
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
@@ -22,7 +22,7 @@ import type { Members, Schema } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
 import { Schemas } from './published.ts'
 
-/** Everything that is served, in the order of the document. */
+/** All resources of the server, in the order of the document. */
 export const RESOURCES: readonly DescribedResource[] = [
   CAPTURE,
   FLAG_DECISIONS,
@@ -40,7 +40,7 @@ const ERROR = is.namedObject('Error', {
   attr: is.about(is.nullable(is.TEXT), 'The field or parameter at fault.'),
 })
 
-/** What names in paths stand for, unless a resource says otherwise. */
+/** The schemas of the names in paths, unless a resource has its own. */
 const SEGMENTS: Members = {
   project_id: is.about(is.TEXT_OR_NUMBER, 'Number of the project, or @current.'),
   org_id: is.about(is.TEXT, 'Id of the organization, or @current.'),
@@ -110,7 +110,7 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
 const JSON_TYPE = 'application/json'
 const FORMAT = is.about(is.choice('json', 'csv'), 'With csv the answer is a table.')
 
-/** The document. Some milliseconds of work: build it once. */
+/** Builds the document. This takes some milliseconds, so build it once. */
 export function buildDocument(): Schema {
   const paths: Record<string, Record<string, Schema>> = {}
   const schemas = new Schemas()
@@ -169,7 +169,7 @@ function describe(resource: DescribedResource, record: Described, schemas: Schem
   }
 }
 
-/** Whether the success is JSON. */
+/** Returns whether the successful answer is JSON. */
 function hasJson({ answers }: Described): boolean {
   return Object.entries(answers).some(
     ([status, { schema }]) => status.startsWith('2') && schema !== undefined,
@@ -214,7 +214,7 @@ function describeBody({ bodyTypes = [] }: Described, schema: Schema, schemas: Sc
   }
 }
 
-/** An object of which every member may be left out may be left out itself. */
+/** Returns whether a body is required. An object without required members may be left out. */
 function isBodyRequired({ type, required = [] }: Schema): boolean {
   return type !== 'object' || (required as readonly string[]).length > 0
 }
@@ -234,7 +234,7 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
   }
   for (const [status, { description, schema: own, type }] of Object.entries(record.answers)) {
     const content: Record<string, Schema> = {}
-    // A status that is also that of refusals, such as 404 without a body, may come as one of them.
+    // If a status is also that of errors, such as a 404 without a body, the answer may be one of them.
     const schema = own ?? (status in responses ? ERROR : undefined)
     if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
     if (schema !== undefined && hasTable && status.startsWith('2')) {

@@ -1,6 +1,6 @@
 /**
- * The API description as a page for people: plain HTML that loads nothing, made from the same document.
- * docs/compatibility/api.md, "API description".
+ * Renders the API description as a page for people. It is plain HTML that loads nothing, made from the OpenAPI
+ * document. docs/compatibility/api.md, "API description".
  */
 import { escaped, pagePolicy } from '../../base/html/html.ts'
 import type { Schema } from '../server/schema.ts'
@@ -16,10 +16,10 @@ td:first-child { white-space: nowrap }
 :root { color-scheme: light dark }
 `
 
-/** Value of Content-Security-Policy for the page. */
+/** The Content-Security-Policy of the page. */
 export const PAGE_POLICY = pagePolicy(STYLE, "'none'")
 
-/** The page of a document of document.ts. Linear. */
+/** Returns the page of a document from document.ts. Takes linear time. */
 export function renderPage(document: Schema): string {
   const info = member(document, 'info')
   const tags = items(document, 'tags')
@@ -119,7 +119,7 @@ function contentOf(holder: Schema): string {
   return types.join('; ')
 }
 
-/** An object as a table of its members, anything else in a line. */
+/** Renders an object as a table of its members, and any other schema as one line. */
 function renderSchema(schema: Schema): string {
   const about = typeof schema['description'] === 'string' ? escaped(schema['description']) : ''
   const members = member(schema, 'properties')
@@ -133,7 +133,7 @@ function renderSchema(schema: Schema): string {
   return `${about === '' ? '' : `<p>${about}</p>\n`}<table>${rows.join('')}</table>`
 }
 
-/** A schema in words. */
+/** Renders a schema in words. */
 function renderType(schema: Schema): string {
   const reference = text(schema, '$ref')
   if (reference !== '') {
@@ -162,13 +162,13 @@ function anchorOf(name: string): string {
   return escaped(name.toLowerCase().replaceAll(' ', '-'))
 }
 
-/** The object under a name; an empty one when there is none. */
+/** Returns the object under a name, or an empty one if there is none. */
 function member(holder: Schema, name: string): Schema {
   const value = Object.hasOwn(holder, name) ? holder[name] : undefined
   return isSchema(value) ? value : {}
 }
 
-/** The objects of the list under a name; none when there is no list. */
+/** Returns the objects of the list under a name, or none if there is no list. */
 function items(holder: Schema, name: string): readonly Schema[] {
   return values(holder, name).filter(isSchema)
 }

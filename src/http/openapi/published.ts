@@ -1,20 +1,23 @@
 /**
- * Schemas of records as they are published: what only our reader knows goes, what has a name stands under
- * `components` once.
+ * Prepares the schemas of records for publication. Keywords that only our input validation knows are removed. A named
+ * schema is published once, under `components`.
  */
 import { INPUT_KEYWORDS } from '../../base/validator.ts'
 import { definitionOf, type Members, ref, type Schema } from '../server/schema.ts'
 
-/** Collects named schemas while others are published. */
+/** Collects the named schemas while schemas are published. */
 export class Schemas {
   readonly #found = new Map<string, Schema>()
 
-  /** What stands under `components.schemas`. */
+  /** Returns the content of `components.schemas`. */
   published(): Members {
     return Object.fromEntries(this.#found)
   }
 
-  /** The schema without keywords of our own and of older dialects; a named one as a reference. Linear. */
+  /**
+   * Returns a schema without our own keywords and those of older dialects. A named schema becomes a reference. Takes
+   * linear time.
+   */
   publish(schema: Schema): Schema {
     const definition = definitionOf(schema)
     if (definition === null) return this.#plain(schema)

@@ -1,4 +1,4 @@
-/** The routes about dead letters, for administrators. docs/compatibility/events.md, "Dead letters". */
+/** The routes of dead letters, for administrators. docs/compatibility/events.md, "Dead letters". */
 import type { FateQueries } from '../../engine/threads/call-table.ts'
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
 import { LETTER_BODY_BYTES_MAX } from '../../rules/events/limits.ts'
@@ -11,10 +11,10 @@ import {
   organizationRoutes,
 } from './organization/organization-services.ts'
 
-/** The highest number that a letter can have. */
+/** The highest number that a dead letter can have. */
 const NUMBER_MAX = 0xffff_ffff
 
-/** What these routes work with. */
+/** The services that the dead letter routes need. */
 export interface DeadLetterServices extends OrganizationServices {
   readonly letters: DeadLetterCommands
   readonly queries: OrganizationServices['queries'] & Pick<FateQueries, 'listLetters'>
@@ -59,10 +59,10 @@ const OUTCOME = is.namedObject('DeadLetterOutcome', {
 
 const route = organizationRoutes<DeadLetterServices>('dead_letters/')
 
-/** Dead letters: listed, processed again, given up. */
+/** The routes that list dead letters, process them again, and drop them. */
 export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
   route('GET', '', 'listDeadLetters', 'Lists dead letters, the newest first.', {
-    // They show what was sent, of all projects.
+    // Dead letters show data that was sent to any project, so only administrators may read them.
     who: byAdministrators(inOrganization('organization:read')),
     ...listing(LETTER),
     respond: (call) =>

@@ -1,7 +1,7 @@
 /**
- * The routes of names and values: which events and properties there are, and what can be offered where
- * somebody filters by one. Source: docs/compatibility/definitions.md, "Names of events", "Names of
- * properties", "Properties of sessions" and "Offered values".
+ * The routes of names and values: the known events and properties, and the values that a filter offers. Source:
+ * docs/compatibility/definitions.md, "Names of events", "Names of properties", "Properties of sessions" and "Offered
+ * values".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
@@ -25,9 +25,9 @@ import * as is from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
 import { change, type OrganizationServices } from './organization/organization-services.ts'
 
-/** Values are those of the last days. */
+/** The time range of events from which values are offered, in milliseconds. */
 const VALUES_MS = 7 * 24 * 60 * 60 * 1000
-/** Stands for the names of events in the place of a property. */
+/** The key that stands for event names instead of a property. */
 const EVENT_NAMES_KEY = 'custom_event'
 
 const NAMES = is.list(is.TEXT)
@@ -91,7 +91,7 @@ const VALUE_QUERY = is.object(
 )
 const OFFERED = is.list(is.namedObject('OfferedValue', { name: is.TEXT }))
 
-/** What these routes work with. */
+/** The services that the definition routes need. */
 export interface DefinitionServices extends OrganizationServices {
   readonly queries: OrganizationServices['queries'] & DefinitionQueries
 }
@@ -106,7 +106,7 @@ const propertyRoute = routesOf<DefinitionServices>(PROJECT, inProject('property_
 const valueRoute = routesOf<DefinitionServices>(PROJECT, inProject('event:read'))
 const sessionRoute = routesOf<DefinitionServices>(`${PROJECT}sessions/`, inProject('query:read'))
 
-/** Names of events and properties, and values. */
+/** The names of events and properties, and offered values. */
 export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
   name: 'Definitions',
   sentence: 'Which events and properties there are, as they were sent.',
@@ -198,7 +198,10 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
   ],
 }
 
-/** Channels are those of the project, then the common ones; of true and false nothing is counted. */
+/**
+ * Returns the offered values of a session property. Channels are those of the project, followed by the built-in ones.
+ * Boolean properties offer both values without a count.
+ */
 async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_QUERY>) {
   const { request, services, projectId, nowMs } = call
   const { key, value: contains = '' } = call.query()
@@ -271,7 +274,7 @@ function requireGroupType(of: string, groupType: number | undefined): void {
   throw invalidInput('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
 }
 
-/** What a request says about each property by itself. Throws 400. */
+/** Returns the tests of a request that concern a single property. Throws 400. */
 function propertyTests(given: TypeOf<typeof PROPERTY_QUERY>) {
   const { search = '', properties, excluded_properties: excluded = [] } = given
   return {
@@ -290,7 +293,7 @@ function sessionProperties(given: TypeOf<typeof PROPERTY_QUERY>) {
   )
 }
 
-/** The definition in the path. Throws 404. */
+/** Returns the event definition in the path. Throws 404. */
 async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   const id = call.uuid('id')
   const { request, services, projectId } = call
@@ -300,7 +303,7 @@ async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
   throw new ServiceError('not_found', 'the project has no such definition of an event')
 }
 
-/** All texts of a parameter of the query that may be repeated. */
+/** Returns all texts of a query parameter that may be repeated. */
 function textsOf({ request }: Pick<Call, 'request'>, name: string): readonly string[] {
   return request.query.getAll(name).filter((text) => text !== '')
 }

@@ -1,7 +1,7 @@
 /**
- * The routes of the API description: OpenAPI for programs, a page for people. Both are made at the first
- * request and kept. No key is needed: it tells nothing about customers.
- * Source: docs/compatibility/api.md, "API description".
+ * The routes of the API description: OpenAPI for programs, and a page for people. Both are built at the first request
+ * and cached. They need no key, because the description contains nothing about customers. Source:
+ * docs/compatibility/api.md, "API description".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_POLICY, renderPage } from '../openapi/page.ts'
@@ -12,10 +12,10 @@ import type { ApiRequest, Route } from '../server/router.ts'
 import type { Schema } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
 
-/** An answer as it is kept. */
+/** A cached answer with its tag. */
 type KeptAnswer = Answer & { readonly etag: string }
 
-/** Both forms of the description; made when they are asked for first. */
+/** Both forms of the description. Each is built at its first request. */
 interface Forms {
   readonly document: () => KeptAnswer
   readonly page: () => KeptAnswer
@@ -53,7 +53,7 @@ const RECORDS: readonly FormRecord[] = [
   },
   {
     ...SHARED,
-    // Where tools look for it.
+    // The path in which tools look for the document.
     path: '/openapi.json/',
     id: 'getOpenapi',
     summary: 'The same as /api/schema/.',
@@ -70,14 +70,14 @@ const RECORDS: readonly FormRecord[] = [
   },
 ]
 
-/** The description of the API. */
+/** The routes of the API description. */
 export const DESCRIPTION: DescribedResource = {
   name: 'API description',
   sentence: 'This description. No key is needed.',
   routes: RECORDS,
 }
 
-/** The routes of `DESCRIPTION`; `build` makes the document. */
+/** Returns the routes of `DESCRIPTION`. `build` makes the document. */
 export function descriptionRoutes(build: () => Schema): readonly Route[] {
   let document: KeptAnswer | undefined
   let page: KeptAnswer | undefined

@@ -1,6 +1,6 @@
 /**
- * The routes of `tenrec dev` and of no other daemon: an empty project before each test, and events as a test asks for
- * them. They need no key, because the keys of that daemon are public. docs/TESTING-YOUR-APP.md.
+ * The routes that only `tenrec dev` serves. A test uses them to empty the project before it starts, and to read events.
+ * They need no key, because the keys of that daemon are public. docs/TESTING-YOUR-APP.md.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
@@ -19,23 +19,23 @@ import {
   DEVELOPMENT_WAITS_MAX,
 } from './limits.ts'
 
-/** How often a request that waits for events looks for them. */
+/** The interval in which a waiting request looks for events, in milliseconds. */
 const LOOK_MS = 10
 const WAIT_MS_DEFAULT = 5000
 const LINE_END = 10
 
-/** What these routes work with. */
+/** The services that these routes need. */
 export interface DevelopmentServices extends RouteServices {
   readonly clock: Clock
   readonly queries: ExportQueries
-  /** The project that the fixed key belongs to now. */
+  /** Returns the project that the fixed key belongs to now. */
   readonly projectId: () => number
-  /** Puts an empty project in the place of that one. Resolves when requests find it. */
+  /** Replaces that project with an empty one. Resolves when requests find the new one. */
   readonly reset: () => Promise<void>
-  /** Positions in the log: of the last event that was accepted, and of the last one that was processed. */
+  /** Returns the log position of the last accepted event. `processed` returns that of the last processed event. */
   readonly accepted: () => number
   readonly processed: () => number
-  /** Lets processing begin at once. */
+  /** Makes processing start at once. */
   readonly hurry: () => void
 }
 
@@ -54,7 +54,7 @@ const EVENTS_QUERY = is.options({
 })
 const QUERY_NAMES = ['event', 'distinct_id', 'count', 'wait']
 
-/** Which events a request asks for. */
+/** The events that a request asks for. */
 interface Wish {
   readonly event?: string
   readonly distinctId?: string
@@ -71,10 +71,10 @@ interface SeenEvent {
   readonly properties: unknown
 }
 
-/** What was found, in the order of arrival. */
+/** The events that were found, in the order of arrival. */
 interface Found {
   readonly events: readonly SeenEvent[]
-  /** There are more events than one answer holds. */
+  /** True if there are more events than one answer holds. */
   readonly hasMore: boolean
 }
 
@@ -120,12 +120,12 @@ const EVENTS = route('GET', 'events/', 'awaitEvents', 'Lists events, and waits f
   },
 })
 
-/** The routes; nobody else but `tenrec dev` may serve them. */
+/** Returns the routes. Only `tenrec dev` may serve them. */
 export function developmentRoutes(services: DevelopmentServices): readonly Route[] {
   return [RESET, EVENTS].map((record) => record.bind(services))
 }
 
-/** A test that misspells a parameter would pass or fail for the wrong reason. */
+/** Refuses unknown parameters. A test with a misspelt parameter would otherwise pass or fail for the wrong reason. */
 function refuseOtherNames({ query }: ApiRequest): void {
   const other = [...query.keys()].find((name) => !QUERY_NAMES.includes(name))
   if (other === undefined) return
@@ -140,8 +140,8 @@ function bounded(name: string, value: number, max: number): number {
 let waitingCount = 0
 
 /**
- * Resolves when so many events as wished are processed, or with fewer when the time is over. All events that were
- * accepted before the request are among those that it sees, unless the time is over before they are processed.
+ * Resolves when the requested number of events is processed, or with fewer when the time is over. The result includes
+ * all events that were accepted before the request, unless the time is over before they are processed.
  */
 async function awaitEvents(
   wish: Wish,
@@ -178,7 +178,7 @@ async function awaitEvents(
   }
 }
 
-/** The events that are processed now. */
+/** Returns the events that are processed now. */
 async function readEvents(
   { event, distinctId }: Wish,
   { queries, projectId }: DevelopmentServices,
@@ -208,7 +208,7 @@ async function readEvents(
   return { events, hasMore: false }
 }
 
-/** Each holds whole lines. */
+/** Yields the chunks of a body. Each chunk holds whole lines. */
 async function* piecesOf(body: Uint8Array | TextPieces): AsyncGenerator<Uint8Array> {
   if (!('next' in body)) {
     yield body

@@ -1,6 +1,6 @@
 /**
- * The routes of erasures and of retention. Only the body counts, and an unknown member is an error: a
- * misspelt condition would erase more than was meant. Source: docs/compatibility/events.md, "Erasure and
+ * The routes of erasures and retention. Conditions are read only from the body, and an unknown member is an error. A
+ * misspelt condition would otherwise erase more than intended. Source: docs/compatibility/events.md, "Erasure and
  * retention".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
@@ -34,7 +34,7 @@ import {
 } from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
-/** Less would not hold the segments of a quiet hour. */
+/** The smallest `bytes_max`. A lower limit could not hold the segments of a quiet hour. */
 const BYTES_MIN = 1024 ** 2
 
 const UNKNOWN_PLAN =
@@ -143,7 +143,7 @@ const PLAN = is.namedObject('RetentionPlan', {
   is_running: is.BOOLEAN,
 })
 
-/** What these routes work with. */
+/** The services that these routes need. */
 export interface ErasureServices extends RouteServices {
   readonly queries: ErasureQueries
   readonly commands: PersonCommands
@@ -155,14 +155,14 @@ const erasure = routesOf<ErasureServices>(
   inProject('person:read'),
   inProject('person:write'),
 )
-// Rules belong to the settings of the project.
+// Retention rules are settings of the project, so they need the scopes of projects.
 const retention = routesOf<ErasureServices>(
   '/api/projects/:project_id/retention/',
   inProject('project:read'),
   byAdministrators(inProject('project:write')),
 )
 
-/** Erasures and retention. */
+/** The erasures and the retention of a project. */
 export const ERASURE_RESOURCE: Resource<ErasureServices> = {
   name: 'Erasures',
   sentence: 'Events that were removed for good, and how long events are kept.',
@@ -295,7 +295,7 @@ function rulesBody({ rules, bytes }: RetentionView): object {
   return { days: rules.days, bytes_max: rules.bytesMax, events: rules.events, bytes }
 }
 
-/** Throws 500 `data_corrupted` when nobody can say what would go. */
+/** Returns the body of a retention plan. Throws 500 `data_corrupted` if damaged segments make the plan incomplete. */
 function planBody(plan: RetentionPlan): object {
   const { rules, arrivedThroughMs, events, bytes, isRunning } = plan
   if (!plan.isComplete) throw new ServiceError('data_corrupted', UNKNOWN_PLAN)

@@ -1,4 +1,6 @@
-/** The export of events, written while it is read. docs/compatibility/events.md, "Exporting events". */
+/**
+ * The export of events, which is written while the client reads it. docs/compatibility/events.md, "Exporting events".
+ */
 import { CSV_TYPE } from '../../base/csv.ts'
 import type { RowText, TextPieces } from '../../base/pages.ts'
 import type { ExportQueries } from '../../engine/threads/call-table.ts'
@@ -13,7 +15,7 @@ import {
 import * as is from '../server/schema.ts'
 import { criteriaOf, EVENT_CRITERIA } from './event-criteria.ts'
 
-/** What the route works with. */
+/** The services that the export needs. */
 export interface ExportServices extends RouteServices {
   readonly queries: ExportQueries
 }
@@ -22,7 +24,7 @@ const FORMAT = is.refused(is.choice('csv', 'ndjson'), 'format must be csv or ndj
 
 const route = routesOf<ExportServices>('/api/projects/:project_id/', inProject('event:read'))
 
-/** All events. */
+/** The route that exports all events. */
 export const EXPORT_ROUTES: readonly AnyRoute<ExportServices>[] = [
   route('GET', 'events/export/', 'exportEvents', 'Writes all events, oldest arrival first.', {
     query: is.options({
@@ -50,7 +52,7 @@ export const EXPORT_ROUTES: readonly AnyRoute<ExportServices>[] = [
   }),
 ]
 
-/** Pieces that end as broken off when the key does not open the route any more. */
+/** Returns the body of an export that is cut off when its key is no longer allowed to read events. */
 function whileAllowed(
   call: Pick<Call, 'isStillAllowed'>,
   body: RowText | TextPieces,

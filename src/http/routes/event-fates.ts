@@ -1,4 +1,7 @@
-/** What became of events, above all of those that are not stored. docs/compatibility/events.md, "Fates". */
+/**
+ * The routes that tell what happened to events, especially to those that are not stored. docs/compatibility/events.md,
+ * "Fates".
+ */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
@@ -11,7 +14,7 @@ import { FATE_BODY_UNITS_MAX, FATE_SAMPLES_MAX } from '../../rules/events/limits
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
 import * as is from '../server/schema.ts'
 
-/** What these routes work with. */
+/** The services that these routes need. */
 export interface FateServices extends RouteServices {
   readonly queries: Pick<FateQueries, 'eventFate' | 'ingestionFates'>
   readonly refused: Pick<RefusedCaptures, 'of'>
@@ -67,7 +70,7 @@ const INGESTION_FATE = is.namedObject('IngestionFate', {
 
 const route = routesOf<FateServices>('/api/projects/:project_id/', inProject('event:read'))
 
-/** The fate of one event, and of those that have no stored row. */
+/** The routes for the fate of one event, and for all events that have no stored row. */
 export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
   route('GET', 'events/:event_id/fate/', 'getEventFate', 'Tells what became of an event.', {
     answers: { 200: done(FATE) },
@@ -87,7 +90,7 @@ export const FATE_ROUTES: readonly AnyRoute<FateServices>[] = [
       answers: { 200: done(is.object({ results: is.list(INGESTION_FATE) })) },
       async handle({ services, projectId, nowMs, grant }) {
         const dropped = await services.queries.ingestionFates(projectId, nowMs - KEPT_MS)
-        // What names no project may be anybody's.
+        // Requests that name no project may belong to any project, so only keys for all projects see them.
         const refused = services.refused.of(projectId, grant.projectIds === 'all')
         return { results: merged([...dropped, ...refused]) }
       },
@@ -114,7 +117,7 @@ function fateBody(uuid: string, { fate, because, ...known }: EventFate) {
   }
 }
 
-/** One of each reason, the one that was seen last first. */
+/** Merges the fates of each reason, and orders the reasons by their last event, latest first. */
 function merged(fates: readonly IngestionFate[]): readonly IngestionFate[] {
   const byReason = new Map<string, IngestionFate>()
   for (const fate of fates.toSorted((a, b) => (a.last_seen_at < b.last_seen_at ? 1 : -1))) {

@@ -5,14 +5,14 @@ import { type AnyRoute, inProject, type RouteServices, routesOf } from '../serve
 import * as is from '../server/schema.ts'
 import { LIVE_STREAMS_OF_SESSION_MAX, STREAM_NAMES_MAX } from './limits.ts'
 
-/** What the route works with. */
+/** The services that the stream needs. */
 export interface StreamServices extends RouteServices {
   readonly live: Pick<LiveEvents, 'open'>
 }
 
 const route = routesOf<StreamServices>('/api/projects/:project_id/', inProject('event:read'))
 
-/** Events as they come. */
+/** The route that streams events. */
 export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
   route('GET', 'events/stream/', 'streamEvents', 'Shows events as they are stored.', {
     query: is.options({
@@ -35,13 +35,14 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
       const { distinct_id: distinctId = null } = call.query()
       const { keyId, session } = grant
       const stream = await services.live.open({
-        // Each tab of a session has its own filter, and so its own stream.
+        // Each browser tab of a session has its own filter, and therefore its own stream.
         owner: `${session === undefined ? `key ${keyId}` : `session ${session.id}`} ${projectId}`,
         ownedMax: session === undefined ? 1 : LIVE_STREAMS_OF_SESSION_MAX,
         filter: { projectId, events, distinctId },
         isAllowed: () => call.isStillAllowed(),
       })
-      // Until the answer begins; then it watches by itself.
+      // Cancels the stream if the client leaves before the answer begins. After that, the answer itself detects that
+      // the client has left.
       request.onLeave(() => stream.cancel())
       return {
         status: 200,

@@ -1,9 +1,9 @@
 /**
- * Reading stored events and ingestion warnings. The reads themselves run in the pool; here parameters
- * become a query, and a page becomes an envelope with a link to the next one.
- * Source: docs/compatibility/events.md, "Reading events".
+ * The routes that read stored events and ingestion warnings. The worker pool does the reads. This file turns parameters
+ * into queries, and pages into envelopes with a link to the next page. Source: docs/compatibility/events.md, "Reading
+ * events".
  *
- * All routes need the scope `event:read`: a warning tells about events and nothing else.
+ * All routes need the scope `event:read`, because a warning only tells about events.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
@@ -93,12 +93,12 @@ const REASON = is.refused(
   `reason must be one of ${LOSS_REASONS.join(', ')}`,
 )
 
-/** What the routes of dropped events work with. */
+/** The services that the routes of dropped events need. */
 export interface DroppedServices extends RouteServices {
   readonly queries: DroppedQueries
 }
 
-/** What these routes work with. */
+/** The services that the routes of events need. */
 export interface EventServices extends RouteServices {
   readonly queries: EventQueries
 }
@@ -165,7 +165,7 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
   ),
 ]
 
-/** What was accepted and is not stored. docs/compatibility/events.md, "Dropped events". */
+/** The routes of events that were accepted but are not stored. docs/compatibility/events.md, "Dropped events". */
 const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
   droppedRoute(
     'GET',
@@ -213,7 +213,7 @@ const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
   ),
 ]
 
-/** Events, warnings, and what was dropped. */
+/** The routes of events, warnings and dropped events. */
 export const EVENT_RESOURCE: Resource<
   EventServices & ExportServices & DroppedServices & StreamServices & FateServices
 > = {
@@ -222,12 +222,12 @@ export const EVENT_RESOURCE: Resource<
   routes: [...EVENT_ROUTES, ...EXPORT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES, ...FATE_ROUTES],
 }
 
-/** The opaque text of a cursor. */
+/** Returns the opaque text of a cursor. */
 export function encodeEventCursor(cursor: EventCursor): string {
   return encodeCursor(`${cursor.timestampMs},${cursor.id}`)
 }
 
-/** Reads what `encodeEventCursor` made. Throws 400 `invalid_input` for anything else. */
+/** Decodes a cursor from `encodeEventCursor`. Throws 400 `invalid_input` for any other text. */
 export function decodeEventCursor(text: string): EventCursor {
   return decodeCursor(text, (cursor) => {
     const parts = /^(-?[0-9]{1,15}),([0-9]{1,15})$/.exec(cursor)
@@ -235,11 +235,11 @@ export function decodeEventCursor(text: string): EventCursor {
   })
 }
 
-/** The last event of a page, from which the next page goes on. */
+/** The position of the last event of a page, after which the next page continues. */
 interface DroppedCursor {
-  /** At most 48 bits. */
+  /** The number of the block, at most 48 bits. */
   readonly block: number
-  /** At most 32 bits. */
+  /** The position in the block, at most 32 bits. */
   readonly place: number
 }
 
@@ -247,7 +247,7 @@ function encodeDroppedCursor({ block, place }: DroppedCursor): string {
   return encodeCursor(`${block},${place}`)
 }
 
-/** Throws 400 `invalid_input` for what `encodeDroppedCursor` did not make. */
+/** Decodes a cursor from `encodeDroppedCursor`. Throws 400 `invalid_input` for any other text. */
 function decodeDroppedCursor(text: string): DroppedCursor {
   return decodeCursor(text, (cursor) => {
     const parts = /^([0-9]{1,15}),([0-9]{1,10})$/.exec(cursor)

@@ -1,5 +1,5 @@
 /**
- * Answers of the persons, groups and cohorts routes as JSON or as a table. Source:
+ * Answers in JSON or as a CSV table, for the routes of persons, groups, cohorts and others. Source:
  * docs/compatibility/api.md, "CSV".
  */
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
@@ -13,8 +13,8 @@ import type { Call } from '../server/route.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 
 /**
- * The format that a request asks for: the parameter, else the header Accept, else JSON. Throws 404
- * `not_found` for any other.
+ * Returns the format of a request: the parameter `format`, else the header Accept, else JSON. Throws 404 `not_found`
+ * for an unknown format.
  */
 export function formatOf(request: ApiRequest, parameters: RequestParameters): RowFormat {
   const text = parameters.text('format')
@@ -23,19 +23,22 @@ export function formatOf(request: ApiRequest, parameters: RequestParameters): Ro
   throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
 }
 
-/** Parameters of a request, its format, and how a page is wanted. Throws what reading each of them throws. */
+/**
+ * Returns the parameters of a request, its format, and the options for reading a page. Throws the errors of reading
+ * each of them.
+ */
 export function inputOf({ request }: Pick<Call, 'request'>) {
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   return { parameters, format, wish: wishOf(request, format) }
 }
 
-/** How a page is wanted: in this format, and only as long as the client is there. */
+/** Returns the options for reading a page: the format, and cancellation when the client leaves. */
 export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
   return { format, onLeave: (cancel) => request.onLeave(cancel) }
 }
 
-/** One small object that is here: as it is, or as a header and one line. */
+/** Returns an answer with one small object, as JSON or as a table with one row. */
 export function answerOne(format: RowFormat, value: object, status = 200): Answer {
   if (format === 'json') return json(value, status)
   const { id } = value as { readonly id?: unknown }
@@ -43,14 +46,14 @@ export function answerOne(format: RowFormat, value: object, status = 200): Answe
   return { status, contentType: CSV_TYPE, body: toCsv([value]), ...madeId }
 }
 
-/** A row that a thread wrote. */
+/** Returns an answer with a row that a thread has serialised. */
 export function answerRow(format: RowFormat, row: RowText): Answer {
   return { status: 200, contentType: typeOf(format), body: row }
 }
 
 /**
- * Rows that a thread wrote: as a table alone, as JSON under the name `member` between the members of two
- * objects. Copies no row.
+ * Returns an answer with rows that a thread has serialised. A table contains only the rows. JSON has them in the member
+ * `member`, between the members of `before` and `behind`. No row is copied.
  */
 export function answerRows(
   format: RowFormat,
@@ -65,7 +68,10 @@ export function answerRows(
   return { status: 200, contentType: typeOf(format), body }
 }
 
-/** A list that is counted through: `read` answers the rows of a page. Throws 400 for bad parameters. */
+/**
+ * Returns a page of a list that is read with `limit` and `offset`. `read` returns the rows of the page. Throws 400 for
+ * bad parameters.
+ */
 export async function answerPage(
   call: Pick<Call, 'request' | 'base'>,
   read: (page: OffsetPage, wish: PageWish) => Promise<CountedRows>,
@@ -76,7 +82,10 @@ export async function answerPage(
   return answerRows(format, page, 'results', { count: page.count, ...urls })
 }
 
-/** A page of a log; null where `read` answers null. The parameters of its addresses may be sorted by name. */
+/**
+ * Returns a page of a log, or null if `read` returns null. With `isSorted`, the parameters of its URLs are sorted by
+ * name.
+ */
 export async function answerLog(
   call: Pick<Call, 'request' | 'base'>,
   format: RowFormat,
@@ -91,7 +100,10 @@ export async function answerLog(
   return answerRows(format, found, 'results', {}, { ...urls, total_count: found.count })
 }
 
-/** One thing that a thread wrote, in the format that the request asks for; null is refused with `missing`. */
+/**
+ * Returns one object that a thread has serialised, in the format of the request. Throws `missing` if `read` returns
+ * null.
+ */
 export async function answerFound(
   call: Pick<Call, 'request'>,
   missing: ServiceError,
@@ -103,12 +115,14 @@ export async function answerFound(
   return answerRow(format, row)
 }
 
-/** A bare list that a thread wrote. Throws what `wholeRows` throws. */
+/** Returns a bare list that a thread has serialised. Throws the errors of `wholeRows`. */
 export function answerList(format: RowFormat, rows: RowsText): Answer {
   return answerRow(format, wholeRows(rows).rows)
 }
 
-/** The same rows of a list that has no next page. Throws 400 `query_too_large` when they do not all fit. */
+/**
+ * Returns the rows of a list without a next page. Throws 400 `query_too_large` if they do not all fit into one answer.
+ */
 export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
   if (!rows.isCut) return rows
   const detail =
@@ -116,7 +130,7 @@ export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
   throw new ServiceError('query_too_large', detail)
 }
 
-/** The members of an object as JSON between two signs. */
+/** Returns the members of an object as JSON between an opening and a closing sign. */
 function membersOf(value: object, opening: string, closing: string): string {
   const members = JSON.stringify(value).slice(1, -1)
   if (members !== '') return opening + members + closing

@@ -1,6 +1,6 @@
 /**
- * Routes for those who watch the process: liveness, readiness and metrics. They need no key and tell
- * nothing about customers. docs/OPERATIONS.md, "Health".
+ * The routes that monitor the process: liveness, readiness and metrics. They need no key and contain nothing about
+ * customers. docs/OPERATIONS.md, "Health".
  */
 import type { MetricPage } from '../../base/metrics.ts'
 import type { HttpServerName } from '../../config/settings-table.ts'
@@ -9,19 +9,19 @@ import { ANYBODY, type Described, type DescribedResource, done } from '../server
 import { json, type Route } from '../server/router.ts'
 import * as is from '../server/schema.ts'
 
-/** How well a daemon serves. */
+/** The degree to which a daemon serves requests. */
 export interface Readiness {
-  /** Events are accepted. */
+  /** True if events are accepted. */
   readonly isReady: boolean
-  /** At least reads and decisions are answered, and what is refused will mend by itself. */
+  /** True if at least reads and decisions are answered, and refused requests will work again without help. */
   readonly isServing: boolean
-  /** Sentences for the operator why events are refused; none when it is ready. */
+  /** The reasons why events are refused, as sentences for the operator. Empty if the daemon is ready. */
   readonly reasons: readonly string[]
-  /** Sentences about what else is wrong: events are accepted all the same. */
+  /** Other problems, as sentences for the operator. Events are accepted despite them. */
   readonly troubles: readonly string[]
 }
 
-/** What the daemon knows about itself. Asked on every request: keep it cheap. */
+/** The state of the daemon. It is read for every request, so reading must be cheap. */
 export interface HealthSource {
   /** The library that speaks HTTP. */
   readonly httpServer: HttpServerName
@@ -56,7 +56,7 @@ const WATCHED: readonly WatchedPath[] = [
     id: 'Liveness',
     summary: 'Whether the process runs.',
     answers: { 200: done(SCHEMA) },
-    // That this runs at all is the answer: the event loop turns.
+    // Any answer shows that the process is alive, because the event loop runs.
     answer: () => json({ status: 'ok', reasons: [] }),
   },
   {
@@ -83,7 +83,7 @@ const WATCHED: readonly WatchedPath[] = [
   },
 ]
 
-/** Liveness, readiness and metrics. docs/OPERATIONS.md, "Health". */
+/** The routes of liveness, readiness and metrics. docs/OPERATIONS.md, "Health". */
 export const HEALTH: DescribedResource = {
   name: 'Health and metrics',
   sentence: 'For those who watch the process. No key is needed.',
@@ -100,7 +100,7 @@ export const HEALTH: DescribedResource = {
   ]),
 }
 
-/** The routes of `HEALTH`. */
+/** Returns the routes of `HEALTH`. */
 export function healthRoutes(source: HealthSource, metrics: MetricPage): readonly Route[] {
   return WATCHED.flatMap(({ path, answer }) => {
     const handler = (): Answer => answer({ source, metrics })
@@ -123,7 +123,10 @@ function readiness({ source }: HealthServices): Answer {
   return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
 }
 
-/** As `/_health` says it: degraded while reads and decisions are all that is served, or something is damaged. */
+/**
+ * Returns the state as `/_health` shows it. It is degraded if only reads and decisions are served, or if something is
+ * damaged.
+ */
 export function healthOf({ isReady, isServing, reasons, troubles }: Readiness) {
   if (isServing && (!isReady || troubles.length > 0)) {
     return { status: 'degraded', reasons: [...reasons, ...troubles] }

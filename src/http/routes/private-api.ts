@@ -1,4 +1,4 @@
-/** All resources for personal keys as one table, in the order of the API description. */
+/** All resources for personal keys in one table, in the order of the API description. */
 import type { SharedRequest } from '../../engine/threads/saved-tasks.ts'
 import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
@@ -31,7 +31,7 @@ import { SHARED_RESOURCE } from './saved/shared.ts'
 import { keptResults, sharedRuns } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
 
-/** What all of them work with. */
+/** The services of all these resources. */
 export type PrivateServices = EventServices &
   ExportServices &
   DroppedServices &
@@ -46,7 +46,7 @@ export type PrivateServices = EventServices &
   SessionServices &
   ServerServices
 
-/** What a project or the organization has. */
+/** The resources of projects and of the organization. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EVENT_RESOURCE,
   DEFINITION_RESOURCE,
@@ -74,7 +74,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
 const PROJECT_PATH = '/api/projects/:project_id/'
 const ENVIRONMENT_PATH = '/api/environments/:project_id/'
 
-/** The routes under `/api/` for personal keys, and those of what is shared. */
+/** Returns the routes under `/api/` for personal keys, and the routes of shared pages. */
 export function privateRoutes(
   services: Omit<PrivateServices, 'computeInsight' | 'computeShared' | 'showShared'>,
 ): readonly Route[] {
@@ -91,8 +91,8 @@ export function privateRoutes(
 }
 
 /**
- * The routes of a project under the other name that PostHog's pages and clients have for it. A project has one
- * environment, with the same number. Routes that are described under that name stay as they are.
+ * Returns copies of the routes of a project under `/api/environments/`, which PostHog's pages and clients use. A
+ * project has one environment, with the same number. Routes that already exist under that path are left out.
  */
 function underEnvironments(routes: readonly Route[]): readonly Route[] {
   const taken = new Set(routes.map(({ method, path }) => `${method} ${path}`))

@@ -1,6 +1,6 @@
 /**
- * The route that answers how many: a query goes to the threads for analytics, its answer comes back as
- * finished text. Source: docs/compatibility/queries.md, "Requests".
+ * The route that answers analytic queries. A query goes to the analytics threads, and its answer comes back as
+ * serialised text. Source: docs/compatibility/queries.md, "Requests".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
@@ -22,7 +22,7 @@ import { answerRow, inputOf } from './formats.ts'
 import type { PersonDirectory } from './persons/person-services.ts'
 import type { ComputeInsight } from './saved/saved-services.ts'
 
-/** What these routes work with. */
+/** The services that the query route needs. */
 export interface QueryServices extends RouteServices {
   readonly directory: PersonDirectory
   readonly numbers: QueryAnswers
@@ -100,7 +100,7 @@ function routesBelow(base: string, id: string): readonly AnyRoute<QueryServices>
   ]
 }
 
-/** How many: numbers over time, funnels, web pages, rows. */
+/** The route for numbers over time, funnels, web pages and rows. */
 export const QUERY_RESOURCE: Resource<QueryServices> = {
   name: 'Queries',
   sentence: 'How many: trends, funnels, retention, paths, web pages, rows of events and persons.',
@@ -128,7 +128,7 @@ function refuse(detail: string): () => never {
   }
 }
 
-/** Filters over those of the query would change what it asks for. */
+/** Refuses filters that override those of the query, because they would change its meaning. */
 function refuseOverride(override: unknown): void {
   const values = isObject(override) ? Object.values(override) : [override ?? null]
   const isEmpty = (value: unknown): boolean =>
@@ -138,7 +138,7 @@ function refuseOverride(override: unknown): void {
   throw new ServiceError('invalid_query', detail, { attr: 'filters_override' })
 }
 
-/** What insights show: their queries answered by the threads that answer the route. */
+/** Returns the function that runs the queries of insights, in the same threads as the route. */
 export function insightAnswers(
   services: Pick<QueryServices, 'numbers' | 'directory' | 'clock'>,
 ): ComputeInsight {

@@ -1,4 +1,4 @@
-/** How the daemon is, for people with a key. docs/compatibility/api.md, "Status". */
+/** The state of the daemon, for people with a key. docs/compatibility/api.md, "Status". */
 import type { ServiceStatus } from '../../engine/front/service-status.ts'
 import type { StatusQueries } from '../../engine/threads/call-table.ts'
 import { done } from '../server/route.ts'
@@ -9,7 +9,7 @@ import {
   organizationRoutes,
 } from './organization/organization-services.ts'
 
-/** What the route works with. */
+/** The services that the status route needs. */
 export interface StatusServices extends OrganizationServices {
   readonly queries: OrganizationServices['queries'] & StatusQueries
   readonly status: Pick<HealthSource, 'readiness'> & { now(): ServiceStatus }
@@ -58,7 +58,7 @@ const STATUS = is.namedObject('Status', {
 
 const route = organizationRoutes<StatusServices>('status/')
 
-/** `GET status/`. */
+/** The route `GET status/`. */
 export const STATUS_ROUTES = [
   route('GET', '', 'getStatus', 'Tells how the server is, with a day of rates.', {
     answers: { 200: done(STATUS) },

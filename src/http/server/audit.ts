@@ -19,7 +19,7 @@ const OWNER_PARAMETERS = ['project_id', 'org_id']
 /** The prefixes of keys. A key that a client puts into a path must not appear in the log. */
 const KEY_PATTERN = /^ph[cxs]_/
 
-/** The destination of entries, and the services that making them needs. */
+/** The destination of entries, and the services that are needed to make them. */
 export interface AuditOptions {
   /** Stores an entry. Resolves when it is durable. */
   readonly record: (entry: AuditEntry) => Promise<void>

@@ -104,8 +104,8 @@ export function authoriseAs(
 
 /**
  * Returns the project of a request to a route that servers poll. Such a request may have the secret key of the project
- * instead of a personal key. The secret key opens only these routes, and throws 403 `permission_denied` for another
- * project.
+ * instead of a personal key. The secret key opens only these routes. Throws 403 `permission_denied` for the secret key
+ * of another project.
  */
 export function authoriseServer(
   request: ApiRequest,

@@ -228,7 +228,7 @@ class BodyUpload implements Upload {
   readonly #declaredBytes: number | null
   readonly #options: BodyOptions
   #buffer: Uint8Array = new Uint8Array(0)
-  /** The reusable memory that `#buffer` uses, if it does. */
+  /** The reusable memory behind `#buffer`; null if that memory is not reused. */
   #spare: Uint8Array | null = null
   /** The slab that `#buffer` uses, once the body is too large for reusable memory. */
   #slab: Slab | null = null

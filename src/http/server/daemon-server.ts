@@ -18,7 +18,7 @@ import { TrustedProxies } from './url.ts'
 /** Open files that are not for clients: stores, threads, logs and pipes of commands. */
 const RESERVED_FILES = 128
 /**
- * The most connections if the limit of open files leaves none besides the reserved ones. `CONNECTIONS_MIN` are allowed
+ * The most connections if the limit of open files leaves none besides the reserved files. `CONNECTIONS_MIN` are allowed
  * in any case.
  */
 const SCARCE_CONNECTIONS = 32

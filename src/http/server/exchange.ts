@@ -66,7 +66,7 @@ export function addressOf(connection: FrontConnection): string {
   return formatAddress(new Uint8Array(connection.getRemoteAddress()))
 }
 
-/** A store of reserved bytes to which they are released; see `BodyBudget`. */
+/** The source of reserved bytes, to which they are released; see `BodyBudget`. */
 export interface Reservations {
   release(bytes: number): void
 }
@@ -90,7 +90,7 @@ export class Exchange {
   readonly startedAtMs: number
   /**
    * True if the body is chunked. The library does not check the end of a chunked body strictly enough to trust the
-   * bytes that follow it. The connection therefore ends with the answer, and a request behind this one is never
+   * bytes that follow it. The connection therefore ends with the answer, and a request that follows this one is never
    * executed.
    */
   readonly endsConnection: boolean

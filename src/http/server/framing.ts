@@ -63,7 +63,7 @@ export interface BrowserWords {
 }
 
 const NO_SEGMENTS: readonly string[] = []
-/** The head that is being read. A module variable avoids a closure for each request. */
+/** The head that is being read. */
 let head = new RequestHead('', NO_SEGMENTS)
 let contentLengthCount = 0
 let transferEncodingCount = 0
@@ -194,8 +194,8 @@ function takeTransferEncoding(value: string): void {
 }
 
 /**
- * Returns a number of at most 15 decimal digits, or -1. Such numbers are exact and beyond every limit, and the loop is
- * faster than a regular expression.
+ * Returns a number of at most 15 decimal digits, or -1. Numbers of 15 digits are still exact and exceed every limit.
+ * The loop is faster than a regular expression.
  */
 function parseDecimal(text: string): number {
   if (text.length === 0 || text.length > 15) return -1

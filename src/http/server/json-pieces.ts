@@ -15,7 +15,7 @@ export function jsonBody(value: unknown): string | TextPieces {
 }
 
 /**
- * Joins texts to one, or returns them in chunks if they are too long together. Each text is read only when it is
+ * Joins texts into one, or returns them in chunks if they are too long together. Each text is read only when it is
  * needed.
  */
 export function textBody(texts: Iterable<string>): string | TextPieces {

@@ -95,7 +95,7 @@ export function personReference(text: string): PersonReference | null {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
-/** Checks a text that may be absent or null. `unitsMax` is its length in UTF-16 units. Throws 400. */
+/** Checks a text that may be absent or null. `unitsMax` is its maximum length in UTF-16 units. Throws 400. */
 export function textMember(value: unknown, attr: string, unitsMax: number): string | undefined {
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'string') throw invalidInput(attr, 'must be a text')
@@ -163,7 +163,7 @@ function jsonOfText(text: string, name: string): unknown {
   return text === '' ? undefined : storable(Buffer.from(text), name)
 }
 
-/** Parses JSON and removes characters that no store can hold, as for the properties of events. */
+/** Parses JSON and replaces values that no store can hold, as for the properties of events. */
 function storable(json: Uint8Array, name: string | null): unknown {
   try {
     return parseJsonText(json)

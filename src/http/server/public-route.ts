@@ -87,7 +87,9 @@ export function readable<Services>(
   ]
 }
 
-/** Joins the words of a path to one name: `/i/v0/e` becomes `IV0E`, and `web_experiments` becomes `WebExperiments`. */
+/**
+ * Joins the words of a path into one name: `/i/v0/e` becomes `IV0E`, and `web_experiments` becomes `WebExperiments`.
+ */
 export function pascalCase(path: string): string {
   const words = path.split(/[/_]/).filter((word) => word !== '')
   return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')

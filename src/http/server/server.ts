@@ -54,7 +54,7 @@ export interface PageSource {
 
 /** The options of a server. */
 export interface HttpServerOptions {
-  /** Receives unexpected errors, for example a `Logger`. */
+  /** Receives unexpected errors. A `Logger` can be used. */
   readonly log: { error(fields: object, message: string): void }
   readonly clock: Clock
   readonly metrics: ServiceMetrics
@@ -314,7 +314,8 @@ export class HttpServer implements ExchangeOwner {
   }
 
   /**
-   * Counts a request of its client address. If the address has sent too many, it answers the request and returns true.
+   * Counts a request for the rate limit of its client address. If the address has sent too many requests, it answers
+   * this one and returns true.
    */
   #isTooOften(exchange: Exchange, head: RequestHead): boolean {
     const { peerAddress } = exchange
@@ -353,7 +354,7 @@ export class HttpServer implements ExchangeOwner {
       bytesMax: API_BODY_BYTES_MAX,
       budget: this.#options.budget,
       onBody: (body, isTransient) => {
-        // Tables are read line by line, without an object for each line, so their size is not limited here.
+        // Tables are read without an object for each line, so the number of their values need not be limited.
         if (!apiRequest.isTable) {
           refuseManyValues(body, API_BODY_VALUES_MAX, API_BODY_CONTAINERS_MAX)
         }

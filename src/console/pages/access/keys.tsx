@@ -1,12 +1,12 @@
-/** Personal keys of whoever is logged in, the secret keys of the project, and browsers that are logged in. */
+/** The personal keys of the logged-in user, the secret keys of the project, and the browsers that are logged in. */
 import { ago, List, listOf, Once, post, remove, session } from '../../kit.ts'
 
-/** A new key: its text is never shown again. */
+/** Shows the text of a new key, which cannot be shown again. */
 function NewKey({ value }: { value: string | null }) {
   return <Once text={value ?? ''}>It is shown once. Keep it where secrets are kept.</Once>
 }
 
-/** The keys of whoever is logged in. */
+/** The personal keys of the logged-in user. */
 export function Keys() {
   const own = (session.value?.scopes ?? []).join(', ')
   const hint = 'Between commas: query:read, feature_flag:write; * is everything that you may.'
@@ -45,7 +45,7 @@ export function Keys() {
   )
 }
 
-/** Keys with which servers read definitions of flags. */
+/** The secret keys, with which servers read flag definitions. */
 export function SecretKeys() {
   return (
     <List
@@ -78,7 +78,7 @@ export function SecretKeys() {
   )
 }
 
-/** Browsers that are logged in to the console, and the way to end each but this one. */
+/** The browsers that are logged in to the console. All sessions but the current one can be ended here. */
 export function Sessions() {
   return (
     <List

@@ -1,4 +1,4 @@
-/** People of the organization, invitations, roles. */
+/** The members of the organization, its invitations and its roles. */
 import {
   Ask,
   DialogButton,
@@ -33,7 +33,7 @@ function levelName(level: Level): string {
   return LEVELS.find(([value]) => Number(value) === level)?.[1] ?? String(level)
 }
 
-/** The members, and who is invited. */
+/** The members and the open invitations. */
 export function Members() {
   const canWrite = may('organization:write')
   return (
@@ -113,7 +113,7 @@ function Invitations() {
   )
 }
 
-/** Roles, which say who may change flags. */
+/** The roles, which determine the users who may change flags. */
 export function Roles() {
   return (
     <List

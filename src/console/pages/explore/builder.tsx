@@ -1,4 +1,4 @@
-/** What is counted, how, and of whom: the left side of the page. */
+/** The query builder: the counted events, the way of counting, and the filters. */
 import {
   AddFilter,
   AddressFields,
@@ -24,7 +24,7 @@ const INTERVAL: FieldRecord = {
   },
 }
 
-/** What each way asks for, besides its series. */
+/** The fields of each kind of query, besides its series. */
 const FIELDS: Readonly<Record<Way, FieldRecord>> = {
   trends: {
     formula: { label: 'Formula', hint: 'A / B * 100', isShown: () => choices.value.length > 1 },
@@ -71,7 +71,7 @@ const FIELDS: Readonly<Record<Way, FieldRecord>> = {
   stickiness: INTERVAL,
 }
 
-/** The builder of the way that is chosen. */
+/** The builder of the chosen kind of query. */
 export function Builder() {
   return (
     <section class="card builder" aria-label="What is counted">
@@ -161,7 +161,7 @@ const OWNERS = [
   ['person', 'property of persons'],
 ] as const
 
-/** One parameter of the address for two fields: whose property, and which. */
+/** Two fields for one URL parameter: the owner of the breakdown property, and its name. */
 function Breakdown() {
   const events = usePropertyNames('event')
   const [type = 'event', ...rest] = choice('by', 'event:').split(':')

@@ -1,4 +1,4 @@
-/** What is explored, between the address of the page and the query that is asked. */
+/** Converts between the URL of the page "Explore" and the query that it runs. */
 import { computed } from '@preact/signals'
 import {
   dateRange,
@@ -11,7 +11,7 @@ import {
   setQuery,
 } from '../../kit.ts'
 
-/** Ways to look at events, as the address has them, with their words. */
+/** The kinds of queries as the URL has them, with their labels. */
 export const WAYS = [
   ['trends', 'Trends'],
   ['funnel', 'Funnel'],
@@ -21,17 +21,17 @@ export const WAYS = [
   ['stickiness', 'Stickiness'],
 ] as const
 
-/** One of them. */
+/** One kind of query. */
 export type Way = (typeof WAYS)[number][0]
 
-/** What is counted. `event` null is every event. */
+/** A counted series. A null `event` means every event. */
 export interface SeriesChoice {
   readonly event: string | null
   readonly math?: string
   readonly property?: string
 }
 
-/** How a series of trends is counted. Those behind the line need a property. */
+/** The ways of counting a series of trends. Those from `sum` on need a property. */
 export const MATHS: Options = [
   ['total', 'number of events'],
   ['dau', 'persons'],
@@ -49,12 +49,12 @@ export const MATHS: Options = [
   ['p99', '99th percentile of'],
 ]
 
-/** True for ways to count that read a property. */
+/** Returns true for ways of counting that need a property. */
 export function readsProperty(math = 'total'): boolean {
   return MATHS.findIndex(([one]) => one === math) >= 6
 }
 
-/** The way of the address. */
+/** The kind of query in the URL. */
 export const way = computed<Way>(() => {
   const given = query.value.get('way')
   return WAYS.find(([one]) => one === given)?.[0] ?? 'trends'
@@ -62,7 +62,7 @@ export const way = computed<Way>(() => {
 
 const FIRST: SeriesChoice = { event: '$pageview' }
 
-/** The series of the address; one at least, and two for a funnel. */
+/** The series in the URL. There is always at least one, and at least two for a funnel. */
 export const choices = computed<readonly SeriesChoice[]>(() => {
   const given = query.value.getAll('series').flatMap((words) => {
     try {
@@ -75,17 +75,17 @@ export const choices = computed<readonly SeriesChoice[]>(() => {
   return given.length >= least.length ? given : [...given, ...least.slice(given.length)]
 })
 
-/** Puts series into the address. */
+/** Writes series to the URL. */
 export function setChoices(next: readonly SeriesChoice[]): void {
   setQuery({ series: next.map((one) => JSON.stringify(one)) }, { replace: true })
 }
 
-/** A choice of the address by its name, or what stands for none. */
+/** Returns a parameter of the URL, or `otherwise` if it is absent. */
 export function choice(name: string, otherwise: string): string {
   return query.value.get(name) ?? otherwise
 }
 
-/** The query that the address asks for. */
+/** The query that the URL describes. */
 export const question = computed<Query>(() => {
   const asked = KINDS[way.value]()
   return {
@@ -128,7 +128,7 @@ const KINDS: Readonly<Record<Way, () => Query>> = {
       returningEntity: { id: returning.event, type: 'events' },
       retentionType: choice('first', '') === '1' ? 'retention_first_time' : 'retention_recurring',
     }
-    // Rows are periods up to now; the range of the page would cut them.
+    // The rows are periods up to now, which the range of the page would cut off.
     return { kind: 'RetentionQuery', retentionFilter, dateRange: {} }
   },
   paths() {
@@ -176,7 +176,10 @@ interface SavedQuery {
   readonly properties?: unknown
 }
 
-/** The address below the project that explores a saved query, as far as the builder can say it. */
+/**
+ * Returns the path below the project that opens a saved query in the builder. Parts that the builder does not support
+ * are left out.
+ */
 export function exploreHref(saved: unknown): string {
   const whole = (saved ?? {}) as SavedQuery
   const { kind = '', series = [], dateRange, interval: by, ...rest } = whole.source ?? whole

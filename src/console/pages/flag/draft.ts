@@ -1,24 +1,24 @@
-/** A flag while it is edited: what of it changed, and what a reader is told about a condition. */
+/** The draft of a flag that is being edited: its changes, its problems, and its conditions as sentences. */
 import { type PropertyFilter, type Shapes, sentenceOfFilter } from '../../kit.ts'
 
 /** A flag as it is stored. */
 export type Flag = Shapes['FeatureFlag']
 
-/** One of its conditions: for whom, for how many of them, and which variant they get. */
+/** A condition of a flag: its filters, the percentage of matching users, and the variant that they get. */
 export interface Condition {
   readonly properties?: readonly PropertyFilter[] | null
   readonly rollout_percentage?: number | null
   readonly variant?: string | null
 }
 
-/** A variant and its share of all who get one. */
+/** A variant, with its share of all users who get a variant. */
 export interface Variant {
   readonly key: string
   readonly name?: string | null
   readonly rollout_percentage: number
 }
 
-/** What is edited. Payloads are texts of JSON, by variant; `true` is that of a flag without variants. */
+/** The edited fields. Payloads are JSON texts by variant. The key `true` has the payload of a flag without variants. */
 export interface Draft {
   readonly key: string
   readonly name: string
@@ -30,7 +30,7 @@ export interface Draft {
   readonly payloads: Readonly<Record<string, string>>
 }
 
-/** The draft with which editing begins. */
+/** Returns the initial draft of a flag. */
 export function draftOf(flag: Flag): Draft {
   const { groups, multivariate, payloads } = flag.filters
   const texts = Object.entries(payloads ?? {}).map(([variant, payload]) => [
@@ -49,7 +49,7 @@ export function draftOf(flag: Flag): Draft {
   }
 }
 
-/** The filters that a draft stands for; what the fields do not show is kept from the flag. */
+/** Returns the filters of a draft. Members that have no field are taken from the flag. */
 export function filtersOf(flag: Flag, { conditions, variants, payloads }: Draft): Flag['filters'] {
   const outcomes = variants.length === 0 ? ['true'] : variants.map(({ key }) => key)
   const kept = Object.entries(payloads).filter(
@@ -63,7 +63,7 @@ export function filtersOf(flag: Flag, { conditions, variants, payloads }: Draft)
   } as Flag['filters']
 }
 
-/** What its author has changed since editing began. */
+/** Returns the fields that the reader has changed since editing began. */
 export function editedOf(flag: Flag, draft: Draft): Partial<Draft> {
   const before: Record<string, unknown> = { ...draftOf(flag) }
   const edited = Object.entries(draft).filter(
@@ -72,7 +72,10 @@ export function editedOf(flag: Flag, draft: Draft): Partial<Draft> {
   return Object.fromEntries(edited) as Partial<Draft>
 }
 
-/** The body of a change of the stored flag; `version` lets the daemon refuse what somebody else changed meanwhile. */
+/**
+ * Returns the body of a change to the stored flag. With `version` the daemon can refuse to overwrite changes of another
+ * user.
+ */
 export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<Draft>) {
   const { conditions, variants, payloads, ...plain } = edited
   return {
@@ -87,7 +90,7 @@ export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<D
   }
 }
 
-/** What is wrong with a draft, or null; the daemon checks all of it again. */
+/** Returns the problem of a draft as a sentence, or null. The daemon checks everything again. */
 export function problemOf({ variants, payloads }: Draft): string | null {
   const sum = variants.reduce((all, { rollout_percentage: share }) => all + share, 0)
   if (variants.length > 0 && Math.abs(sum - 100) > 0.001) {
@@ -104,14 +107,14 @@ export function problemOf({ variants, payloads }: Draft): string | null {
   return null
 }
 
-/** Shares that are equal as far as hundredths go, and 100 together: 33.34, 33.33, 33.33. */
+/** Returns variants with equal shares, rounded to hundredths, whose sum is 100: 33.34, 33.33, 33.33. */
 export function equalShares(variants: readonly Variant[]): readonly Variant[] {
   const share = Math.floor(10_000 / variants.length) / 100
   const rest = Math.round((100 - share * (variants.length - 1)) * 100) / 100
   return variants.map((one, at) => ({ ...one, rollout_percentage: at === 0 ? rest : share }))
 }
 
-/** A variant gets another name; its payload, and conditions that always give it, follow. */
+/** Renames a variant, together with its payload and the conditions that always give it. */
 export function renamed(
   { conditions, variants, payloads }: Draft,
   at: number,
@@ -127,7 +130,7 @@ export function renamed(
   }
 }
 
-/** A condition as a sentence. */
+/** Returns a condition as a sentence. */
 export function sentenceOf(
   { properties, rollout_percentage: share, variant }: Condition,
   who: string,

@@ -1,4 +1,4 @@
-/** The fields of a flag: conditions, variants, payloads. */
+/** The fields of a flag: conditions, variants and payloads. */
 import { useEffect, useState } from 'preact/hooks'
 import { Button, Card, Choice, exact, Fields, FilterList, listOf, post, TextField } from '../../kit.ts'
 import { type Condition, type Draft, equalShares, renamed, sentenceOf, type Variant } from './draft.ts'
@@ -6,7 +6,7 @@ import { type Condition, type Draft, equalShares, renamed, sentenceOf, type Vari
 interface EditorProps {
   readonly draft: Draft
   readonly set: (changes: Partial<Draft>) => void
-  /** Null: persons; else the group type that the flag is about. */
+  /** The group type of the flag; null if the flag is for persons. */
   readonly groupType: number | null
 }
 
@@ -18,10 +18,10 @@ const FIELDS = {
   continuity: { kind: 'check', label: 'Who had a value before logging in keeps it' },
 } as const
 
-/** All fields. */
+/** All fields of a flag. */
 export function Editor(props: EditorProps) {
   const { draft, set } = props
-  // As it is typed: commas at the end stay.
+  // The text as it is typed, including commas at the end.
   const [tags, setTags] = useState(draft.tags.join(', '))
   return (
     <>
@@ -112,7 +112,7 @@ function Share({ value, change }: { value: number; change: (share: number) => vo
 
 const REACH_PAUSE_MS = 300
 
-/** How many a condition reaches, asked while it is written. */
+/** Shows how many persons or groups a condition matches, while it is being written. */
 function Reach({ condition, groupType }: { condition: Condition; groupType: number | null }) {
   const [words, setWords] = useState('')
   const asked = JSON.stringify([condition.properties, condition.rollout_percentage])

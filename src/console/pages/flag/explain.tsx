@@ -1,4 +1,4 @@
-/** Who sees it? What a flag is for somebody, and condition by condition why. */
+/** Explains the value of a flag for one user, condition by condition. */
 import {
   Card,
   Form,
@@ -14,7 +14,7 @@ import { type Condition, type Flag, sentenceOf } from './draft.ts'
 
 type Explanation = Shapes['FlagExplanation']
 
-/** The question and its answer; both are in the address. */
+/** The question and its answer, which are both stored in the URL. */
 export function Explain({ flag }: { flag: Flag }) {
   const who = query.value.get('who') ?? ''
   const groups = query.value.get('groups') ?? ''
@@ -28,7 +28,7 @@ export function Explain({ flag }: { flag: Flag }) {
         }}
         submit={async (asked) => {
           setQuery(asked)
-          // Nothing is changed by a question.
+          // A question changes nothing, so the page need not request its data again.
           return false
         }}
       />

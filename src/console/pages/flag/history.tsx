@@ -1,4 +1,4 @@
-/** What was changed about a flag, by whom, and the way back. */
+/** The changes of a flag with their authors, and a way to revert them. */
 import { Ask, Card, Got, may, patch, plain, say, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
@@ -16,10 +16,10 @@ interface Change {
   readonly after: unknown
 }
 
-/** Fields that a change can be taken back in. */
+/** The fields in which a change can be reverted. */
 const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_continuity', 'deleted']
 
-/** The list, the newest first. */
+/** The list of changes, newest first. */
 export function History({ flag }: { flag: Flag }) {
   return (
     <Card title="Changes">

@@ -1,11 +1,11 @@
-/** How often a flag is decided, hour by hour and value by value. */
+/** The number of evaluations of a flag, by hour and value. */
 import { ago, Card, Chart, Empty, Got, plain, type Shapes, time } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 const DAYS = 7
 const HOUR_MS = 3_600_000
 
-/** The chart. */
+/** The chart of evaluations. */
 export function Usage({ flag }: { flag: Flag }) {
   return (
     <Card title="The last seven days">
@@ -34,7 +34,7 @@ function Decisions({ name, results }: { name: string; results: Shapes['FlagUsage
   return <Chart label={`Decisions of ${name}`} labels={labels} lines={lines} kind="bars" />
 }
 
-/** The beginnings of all hours of the days, also of those in which nobody asked. */
+/** Returns the starts of all hours of the range, including hours without evaluations. */
 function hoursUntil(nowMs: number): readonly number[] {
   const last = Math.floor(nowMs / HOUR_MS) * HOUR_MS
   return Array.from({ length: DAYS * 24 + 1 }, (_, index) => last - (DAYS * 24 - index) * HOUR_MS)

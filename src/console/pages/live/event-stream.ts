@@ -1,30 +1,33 @@
 /**
- * Events as they come: a stream of the daemon that is read by `fetch`, as only that sends the header of the
- * console. What came while nobody listened is read from the list of events.
+ * Reads events as they arrive. The stream of the daemon is read with `fetch`, because EventSource cannot send the
+ * header of the console. Events that arrived while there was no connection are read from the list of events.
  */
 import { ApiError, get, type Shapes, send } from '../../kit.ts'
 
-/** An event as lists have it. */
+/** An event as lists return it. */
 export type LiveEvent = Shapes['Event']
 
-/** Which events; '' is any. */
+/** The filter of the stream; '' matches everything. */
 export interface LiveFilter {
   readonly event: string
   readonly distinct_id: string
 }
 
-/** How events come: `polling` where the stream cannot be had, `replaced` when newer ones of this session have taken its place. */
+/**
+ * The state of the connection. It is `polling` if the stream is not available, and `replaced` if newer streams of this
+ * session have taken its place.
+ */
 export type LiveState = 'connecting' | 'live' | 'polling' | 'waiting' | 'replaced' | 'refused'
 
-/** Who watches. */
+/** The receiver of a stream. */
 export interface Watcher {
   readonly filter: LiveFilter
   readonly signal: AbortSignal
-  /** Events, the newest last; some may have come before. */
+  /** Receives events, newest last. Some of them may have been received before. */
   readonly take: (events: readonly LiveEvent[]) => void
-  /** So many more came, which the stream leaves out. */
+  /** Receives the number of further events that the stream left out. */
   readonly miss: (count: number) => void
-  /** What it is now, and why, where the daemon has said so. */
+  /** Receives the new state, with the reason if the daemon has given one. */
   readonly change: (state: LiveState, error?: ApiError) => void
 }
 
@@ -33,7 +36,7 @@ const POLL_MS = 1000
 const RETRY_MS = 1000
 const RETRY_MS_MAX = 15_000
 
-/** Watches until the signal says stop, through ends of the connection. */
+/** Reads events until the signal aborts. It reconnects after a lost connection. */
 export async function watchEvents(watcher: Watcher): Promise<void> {
   const { signal, change, take } = watcher
   let isPolling = false
@@ -69,7 +72,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-/** Filters that are set, as parameters. */
+/** Returns the set filters as parameters. */
 function given({ event, distinct_id }: LiveFilter) {
   return { ...(event === '' ? {} : { event }), ...(distinct_id === '' ? {} : { distinct_id }) }
 }
@@ -84,7 +87,7 @@ async function askRecent({ filter, signal }: Watcher): Promise<readonly LiveEven
   return results.toReversed()
 }
 
-/** Reads messages until the stream ends; why, if newer ones have taken its place. */
+/** Reads messages until the stream ends. Returns the reason if newer streams have taken its place, else null. */
 async function readStream(
   stream: ReadableStream<Uint8Array>,
   watcher: Watcher,
@@ -107,7 +110,7 @@ async function readStream(
   }
 }
 
-/** Name and data of a message; pings have neither. */
+/** Returns the name and data of a message. A ping has neither. */
 function readMessage(message: string): { name: string; data: unknown } {
   const field = (name: string) => new RegExp(`^${name}: ?(.*)$`, 'm').exec(message)?.[1] ?? ''
   const data = field('data')

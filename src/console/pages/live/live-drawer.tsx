@@ -1,7 +1,7 @@
-/** One event of the stream, at the side, with what became of it and what was odd about it. */
+/** Shows one event of the stream in a drawer, with its fate and its warnings. */
 import { Dialog, EventDrawer, Got, plain, Shown, setQuery, useGet } from '../../kit.ts'
 
-/** The drawer of the event that the address names in `open`. */
+/** The drawer of the event in the URL parameter `open`. */
 export function LiveDrawer({ uuid }: { uuid: string }) {
   const loaded = useGet('project/events/{uuid}/', { uuid })
   const close = () => setQuery({ open: null })

@@ -1,4 +1,4 @@
-/** "Lost & odd": events that have no stored row, why, and what was odd about others. */
+/** The tab "Lost & odd": events that have no stored row, with the reasons, and warnings about other events. */
 import { ago, Card, exact, Got, type Shapes, Table } from '../../kit.ts'
 
 const EVERY_MS = 5000

@@ -1,26 +1,26 @@
-/** The newest events of the stream for a component, however fast they come, and how fast that is. */
+/** Provides the newest events of the stream to a component, at a limited pace, together with their rate. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, project } from '../../kit.ts'
 import { type LiveEvent, type LiveFilter, type LiveState, watchEvents } from './event-stream.ts'
 
-/** Rows that are kept; whatever comes, memory does not grow. */
+/** The most rows that are kept, so that memory does not grow. */
 export const LIVE_ROWS_MAX = 200
-/** Seconds that the rate looks back. */
+/** The number of seconds that the rate covers. */
 const RATE_SECONDS = 60
-/** How often the page changes, at most. */
+/** The shortest time between two updates of the page, in milliseconds. */
 const SHOW_MS = 250
 
-/** What is shown. */
+/** The displayed state. */
 export interface Live {
   readonly state: LiveState
   readonly error: ApiError | null
-  /** The newest first. */
+  /** The events, newest first. */
   readonly rows: readonly LiveEvent[]
-  /** Events that came since it was paused. */
+  /** The number of events that arrived since the display was paused. */
   readonly held: number
-  /** Events that the stream left out. */
+  /** The number of events that the stream left out. */
   readonly missed: number
-  /** Events of each of the last seconds, the latest last. */
+  /** The number of events in each of the last seconds, latest last. */
   readonly rates: readonly number[]
 }
 
@@ -33,7 +33,7 @@ const NOTHING: Live = {
   rates: Array.from({ length: RATE_SECONDS }, () => 0),
 }
 
-/** Watches while the component is there. `turn` begins anew when it changes. */
+/** Reads the stream while the component is shown. A change of `turn` starts it again. */
 export function useLive(filter: LiveFilter, isPaused: boolean, turn: number): Live {
   const [live, setLive] = useState(NOTHING)
   const paused = useRef(isPaused)
@@ -62,7 +62,7 @@ export function useLive(filter: LiveFilter, isPaused: boolean, turn: number): Li
   return live
 }
 
-/** What came since the page was changed last. */
+/** The events that arrived since the last update of the page. */
 class Arrivals {
   #rows: readonly LiveEvent[] = []
   #waiting: LiveEvent[] = []
@@ -79,7 +79,7 @@ class Arrivals {
     if (fresh.length === 0) return
     this.#waiting = [...this.#waiting, ...fresh].slice(-LIVE_ROWS_MAX)
     this.#held += fresh.length
-    // What was there before the page was opened did not come now.
+    // The first batch was stored before the page was opened, so it does not count as new.
     if (!this.#isFirst) this.#count(fresh.length)
     this.#isFirst = false
   }
@@ -89,7 +89,7 @@ class Arrivals {
     this.#count(count)
   }
 
-  /** What is to be shown now, or null. */
+  /** Returns the changes to show now, or null. */
   changes(isPaused: boolean): Partial<Live> | null {
     const isLater = this.#step()
     if (!this.#hasNews && !isLater && (isPaused || this.#waiting.length === 0)) return null
@@ -108,7 +108,7 @@ class Arrivals {
     this.#hasNews = true
   }
 
-  /** Moves the rates on by the seconds that have passed; true if there are any. */
+  /** Shifts the rates by the seconds that have passed. Returns true if there are any. */
   #step(): boolean {
     const now = Math.floor(Date.now() / 1000)
     const passed = Math.min(RATE_SECONDS, now - this.#second)

@@ -1,4 +1,4 @@
-/** What a person did: events, the newest first, parted by day and by session. */
+/** The events of a person, newest first, grouped by day and session. */
 import { useEffect, useState } from 'preact/hooks'
 import { Button, EventDrawer, get, plain, type Shapes, Shown, time, useLoaded } from '../../kit.ts'
 
@@ -6,13 +6,13 @@ type Event = Shapes['Event']
 
 const EVENTS_A_PAGE = 100
 
-/** The events of a person. */
+/** The timeline of a person. */
 export function Timeline({ personId }: { personId: string }) {
   const [cursor, setCursor] = useState<string>()
   const [events, setEvents] = useState<readonly Event[]>([])
   const [opened, setOpened] = useState<Event | null>(null)
   const loaded = useLoaded(`timeline ${personId} ${cursor}`, (signal) => read(personId, cursor, signal))
-  // A further page goes behind those that are shown.
+  // A further page is appended to the events that are shown.
   const { data } = loaded
   useEffect(() => {
     if (data?.cursor === cursor && data !== undefined)

@@ -1,10 +1,10 @@
-/** What is done of what every installation should have, as the daemon tells it. */
+/** The progress of the setup, as the daemon reports it. */
 import { ApiError, get, hasEvent } from '../../kit.ts'
 
-/** Null: it cannot be told, because the session may not ask. */
+/** The state of a step; null if the session may not read it. */
 export type Tick = boolean | null
 
-/** What takes its time: persons, flags, backups, and what is between this browser and the daemon. */
+/** The slower steps: persons, flags, backups, and the proxy between this browser and the daemon. */
 export interface Progress {
   readonly identified: Tick
   readonly decided: Tick
@@ -12,7 +12,7 @@ export interface Progress {
   readonly proxy: Tick
 }
 
-/** Looks at everything but the first event. */
+/** Checks all steps except the first event. */
 export async function askProgress(signal: AbortSignal): Promise<Progress> {
   const [identified, decided, backup, proxy] = await Promise.all([
     unlessRefused(hasEvent('$identify', signal)),
@@ -23,7 +23,7 @@ export async function askProgress(signal: AbortSignal): Promise<Progress> {
   return { identified, decided, backup, proxy }
 }
 
-/** Null where the daemon refuses; that it cannot be reached is a failure of the page. */
+/** Resolves to null if the daemon refuses the request. If the daemon cannot be reached, the error is passed on. */
 async function unlessRefused(tick: Promise<boolean>): Promise<Tick> {
   try {
     return await tick
@@ -45,8 +45,8 @@ async function hasBackup(signal: AbortSignal): Promise<boolean> {
 }
 
 /**
- * True if the daemon sees the address of this browser and not that of a proxy on its own machine: only then
- * do limits, GeoIP and the audit log know who is who.
+ * Returns true if the daemon sees the address of this browser, and not that of a proxy on its own machine. Rate limits,
+ * GeoIP and the audit log need the real address.
  */
 async function isAddressSeen(signal: AbortSignal): Promise<boolean> {
   if (isOfThisMachine(location.hostname)) return true

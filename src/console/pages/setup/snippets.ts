@@ -1,23 +1,23 @@
-/** How events come here and flags are asked for: code with the real address and key, ready to be copied. */
+/** Code for sending events and reading flags, with the real URL and key, ready to be copied. */
 
-/** One way; `text` is what is copied. */
+/** A code snippet. `text` returns the code. */
 export interface Snippet {
-  /** In the address. */
+  /** The value in the URL. */
   readonly id: string
   readonly name: string
-  /** What must be done before, as a command. */
+  /** The command that must be run first. */
   readonly before?: string
   readonly text: (origin: string, key: string) => string
 }
 
-/** The line for the head of a page. */
+/** Returns the script line for the head of a page. */
 export function loaderLine(origin: string, key: string): string {
   return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
 }
 
 const INSTALL_FILES = 'npx tenrec snippet install'
 
-/** Keeps early calls in a list until array.js has come, which makes up for them. */
+/** Returns the snippet that collects early calls in a list until array.js is loaded, which then replays them. */
 function arraySnippet(origin: string, key: string): string {
   return `<script>
   !function (list) {
@@ -43,7 +43,7 @@ function arraySnippet(origin: string, key: string): string {
 </script>`
 }
 
-/** All ways, the shortest first. */
+/** All snippets, shortest first. */
 export const SNIPPETS: readonly Snippet[] = [
   { id: 'script', name: '<script>', before: INSTALL_FILES, text: loaderLine },
   { id: 'array', name: 'PostHog snippet', before: INSTALL_FILES, text: arraySnippet },

@@ -1,4 +1,4 @@
-/** A card of the page "Web": tabs, and the table of the one that is shown; only that one is asked for. */
+/** A card of the page "Web": tabs, and the table of the chosen tab. Only that table is requested. */
 import {
   addFilter,
   query as address,
@@ -19,13 +19,13 @@ import {
 } from '../../kit.ts'
 import type { Report, ReportCard } from './reports.ts'
 
-/** What all queries of the page have in common. */
+/** The parameters that all queries of the page share. */
 export interface Asked {
   readonly dateRange: Readonly<Record<string, unknown>>
   readonly properties: readonly PropertyFilter[]
 }
 
-/** Visitors and views of a value; `share` is that of the visitors of all rows. */
+/** The visitors and views of a value. `share` is its share of the visitors in all rows. */
 interface Row {
   readonly value: string | null
   readonly visitors: number
@@ -36,7 +36,7 @@ interface Row {
 const ROWS = 10
 const ROWS_MAX = 1000
 
-/** One of the four cards. A click on a row filters the whole page by it. */
+/** One of the four cards. A click on a row adds its filter to the whole page. */
 export function ReportBox({ card, asked }: { card: ReportCard; asked: Asked }) {
   const { parameter, title, reports } = card
   const rowsParameter = `${parameter}_rows`
@@ -59,7 +59,7 @@ export function ReportBox({ card, asked }: { card: ReportCard; asked: Asked }) {
 interface ReportProps {
   readonly report: Report
   readonly query: Query
-  /** Where more rows are. */
+  /** The URL that shows more rows. */
   readonly more: string | null
 }
 
@@ -94,7 +94,7 @@ function ReportTable({ report: { name, filterOf, wordsOf = String }, query, more
   )
 }
 
-/** The rows of an answer, whose columns are named beside them. */
+/** Returns the rows of an answer. Its columns are named in a separate list. */
 async function askRows(query: Query, signal: AbortSignal) {
   const answer = await askQueryWhole(query, signal)
   const columns = (answer['columns'] as readonly string[]).map((one) => one.split('.').at(-1) ?? one)

@@ -1,25 +1,25 @@
-/** The tables of the page "Web": what each is called, what is asked, and which filter a row stands for. */
+/** The tables of the page "Web": their names, their queries, and the filter of each row. */
 import type { PropertyFilter } from '../../kit.ts'
 
-/** A table: visitors and views by one thing. */
+/** A table of visitors and views by one property. */
 export interface Report {
-  /** `breakdownBy` of the query, and the value in the address. */
+  /** The `breakdownBy` of the query, which is also the value in the URL. */
   readonly by: string
   readonly name: string
-  /** The filter that leaves what a row counts; of values that are absent, too. */
+  /** Returns the filter that selects the events of a row, also for a missing value. */
   readonly filterOf: (value: string | null) => PropertyFilter
-  /** A value in words. */
+  /** Returns the display name of a value. */
   readonly wordsOf?: (value: string) => string
 }
 
-/** A table by a property of events or of sessions. */
+/** Makes a table by a property of events or sessions. */
 function report(by: string, name: string, type: 'event' | 'session', key: string): Report {
   const filterOf: Report['filterOf'] = (value) =>
     value === null ? { key, operator: 'is_not_set', type } : { key, value, operator: 'exact', type }
   return { by, name, filterOf }
 }
 
-/** Names of countries and languages as the browser knows them; what it does not know stays as it is. */
+/** Returns the function that names countries or languages with the browser's data. An unknown code stays unchanged. */
 function namesOf(type: 'region' | 'language'): (code: string) => string {
   const names = new Intl.DisplayNames('en', { type })
   return (code) => {
@@ -31,7 +31,7 @@ function namesOf(type: 'region' | 'language'): (code: string) => string {
   }
 }
 
-/** A row of languages stands for all its regions: `en-US` for `en`, `en-US`, `en-GB`. */
+/** A row of languages includes all regions: `en-US` in the table stands for `en`, `en-US` and `en-GB`. */
 const LANGUAGE: Report = {
   ...report('Language', 'Languages', 'event', '$browser_language'),
   wordsOf: namesOf('language'),
@@ -46,14 +46,14 @@ const COUNTRY: Report = {
   wordsOf: namesOf('region'),
 }
 
-/** A card of the page: a parameter of the address says which of its tables is shown. */
+/** A card of the page. A URL parameter holds its chosen table. */
 export interface ReportCard {
   readonly parameter: string
   readonly title: string
   readonly reports: readonly Report[]
 }
 
-/** The cards in their order; the first table of each is shown at first. */
+/** The cards in their order. Each shows its first table at first. */
 export const CARDS: readonly ReportCard[] = [
   {
     parameter: 'pages',

@@ -1,4 +1,4 @@
-/** Visitors and views over the range, as a chart. A click on it opens that day. */
+/** The chart of visitors and views over the range. A click opens the people behind a number, or its day. */
 import { useState } from 'preact/hooks'
 import {
   askQuery,
@@ -20,24 +20,24 @@ import {
 import { type Behind, PersonsBehind, type PersonsUrl } from '../../parts/behind.tsx'
 import type { Asked } from './report-card.tsx'
 
-/** What the chart shows: `days` are the beginnings of its periods as queries name them. */
+/** The displayed data. `days` are the starts of the periods as queries name them. */
 interface Drawn {
   readonly labels: readonly string[]
   readonly days: readonly string[]
   readonly lines: readonly WebLine[]
 }
 
-/** A line whose numbers may lead to their persons. */
+/** A line whose numbers may lead to their people. */
 interface WebLine extends Line {
   readonly urls?: readonly PersonsUrl[] | undefined
 }
 
 const DAY_MS = 86_400_000
-/** Periods that are asked one by one, and how many of them at once. */
+/** The most periods that are requested one by one. `PERIODS_AT_ONCE` of them are requested in parallel. */
 const PERIODS_MAX = 62
 const PERIODS_AT_ONCE = 4
 
-/** The chart of the page: a number leads to its persons, or, where none says who, to its day. */
+/** The chart of the page. A click on a number opens its people, or its day if there is no list of people. */
 export function WebChart({ asked }: { asked: Asked }) {
   const query: Query = {
     kind: 'TrendsQuery',
@@ -86,14 +86,14 @@ async function askTrends(query: Query, signal: AbortSignal): Promise<Drawn> {
   return { labels: series[0]?.labels ?? [], days: series[0]?.days ?? [], lines }
 }
 
-/** Which series of the query an item is of. */
+/** Names the series of the query that an item belongs to. */
 interface Ordered {
   readonly action?: { readonly order?: number }
 }
 
 /**
- * The same where a filter asks something of whole sessions, which trends cannot: an overview of each period,
- * in which a session counts where it begins, as in the tiles.
+ * Reads the numbers if a filter concerns whole sessions, which trends do not support. It requests an overview of each
+ * period. A session counts in the period in which it begins, as in the tiles.
  */
 async function askByPeriod(asked: Asked, signal: AbortSignal): Promise<Drawn> {
   const isLong = rangeDays(rangeValue.value) > PERIODS_MAX
@@ -121,14 +121,14 @@ async function askByPeriod(asked: Asked, signal: AbortSignal): Promise<Drawn> {
   return { labels, days, lines }
 }
 
-/** First and last moment of a period that begins with `day`. */
+/** Returns the first and last moment of the period that begins with `day`. */
 function periodOf(day: string, step: 'hour' | 'day' | 'week') {
   if (step === 'hour') return { date_from: day, date_to: day.replace(/:00:00/, ':59:59') }
   const last = Date.parse(`${day.slice(0, 10)}T00:00:00Z`) + (step === 'week' ? 6 : 0) * DAY_MS
   return { date_from: day.slice(0, 10), date_to: new Date(last).toISOString().slice(0, 10) }
 }
 
-/** Opens the day, or the week, that was clicked on; nothing is within an hour. */
+/** Changes the range to the clicked day or week. Nothing happens within an hourly chart. */
 function zoom(day: string): void {
   if (interval.value === 'hour' || day === '') return
   const { date_from: from, date_to: to } = periodOf(day, interval.value)

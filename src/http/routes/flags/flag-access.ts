@@ -1,4 +1,7 @@
-/** What all routes of feature flags work with, begin and end with: which flag, who may change it, how it is shown. */
+/**
+ * The common part of all flag routes: finding the flag of a request, checking whether the caller may change it, and
+ * showing it.
+ */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
@@ -13,22 +16,22 @@ import type { FlagDirectory } from '../../../store/catalog/flag-store.ts'
 import { denied, type KeyUser, type RouteDirectory } from '../../server/auth.ts'
 import type { Call, RouteServices } from '../../server/route.ts'
 
-/** Keys and projects, and in addition users and what they may do. */
+/** The directory of keys and projects, with users and their rights to change flags. */
 export interface FlagApiDirectory extends RouteDirectory {
   userById(id: number): UserFacts | null
   projectById(id: number): (Project & { readonly timezone?: string }) | null
   flagEditor(user: Pick<KeyUser, 'id' | 'level'>): FlagEditor
 }
 
-/** What these routes work with. */
+/** The services that the flag routes need. */
 export interface FlagServices extends RouteServices {
   readonly directory: FlagApiDirectory
   readonly flags: Pick<FlagDirectory, 'flagsOf' | 'flagById' | 'flagByKey'>
   readonly queries: FlagQueries
   readonly decisions: Pick<DecisionService, 'snapshot' | 'decideFully' | 'sources' | 'usage'>
-  /** Lets `flags` and `decisions` see what was changed. Called before a change is answered. */
+  /** Reloads `flags` and `decisions` after a change. It is called before the change is answered. */
   readonly refresh: () => void
-  /** Why nothing can be written at the moment, or null. */
+  /** Returns the error with which changes must be refused at the moment, or null. */
   readonly refusal: () => ServiceError | null
   readonly clock: Clock
 }
@@ -36,13 +39,13 @@ export interface FlagServices extends RouteServices {
 /** A request about flags. */
 export type FlagCall = Call<FlagServices>
 
-/** The number in the path; null for a text that is none. */
+/** Returns the number in the path, or null for a text that is not a number. */
 export function flagIdInPath({ request }: FlagCall): number | null {
   const text = request.parameter('id')
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** The flag in the path, deleted or not. Throws 404 `not_found`. */
+/** Returns the flag in the path, even if it is deleted. Throws 404 `not_found`. */
 export function flagInPath(call: FlagCall): Flag {
   const id = flagIdInPath(call)
   const flag = id === null ? null : call.services.flags.flagById(call.projectId, id)
@@ -50,15 +53,15 @@ export function flagInPath(call: FlagCall): Flag {
   return flag
 }
 
-/** Throws 403 `permission_denied` when the caller may not change a flag. */
+/** Throws 403 `permission_denied` if the caller may not change the flag. */
 export function requireEdit({ services, user }: FlagCall, flag: Flag): void {
   if (canEditFlag(services.directory.flagEditor(user), flag)) return
   throw denied(`your roles do not let you change the flag ${flag.key}; ask for role access to it`)
 }
 
 /**
- * The JSON of a flag for the one who asks; roles embed it, too. Interface description, section 2.3. Pages
- * of many flags go without details, which compile every pattern.
+ * Returns the JSON of a flag for the caller. Roles contain it too. Interface description, section 2.3. Pages of many
+ * flags leave out the details, which need every pattern to be compiled.
  */
 export function presentFlag(
   { services, user, nowMs }: Pick<FlagCall, 'services' | 'user' | 'nowMs'>,
@@ -76,7 +79,7 @@ export function presentFlag(
   })
 }
 
-/** 404 for a flag. */
+/** Returns the 404 error for a flag. */
 export function unknownFlag(): ServiceError {
   return new ServiceError('not_found', 'the project has no such flag')
 }

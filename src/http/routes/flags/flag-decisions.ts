@@ -1,6 +1,6 @@
 /**
- * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation, explain, usage
- * and remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
+ * The routes about the value of flags for one user: evaluation_reasons, my_flags, local_evaluation, explain, usage and
+ * remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
@@ -39,7 +39,7 @@ const DAYS = is.about(
 
 const SERVER = forServers('feature_flag:read')
 const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Types and keys of groups.')
-/** Types of groups and the properties of each. */
+/** Group types with the properties of each group. */
 const GROUP_PROPERTIES = is.refused(
   is.mapOf(is.JSON_OBJECT),
   'group_properties must be a JSON object of group types and properties, percent-encoded',
@@ -50,7 +50,7 @@ const route = routesOf<FlagServices>(
   inProject('feature_flag:read'),
 )
 
-/** What flags are for somebody. */
+/** The routes about the value of flags for one user. */
 export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   route('GET', 'evaluation_reasons/', 'getEvaluationReasons', 'Why flags are as they are.', {
     query: is.object({ distinct_id: is.about(is.TEXT, 'For whom.') }, { groups: GROUPS }),
@@ -72,7 +72,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         const evaluation = { reason, condition_index: conditionIndex }
         return [flag.key, { value: shownValue(decision), evaluation }]
       })
-      // Inactive flags are named, too.
+      // Inactive flags are listed too.
       for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
         if (active) continue
         const evaluation = { reason: 'disabled', condition_index: null }
@@ -167,9 +167,9 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       404: { description: 'There is no such flag: no body. Or no such project.' },
     },
     /**
-     * By number or key: the stored JSON text as a JSON string, which SDKs parse once more. A client that did
-     * not would confuse the text "42" with the number. Source: PostHog posthog/api/feature_flag.py
-     * `remote_config`, posthog-node `getRemoteConfigPayload`.
+     * Finds the flag by its number or key. The answer is the stored JSON text as a JSON string, which SDKs parse once
+     * more. A client that did not parse it again would confuse the text "42" with the number. Source: PostHog
+     * posthog/api/feature_flag.py `remote_config`, posthog-node `getRemoteConfigPayload`.
      */
     respond({ request, services, projectId }) {
       const text = request.parameter('id')

@@ -1,6 +1,6 @@
 /**
- * The list of feature flags: filters, order and pages, from memory. Source: docs/compatibility/flags.md,
- * "List of feature flags".
+ * The list of feature flags with its filters, order and pages, answered from memory. Source:
+ * docs/compatibility/flags.md, "List of feature flags".
  */
 import { isObject, objectsOf } from '../../../base/json.ts'
 import { statusOf } from '../../../rules/flags/edit/flag-body.ts'
@@ -12,7 +12,7 @@ import { type FlagCall, presentFlag } from './flag-access.ts'
 
 const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']
 
-/** Answers one page. Cost: a look at every flag of the project. */
+/** Answers one page. It checks every flag of the project. */
 export function listFlags(call: FlagCall): Answer {
   const { request, services, projectId, nowMs } = call
   const found = services.flags.flagsOf(projectId).filter(filterOf(request.query, nowMs))
@@ -25,7 +25,7 @@ export function listFlags(call: FlagCall): Answer {
   return { status: 200, contentType: 'application/json', body }
 }
 
-/** Flags as JSON, up to the limit of a page in bytes. */
+/** Returns flags as JSON, up to the maximum size of a page. */
 function textsOf(call: FlagCall, flags: readonly Flag[]): readonly string[] {
   const texts: string[] = []
   let units = 0
@@ -84,7 +84,7 @@ function creatorTest(text: string | null): FlagTest | null {
   return ({ createdById }) => createdById === Number(text)
 }
 
-/** A filter whose value is a JSON list; anything else in its place is ignored. */
+/** Returns a filter whose value is a JSON list. Any other value is ignored. */
 function listTest(
   text: string | null,
   test: (flag: Flag, list: readonly unknown[]) => boolean,
@@ -110,7 +110,7 @@ function runtimeTest(text: string | null): FlagTest | null {
 
 type FlagOrder = (a: Flag, b: Flag) => number
 
-/** What lists can be ordered by. */
+/** The fields by which lists can be ordered. */
 const ORDERS: ReadonlyMap<string, (flag: Flag) => string | number | boolean> = new Map([
   ['id', (flag: Flag): string | number | boolean => flag.id],
   ['key', (flag) => flag.key],
@@ -120,7 +120,7 @@ const ORDERS: ReadonlyMap<string, (flag: Flag) => string | number | boolean> = n
   ['active', (flag) => flag.active],
 ])
 
-/** Newest first unless a known field is named, with `-` for descending. */
+/** Returns the order of a known field, descending if it begins with `-`. The default is newest first. */
 function orderOf(text: string | null): FlagOrder {
   const isDescending = text?.startsWith('-') === true
   const sortValue = ORDERS.get(isDescending ? text.slice(1) : (text ?? ''))

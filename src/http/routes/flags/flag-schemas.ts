@@ -1,7 +1,7 @@
 /**
- * The schemas of feature flags as people manage them and SDKs load them. Source: interface description,
- * section 2.3; docs/compatibility/flags.md, "Feature flag fields". Bodies that change a flag are read by the rules
- * (rules/flags/edit), field by field.
+ * The schemas of feature flags, for users who manage them and for SDKs that load them. Source: interface description,
+ * section 2.3; docs/compatibility/flags.md, "Feature flag fields". The rules in rules/flags/edit read bodies that
+ * change a flag, field by field.
  */
 
 import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
@@ -11,15 +11,15 @@ import * as is from '../../server/schema.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
 import { PROPERTY_FILTER } from '../persons/question-schemas.ts'
 
-/** Tags, keys, contexts. */
+/** A list of names, such as tags, keys or contexts. */
 export const NAMES = is.list(is.TEXT)
-/** Where a flag is decided. */
+/** The runtime in which a flag is evaluated. */
 export const RUNTIME = is.choice('all', 'client', 'server')
-/** What a flag is for somebody. */
+/** The value of a flag for one user. */
 export const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
 const BUCKETING = is.nullable(is.choice('distinct_id', 'device_id'))
 
-/** Tests that must all hold, and for how many of those. */
+/** A release condition: filters that must all match, and the percentage of matching users that it covers. */
 export const CONDITION = is.named(
   'FlagCondition',
   is.openObject(
@@ -55,7 +55,7 @@ const FILTERS = is.named(
   ),
 )
 
-/** Members that are written as they are shown. */
+/** The fields that are written in the same form as they are shown. */
 const FIELDS = {
   name: is.TEXT,
   filters: FILTERS,
@@ -81,7 +81,7 @@ const CHANGED = {
   original_flag: is.about(is.JSON_OBJECT, 'The flag that the client began with.'),
 }
 
-/** A flag. */
+/** A feature flag. */
 export const FEATURE_FLAG = is.namedObject(
   'FeatureFlag',
   {
@@ -109,9 +109,9 @@ export const FEATURE_FLAG = is.namedObject(
     ),
   },
 )
-/** A flag in a body; the key must be there. */
+/** A whole flag in a body. The key is required. */
 export const DRAFT = is.named('FeatureFlagDraft', is.openObject({ key: is.TEXT }, CHANGED))
-/** What changes of a flag. */
+/** The changes to a flag in a body. */
 export const CHANGES = is.named(
   'FeatureFlagChanges',
   is.openObject({}, { key: is.TEXT, ...CHANGED }),
@@ -126,7 +126,7 @@ const FILTER_STORY = is.object(
     ),
   },
 )
-/** Why a flag is what it is for somebody. */
+/** The reasons why a flag has its value for one user. */
 export const EXPLANATION = is.namedObject('FlagExplanation', {
   key: is.TEXT,
   active: is.about(is.BOOLEAN, 'Whether it takes part in decisions.'),
@@ -163,7 +163,7 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   ),
 })
 
-/** What a flag was decided to be. */
+/** The results of a flag's evaluations. */
 export const USAGE = is.namedObject('FlagUsage', {
   results: is.list(
     is.object({
@@ -178,7 +178,7 @@ export const USAGE = is.namedObject('FlagUsage', {
   last_evaluated_at: is.about(is.nullable(is.TIME), 'Some seconds exact; null: not since then.'),
   since: is.about(is.TIME, 'When counting began: the start of the daemon.'),
 })
-/** A change of a flag that is not made. */
+/** A change to a flag that is only rehearsed, not made. */
 export const REHEARSED = is.named(
   'FlagRehearsalDraft',
   is.openObject(
@@ -202,7 +202,7 @@ const FLIP = {
   from_condition: is.about(CONDITION_INDEX, 'The condition that matched before, from 0.'),
   to_condition: is.about(CONDITION_INDEX, 'The one that matches then.'),
 }
-/** What a change of a flag would do. */
+/** The effect that a change to a flag would have. */
 export const REHEARSAL = is.namedObject('FlagRehearsal', {
   is_new: is.about(is.BOOLEAN, 'No flag has the key.'),
   group_type_index: is.about(CONDITION_INDEX, 'Null: persons were decided about.'),
@@ -224,7 +224,7 @@ export const REHEARSAL = is.namedObject('FlagRehearsal', {
   ),
 })
 
-/** A flag as SDKs see it. */
+/** A flag as SDKs load it. */
 export const SUMMARY = is.namedObject('FlagSummary', {
   id: is.WHOLE,
   team_id: is.WHOLE,
@@ -241,13 +241,13 @@ export const SUMMARY = is.namedObject('FlagSummary', {
   evaluation_tags: NAMES,
   evaluation_contexts: NAMES,
 })
-/** What SDKs need that decide by themselves. */
+/** The definitions for SDKs that evaluate flags locally. */
 export const DEFINITIONS = is.namedObject('FlagDefinitions', {
   flags: is.list(SUMMARY),
   group_type_mapping: is.mapOf(is.TEXT),
   cohorts: is.about(is.mapOf(is.JSON_OBJECT), 'Rules of cohorts by their numbers.'),
 })
-/** The query of definitions: whether they have the rules of cohorts. */
+/** The query parameter that adds the rules of cohorts to the definitions. */
 export const SEND_COHORTS = is.about(is.TEXT, 'With the rules of cohorts.')
 
 const CHANGE = is.named(

@@ -1,7 +1,7 @@
 /**
- * The routes of feature flags. Reads answer from memory; changes are made by a thread of the pool and
- * answered when they are durable and every later decision sees them. Source: interface description,
- * section 4.1; docs/compatibility/flags.md, "Feature flag routes".
+ * The routes of feature flags. Reads are answered from memory. Changes are made by a thread of the worker pool. They
+ * are answered when they are durable and every later decision uses them. Source: interface description, section 4.1;
+ * docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'
@@ -48,7 +48,7 @@ const route = routesOf<FlagServices>(
   inProject('feature_flag:write'),
 )
 
-/** Feature flags of a project, apart from role access. */
+/** The feature flags of a project, without role access. */
 export const FLAG_RESOURCE: Resource<FlagServices> = {
   name: 'Feature flags',
   sentence: 'Flags, as people manage them.',
@@ -149,14 +149,14 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
   ],
 }
 
-/** What counting threads are told of a request. */
+/** Returns the arguments of a count in the worker pool. */
 function countTask({ request, services, projectId, nowMs }: FlagCall) {
   const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
   const task = { projectId, timezone, nowMs, body: request.jsonBytes() }
   return [task, (giveUp: () => void) => request.onLeave(giveUp)] as const
 }
 
-/** The flag with what of it can never match. */
+/** Returns the flag with the filters that can never match. */
 async function presentWhole(call: FlagCall, flag: Flag): Promise<unknown> {
   await compileInTurns(uncheckedPatterns(flag.filters), ['unicode'])
   return presentFlag(call, flag, true)
@@ -167,14 +167,14 @@ async function updateFlag(call: FlagCall, isKeyRequired: boolean): Promise<unkno
   return change(call, { kind: 'update', id, body: call.request.jsonBytes(), isKeyRequired })
 }
 
-/** The flag in the path, for somebody who may change it. */
+/** Returns the flag in the path if the caller may change it. */
 function editableFlag(call: FlagCall): Flag {
   const flag = flagInPath(call)
   requireEdit(call, flag)
   return flag
 }
 
-/** Has a change made and answers the flag as it is then. */
+/** Makes a change and returns the changed flag. */
 async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
   const { request, services, projectId, nowMs, actor } = call
   const refusal = services.refusal()
@@ -184,7 +184,7 @@ async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
   )
   services.refresh()
   const flag = services.flags.flagById(projectId, id)
-  // Somebody else may have removed it for good in the meantime.
+  // Another client may have removed the flag permanently in the meantime.
   if (flag === null) throw unknownFlag()
   return presentWhole(call, flag)
 }

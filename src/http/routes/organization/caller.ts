@@ -18,7 +18,7 @@ const USER = is.namedObject('User', {
   organizations: is.list(ORGANIZATION),
 })
 
-/** The caller and the caller's personal keys. */
+/** The calling user and that user's personal keys. */
 export const USER_RESOURCE: Resource<OrganizationServices> = {
   name: 'User and personal keys',
   sentence: 'The user whose key it is, and the other keys of that user.',

@@ -1,5 +1,5 @@
 /**
- * The routes of invitations. Nobody sends a letter: who invites passes the link on. Source: PostHog's
+ * The routes of invitations. The server sends no e-mail. The inviting user passes on the link. Source: PostHog's
  * `organizations/:id/invites/`; docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -26,7 +26,7 @@ import {
   USER_SUMMARY,
 } from './organization-services.ts'
 
-/** What these routes work with. */
+/** The services that the invitation routes need. */
 export interface InviteServices extends OrganizationServices {
   readonly limits: Pick<RateLimits, 'attempt'>
 }
@@ -59,7 +59,7 @@ const READER = byAdministrators(inOrganization('organization:read'))
 const route = organizationRoutes<InviteServices>('invites/')
 const acceptRoute = routesOf<InviteServices>('/api/console/invites/', ANYBODY)
 
-/** Invitations, and what their links do. */
+/** The routes that manage invitations, and the route that accepts one. */
 export const INVITE_ROUTES = [
   route('GET', '', 'listInvites', 'Lists invitations that nobody has accepted.', {
     who: READER,
@@ -79,7 +79,7 @@ export const INVITE_ROUTES = [
       requireRank(user, invited)
       const { text, invite } = await change(call, 'createInvite', {
         ...{ email, firstName, level: invited, createdById: user.id },
-        // Else a key could give away more than it has.
+        // The key of the new user gets at most the rights of the inviting key.
         ...{ scopes: grant.scopes, keyExpiresAtMs: grant.expiresAtMs },
       }).catch(nameTarget)
       return inviteBody(call, invite, `${call.base}/#invite=${text}`)
@@ -106,7 +106,7 @@ export const INVITE_ROUTES = [
       const { forwardedFor } = request.head
       const address = addressBehind(request.peerAddress, forwardedFor, services.trustedProxies)
       await services.limits.attempt(address, () => ask(call, 'findInvite', code))
-      // The code is the key of this request: from here on it is noted.
+      // The valid code authenticates this request, so the request is recorded in the audit log from here on.
       request.caller = { source: 'api', userId: null, keyId: null }
       const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
       return { user: userSummary(user), personal_api_key: keyBody(key, text) }
@@ -137,7 +137,7 @@ function inviteBody(
   }
 }
 
-/** The address has another name here than users have for it. */
+/** Renames the field of an error, because invitations call the e-mail address `target_email`. */
 function nameTarget(error: unknown): never {
   if (!(error instanceof ServiceError) || error.attr !== 'email') throw error
   throw new ServiceError(error.code, error.message, { attr: 'target_email', cause: error })

@@ -1,7 +1,7 @@
 /**
- * The routes of the calling user's personal keys. No key makes another that may do more than itself, nor
- * replaces, revokes or changes the rights of one that does.
- * Source: docs/compatibility/organization.md, "Organization, users, keys, projects".
+ * The routes of the calling user's personal keys. A key cannot create a key with more rights than its own. It cannot
+ * replace, revoke or change the rights of a key with more rights either. Source: docs/compatibility/organization.md,
+ * "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -24,7 +24,7 @@ import { ask, change, listing, type OrganizationServices } from './organization-
 
 /** The label of a key in a body. */
 export const LABEL = is.name(NAME_CHARACTERS_MAX)
-/** What all keys show. */
+/** The members that all keys show. */
 export const KEY_MEMBERS = {
   id: is.WHOLE,
   label: is.TEXT,
@@ -55,7 +55,7 @@ const PERSONAL_KEY_MEMBERS = {
 }
 /** A personal key. */
 export const PERSONAL_KEY = is.namedObject('PersonalKey', PERSONAL_KEY_MEMBERS)
-/** The key of the request itself: clients read the two lists without a test for null. */
+/** The key of the request itself. Clients read the two lists without checking for null, so they are never null. */
 const CURRENT_KEY = is.namedObject('CurrentPersonalKey', {
   ...PERSONAL_KEY_MEMBERS,
   scoped_teams: is.about(is.list(is.WHOLE), 'Numbers of projects; empty for all.'),
@@ -127,7 +127,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
         throw new ServiceError('invalid_input', detail, { attr: 'expires_at' })
       }
       if (changes.scopes !== undefined || changes.projectIds !== undefined) {
-        // Nor may a weak key take rights away from a stronger one.
+        // A weak key must not take rights away from a stronger one either.
         requireContained(call.grant, before, 'change the rights of a key')
         requireContained(call.grant, { ...before, ...changes }, 'give a key rights')
       }
@@ -152,7 +152,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       answers: { 200: done(PERSONAL_KEY) },
       async handle(call) {
         const before = await keyInPath(call)
-        // Whoever gets the new text has the rights of the key.
+        // The client that gets the new text has the rights of the key.
         requireContained(call.grant, before, 'replace a key')
         const { text, key } = await change(call, 'rollKey', before.id)
         return keyBody(key, text)
@@ -161,12 +161,12 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
   ),
 ]
 
-/** What a key may do. */
+/** The rights of a key. */
 export type KeyRights = Pick<FullGrant, 'scopes' | 'projectIds' | 'expiresAtMs'>
 
 /**
- * Throws 403 `permission_denied` for rights that the calling key does not have itself: a scope, a project,
- * a later expiry. `what` says what it wants to do with a key of such rights.
+ * Throws 403 `permission_denied` if `rights` exceed those of the calling key by a scope, a project or a later expiry.
+ * `what` names the refused action in the error text.
  */
 export function requireContained(grant: FullGrant, rights: KeyRights, what: string): void {
   const refuse = (lack: string): never => {
@@ -184,7 +184,7 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
   if (!isShorter) refuse('lasts longer than itself')
 }
 
-/** The body of a key; `value` is the key itself, which only its creation answers. */
+/** Returns the body of a key. `value` is the key itself, which is shown only when it is created or rolled. */
 export function keyBody(key: PersonalKeyView, value: string | null) {
   return {
     id: key.id,
@@ -200,7 +200,7 @@ export function keyBody(key: PersonalKeyView, value: string | null) {
   }
 }
 
-/** Null and an empty list of projects stand for all of them. */
+/** Converts the fields of a body. Null and an empty list of projects stand for all projects. */
 function fieldsOf<Fields extends TypeOf<typeof CHANGES>>(
   { scoped_teams: projects, expires_at: expiry, ...fields }: Fields,
   nowMs: number,

@@ -33,7 +33,7 @@ const MEMBER_SCHEMA = is.namedObject('Member', {
 
 const route = organizationRoutes<OrganizationServices>('members/')
 
-/** Who belongs to the organization, and at which level. */
+/** The routes of members and their levels. */
 export const MEMBER_ROUTES = [
   route('GET', '', 'listMembers', 'Lists the members.', {
     ...listing(MEMBER_SCHEMA),
@@ -75,7 +75,7 @@ export const MEMBER_ROUTES = [
   }),
 ]
 
-/** The body of a member; a membership is known by the uuid of its user. */
+/** Returns the body of a member. The ID of a membership is the UUID of its user. */
 function memberBody(user: User) {
   const joinedAt = timeText(user.createdAtMs)
   return {
@@ -89,7 +89,7 @@ function memberBody(user: User) {
 
 type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
 
-/** The member of the path, who is neither the caller nor above the caller. */
+/** Returns the member in the path. Throws 403 for the caller, and for a member above the caller. */
 function otherMember(call: MemberCall, what: string): User {
   const member = memberInPath(call)
   if (member.id === call.user.id) throw denied(`nobody may change the own ${what}`)
@@ -97,7 +97,7 @@ function otherMember(call: MemberCall, what: string): User {
   return member
 }
 
-/** Throws 403 for a level that the caller may not give or take. */
+/** Throws 403 if the level is above that of the caller, who may then neither give nor take it. */
 export function requireRank(user: KeyUser, level: UserLevel): void {
   if (level > user.level) throw denied('only owners may change owners and make others owner')
 }

@@ -1,4 +1,4 @@
-/** What the routes of the organization, its users, roles, projects and keys work with. */
+/** The common part of the routes of the organization, its users, roles, projects and keys. */
 import type { Clock } from '../../../base/clock.ts'
 import type { ServiceError } from '../../../base/errors.ts'
 import type { DailyUsage } from '../../../engine/front/shares/daily-limits.ts'
@@ -29,15 +29,15 @@ import {
 } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 
-/** Parameters of the lists of these routes. */
+/** The page parameters of the lists of these routes. */
 export const PAGE_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
 
-/** What the record of a list says of its query and answer. */
+/** Returns the query and the answers of a list's record. */
 export function listing(item: is.Schema) {
   return { query: is.options(PAGE_MEMBERS), answers: { 200: done(is.pageOf(item)) } }
 }
 
-/** What is told of a user. */
+/** The members that describe a user. */
 export const USER_MEMBERS = {
   id: is.WHOLE,
   uuid: is.UUID,
@@ -50,10 +50,10 @@ export const USER_MEMBERS = {
 export const USER_SUMMARY = is.namedObject('UserSummary', USER_MEMBERS)
 /** The level of a member. */
 export const LEVEL = levelChoice(USER_LEVELS)
-/** What a role or the organization lets people do with flags. */
+/** The level of access to flags that a role or the organization grants. */
 export const FLAG_LEVEL = levelChoice(FLAG_ACCESS_LEVELS)
 
-/** Users, projects and keys as they are now, from memory. */
+/** The current users, projects and keys, read from memory. */
 export interface OrganizationDirectory extends RouteDirectory {
   organization(): Organization | null
   users(): readonly User[]
@@ -64,19 +64,19 @@ export interface OrganizationDirectory extends RouteDirectory {
   flagEditor(user: Pick<KeyUser, 'id' | 'level'>): FlagEditor
 }
 
-/** What these routes work with. */
+/** The services that these routes need. */
 export interface OrganizationServices extends RouteServices {
   readonly directory: OrganizationDirectory
   readonly queries: OrganizationPort
   readonly flags: {
-    /** A flag of a project, deleted or not, or null. */
+    /** Returns a flag of a project, even if it is deleted, or null. */
     flagById(projectId: number, id: number): Flag | null
   }
-  /** What a project has had today. */
+  /** Returns the events and bytes that were accepted for a project today. */
   readonly usageOf: (projectId: number) => DailyUsage
-  /** Takes over what was changed; called before a change is answered. */
+  /** Reloads the directory after a change. It is called before the change is answered. */
   readonly refresh: () => void
-  /** Why nothing can be written now, or null. */
+  /** Returns the error with which changes must be refused at the moment, or null. */
   readonly refusal: () => ServiceError | null
   readonly clock: Clock
 }
@@ -87,7 +87,10 @@ export type OrganizationCall = Pick<
   'request' | 'services' | 'base' | 'user' | 'uuid'
 >
 
-/** The writer of records behind `base` of the organization: read by users, changed by administrators. */
+/**
+ * Returns the writer of records for paths under the organization. Users may read them, and administrators may change
+ * them.
+ */
 export function organizationRoutes<Services extends OrganizationServices>(base = '') {
   return routesOf<Services>(
     `/api/organizations/:org_id/${base}`,
@@ -96,7 +99,7 @@ export function organizationRoutes<Services extends OrganizationServices>(base =
   )
 }
 
-/** Asks the store something. */
+/** Sends a query to the store. */
 export function ask<Name extends OrganizationOperation>(
   { services }: Pick<OrganizationCall, 'services'>,
   name: Name,
@@ -105,7 +108,7 @@ export function ask<Name extends OrganizationOperation>(
   return services.queries.organization(name, request)
 }
 
-/** The page of a list that the store counts through. */
+/** Returns a page of a list that the store pages through. */
 export async function askPage<Name extends 'listRoles' | 'listAudit'>(
   call: OrganizationCall,
   name: Name,
@@ -117,9 +120,8 @@ export async function askPage<Name extends 'listRoles' | 'listAudit'>(
 }
 
 /**
- * Changes something together with its entry in the audit log, and lets every later request see it.
- * `objectId`: for the entry, where neither the path nor the result tells it. Throws 503 when
- * nothing can be written.
+ * Makes a change together with its audit entry, so that every later request sees it. `objectId` is for the entry if
+ * neither the path nor the result contains the ID. Throws 503 if nothing can be written.
  */
 export async function change<Name extends OrganizationOperation>(
   { request, services }: Pick<OrganizationCall, 'request' | 'services'>,
@@ -137,7 +139,7 @@ export async function change<Name extends OrganizationOperation>(
   return result
 }
 
-/** The organization; there is one from the first start on. */
+/** Returns the organization, which exists from the first start on. */
 export function organizationOf({
   directory,
 }: Pick<OrganizationServices, 'directory'>): Organization {
@@ -146,7 +148,7 @@ export function organizationOf({
   return organization
 }
 
-/** The numbers of a kind of permission, and what each is. */
+/** Returns the schema of a level, whose description lists the numbers with their titles. */
 function levelChoice<const Kind extends Levels>(kind: Kind) {
   const titles = kind.map(({ number, title }) => `${number} ${title}`)
   return is.about(is.numberChoice(...levelNumbers(kind)), `${titles.join(', ')}.`)

@@ -1,6 +1,6 @@
 /**
- * The routes of the organization, its members, its default for flags, its audit log and dead letters.
- * Source: docs/compatibility/organization.md, "Organization, users, keys, projects".
+ * The routes of the organization, its members, its default access to flags, its audit log and its dead letters. Source:
+ * docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -34,11 +34,11 @@ import {
   USER_SUMMARY,
 } from './organization-services.ts'
 
-/** What the one setting of resource access is about, and its id. */
+/** The resource of the only access setting, and the ID of that setting. */
 const FLAG_RESOURCE = 'feature flags'
 const FLAG_RESOURCE_ID = 1
 
-/** The organization for one of its users. */
+/** The organization as one of its users sees it. */
 export const ORGANIZATION = is.namedObject('Organization', {
   id: is.UUID,
   name: is.TEXT,
@@ -84,10 +84,10 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
 })
 
-/** What these routes work with: those about the server, and invitations, need more than the others. */
+/** The services of all these routes. The routes about the server and the invitations need more than the others. */
 export type ServerServices = DeadLetterServices & StatusServices & InviteServices
 
-/** The organization, its members and its default for flags. */
+/** The organization, its members and its default access to flags. */
 export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
@@ -169,7 +169,7 @@ export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   ],
 }
 
-/** The body of the organization for the caller. */
+/** Returns the body of the organization for the caller. */
 export function organizationBody(
   { services, user }: Pick<OrganizationCall, 'services' | 'user'>,
   projects: readonly Project[],

@@ -114,7 +114,7 @@ const route = routesOf<OrganizationServices>(
 
 const ofOrganization = organizationRoutes<OrganizationServices>('projects/')
 
-/** Projects and their secret keys. */
+/** The projects and their secret keys. */
 export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   name: 'Projects',
   sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
@@ -196,7 +196,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   ],
 }
 
-/** The body of a project for the caller. */
+/** Returns the body of a project for the caller. */
 export function projectBody(
   { services, user }: { readonly services: OrganizationServices; readonly user: KeyUser },
   project: Project,
@@ -228,7 +228,7 @@ export function projectBody(
   }
 }
 
-/** The projects that the key may use, by id. */
+/** Returns the projects that the key may use, ordered by number. */
 export function visibleProjects({
   services,
   grant,
@@ -241,7 +241,7 @@ export function visibleProjects({
   return projectIds === 'all' ? projects : projects.filter(({ id }) => projectIds.includes(id))
 }
 
-/** Settings in the words of the store; what is absent stays so. */
+/** Converts settings to the names of the store. Absent settings stay absent. */
 function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
   const { anonymize_ips: isIpAnonymized, autocapture_opt_out: isAutocaptureOff, ...others } = fields
   const {
@@ -283,7 +283,10 @@ function secretBody(key: SecretKeyView, value: string | null) {
   }
 }
 
-/** Whoever gets the text of a secret key reads flag definitions with it, for good. */
+/**
+ * A client with the text of a secret key can read flag definitions permanently. The calling key therefore needs that
+ * right itself.
+ */
 function requireSecretRights({ grant, projectId }: ProjectCall): void {
   const rights = { scopes: ['feature_flag:read'], projectIds: [projectId], expiresAtMs: null }
   requireContained(grant, rights, 'hand out a secret key')

@@ -1,6 +1,6 @@
 /**
- * The routes of role access: which roles may change a flag that is closed to others. Source: interface
- * description, sections 2.5 and 4.2; docs/compatibility/organization.md, "Roles and role access".
+ * The routes of role access, which list the roles that may change a restricted flag. Source: interface description,
+ * sections 2.5 and 4.2; docs/compatibility/organization.md, "Roles and role access".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -36,7 +36,7 @@ const route = routesOf<AccessCall['services']>(
   inProject('feature_flag:write'),
 )
 
-/** Which roles may change a flag. */
+/** The roles that may change a flag. */
 export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
   name: 'Role access',
   sentence: 'Which roles may change a flag that is closed to others.',
@@ -53,7 +53,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         const numbers = flagInPath(call)
         const role = call.request.query.get('role_id')
         const uuid = role === null ? null : parseUuid(role)
-        // No role has an id that is no uuid.
+        // The ID of a role is always a UUID, so any other text finds no role.
         const roleId = uuid === null ? role : formatUuid(uuid, 0)
         const found = await ask(call, 'listRoleAccess', { flag: numbers, roleId, page })
         const flag = call.services.flags.flagById(numbers.projectId, numbers.flagId)
@@ -120,7 +120,7 @@ function requireRights({ services, user }: AccessCall, flag: Flag): void {
   throw denied('only its creator, administrators and roles that may edit flags share this flag')
 }
 
-/** The body of an entry. Interface description, section 2.5. */
+/** Returns the body of an entry. Interface description, section 2.5. */
 function entryBody(
   call: AccessCall,
   flag: Flag,

@@ -49,7 +49,7 @@ type RoleCall = Pick<Call<OrganizationServices>, 'services' | 'uuid'>
 
 const route = organizationRoutes<OrganizationServices>('roles/')
 
-/** Roles and their members. */
+/** The roles and their members. */
 export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   name: 'Roles',
   sentence: 'What users may do with flags together.',
@@ -127,7 +127,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   ],
 }
 
-/** The body of a role; flags that are deleted are not named. */
+/** Returns the body of a role. Deleted flags are left out. */
 export function roleBody(
   { flags }: Pick<OrganizationServices, 'flags'>,
   { role, createdBy, members, flags: numbers }: RoleView,
@@ -142,7 +142,7 @@ export function roleBody(
     feature_flags_access_level: role.level,
     created_at: timeText(role.createdAtMs),
     created_by: createdBy === null ? null : userSummary(createdBy),
-    // In the order of joining, and in that in which the flags were added.
+    // Members are in the order in which they joined, and flags in the order in which they were added.
     members: members.map(({ user }) => user.email).join(SEPARATOR),
     associated_flags: keys.join(SEPARATOR),
   }

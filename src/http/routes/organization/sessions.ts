@@ -1,6 +1,6 @@
 /**
- * The routes of the console's sessions: log in with a personal key or the code of a login link, see and end
- * sessions. A session may do what its key may. docs/compatibility/console.md, "Sessions".
+ * The routes of the console's sessions: log in with a personal key or the code of a login link, and list and end
+ * sessions. A session has the rights of its key. docs/compatibility/console.md, "Sessions".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -28,9 +28,9 @@ import { requireContained } from './keys.ts'
 import { ask, LEVEL, type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
 import { visibleProjects } from './projects.ts'
 
-/** What these routes work with. */
+/** The services that the session routes need. */
 export interface SessionServices extends OrganizationServices {
-  /** Absent: there is no console, and none of these routes. */
+  /** The console's sessions. Absent if there is no console, and then these routes do not exist. */
   readonly sessions?: ConsoleSessions | undefined
 }
 
@@ -69,7 +69,7 @@ const WRONG_CODE = "the link was used before or is too old: 'tenrec login-link' 
 
 const route = routesOf<SessionServices>('/api/console/', BY_SESSION)
 
-/** Logging in and out, and who is logged in. */
+/** The routes for logging in, logging out and showing the session. */
 export const SESSION_RESOURCE: Resource<SessionServices> = {
   name: 'Console',
   sentence: 'Sessions of the console, which stand in the place of a personal key.',
@@ -116,7 +116,7 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
         if (session === undefined) {
           throw new ServiceError('not_found', 'there is no such session of yours')
         }
-        // A weak key that leaks must not shut its user out.
+        // A weak key that leaks must not log its user out.
         const rights = session.key ?? { scopes: ['*'], projectIds: 'all', expiresAtMs: null }
         if (call.grant.session?.id !== id) requireContained(call.grant, rights, 'end a session')
         await call.request.noting((entry) =>
@@ -130,7 +130,7 @@ export const SESSION_RESOURCE: Resource<SessionServices> = {
 async function logIn(call: LoginCall) {
   const { request, services } = call
   const { directory, sessions, trustedProxies } = services
-  // Nor may another page log somebody in as somebody else.
+  // Another page must not log a user in under another account either.
   requireConsole(request, services)
   const { key, code } = call.body()
   if ((key === undefined) === (code === undefined)) {
@@ -157,7 +157,7 @@ async function logIn(call: LoginCall) {
   return json(sessionBody(call, grant), 200, [cookieOf(token)])
 }
 
-/** Who is logged in, and what they may do. */
+/** Returns the body of a session: the user, and the user's rights. */
 function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullGrant) {
   const user = userOf(grant)
   const projects = visibleProjects({ services: call.services, grant })

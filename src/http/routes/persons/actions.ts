@@ -88,7 +88,7 @@ const route = routesOf<PersonServices>(
   inProject('action:write'),
 )
 
-/** Actions. */
+/** The actions of a project. */
 export const ACTION_RESOURCE: Resource<PersonServices> = {
   name: 'Actions',
   sentence: 'Names for sets of events.',
@@ -131,7 +131,7 @@ async function patchAction(call: PersonCall): Promise<Answer> {
   if (fields.name === '') throw invalidInput('name', 'must not be empty')
   const faults = await checkSteps(fields.steps ?? [])
   if (faults.length > 0) {
-    // What can never match may stay, so that the rest of the action can be changed.
+    // A step that can never match may stay if it was stored before, so that the rest of the action can be changed.
     const before = await call.services.queries.getAction(call.projectId, id, 'json')
     if (before === null) throw unknown('action')
     const { steps } = JSON.parse(Buffer.from(before).toString()) as Pick<ActionView, 'steps'>
@@ -174,7 +174,7 @@ function readStep(raw: unknown): ActionStep {
   }
 }
 
-/** Refuses steps that cannot be read, and too many patterns; answers what can never match. */
+/** Refuses steps that are invalid or have too many patterns. Returns the filters that can never match. */
 async function checkSteps(steps: readonly ActionStep[]): Promise<readonly FilterFault[]> {
   for (const { selector } of steps) {
     if (selector !== null && !isSelector(selector)) {

@@ -1,4 +1,4 @@
-/** What questions about people behind a number of a chart say, and the pages that answer them. */
+/** The parameters of questions about the people behind a number of a chart, and the schemas of their answers. */
 
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import * as is from '../../server/schema.ts'
@@ -144,9 +144,9 @@ const PATHS = {
   ...PAGE,
 }
 
-/** Parameters of a trend. */
+/** The parameters of a trend. */
 export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...PAGE })
-/** Parameters of a lifecycle. */
+/** The parameters of a lifecycle. */
 export const LIFECYCLE_QUERY = is.object(
   {
     target_date: is.about(is.TEXT, 'A moment of the period.'),
@@ -154,7 +154,7 @@ export const LIFECYCLE_QUERY = is.object(
   },
   { ...SHARED, ...PAGE },
 )
-/** Parameters of a retention. */
+/** The parameters of a retention. */
 export const RETENTION_QUERY = is.options({
   target_entity: is.about(SERIES, 'The event that begins; $pageview when absent.'),
   returning_entity: is.about(SERIES, 'The event that shows a return.'),
@@ -166,16 +166,16 @@ export const RETENTION_QUERY = is.options({
   ...SHARED,
   ...PAGE,
 })
-/** Parameters of a stickiness. */
+/** The parameters of a stickiness. */
 export const STICKINESS_QUERY = is.options({
   ...SHARED,
   ...TARGET,
   stickiness_days: is.about(is.WHOLE, 'In how many periods.'),
   ...PAGE,
 })
-/** Parameters of a funnel. */
+/** The parameters of a funnel. */
 export const FUNNEL_QUERY = is.options({ ...FUNNEL, ...PAGE })
-/** Parameters of a correlation. */
+/** The parameters of a correlation. */
 export const CORRELATION_QUERY = is.options(CORRELATION)
-/** Parameters of paths. */
+/** The parameters of paths. */
 export const PATH_QUERY = is.options(PATHS)

@@ -56,14 +56,14 @@ const COHORT = is.namedObject('Cohort', {
   count: is.about(is.nullable(is.WHOLE), 'Members; may be null in lists.'),
   is_static: is.BOOLEAN,
 })
-/** The cohorts that a person is in. */
+/** The schema of the cohorts that a person belongs to. */
 export const COHORTS_OF_PERSON = is.object({ results: is.list(COHORT) })
 const FIELDS = {
   ...NAME_FIELDS,
   is_static: truth('A list of persons instead of a rule; cannot change.'),
   filters: {
     schema: is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.'),
-    /** The tree of filters as it was sent; null for an explicit nothing. */
+    /** Returns the filter tree as it was sent, or null if the request explicitly sends none. */
     read: (parameters) => treeIn(parameters.json('filters')),
   } satisfies Field<unknown>,
   person_uuids: {
@@ -78,7 +78,7 @@ const FIELDS = {
 }
 type CohortFields = FieldsOf<typeof FIELDS>
 
-/** Cohorts. */
+/** The cohorts of a project. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
   name: 'Cohorts',
   sentence: 'Sets of persons, by a rule or as a list.',
@@ -132,7 +132,7 @@ async function patchCohort(call: PersonCall): Promise<Answer> {
   return answerOne(format, withWireTimes(made))
 }
 
-/** Definitions without member counts, which would cost a look at every person. */
+/** Returns the definitions of all cohorts without member counts, which would need a pass over every person. */
 async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<number, CohortView>> {
   const cohorts = await services.queries.knownCohorts(projectId)
   return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
@@ -156,7 +156,7 @@ async function readChanges(fields: CohortFields, before: CohortView) {
   }
 }
 
-/** JSON, or a table of persons for a static cohort whose other fields stand in the query. */
+/** Reads a JSON body, or a table of persons for a static cohort. With a table the other fields come from the query. */
 function readRequest(request: ApiRequest, isStatic = true) {
   const isTable = request.mediaType === 'text/csv' && request.body.length > 0
   const table = isTable ? readTable(request.body) : null
@@ -167,7 +167,7 @@ function readRequest(request: ApiRequest, isStatic = true) {
   return { fields, format, isTable }
 }
 
-/** `{"properties": tree}`, as cohorts are shown, or the bare tree. */
+/** Returns the filter tree of `{"properties": tree}`, the form in which cohorts are shown, or of a bare tree. */
 function treeIn(filters: unknown): unknown {
   if (typeof filters !== 'object' || filters === null || Array.isArray(filters)) return filters
   const tree = Object.getOwnPropertyDescriptor(filters, 'properties')
@@ -209,7 +209,10 @@ function readTable(body: Uint8Array): Pick<CohortFields, 'distinct_ids' | 'perso
   return { distinct_ids: distinctIds, person_uuids: personUuids }
 }
 
-/** What can never match is refused, unless the cohort `before` has the very same filter. */
+/**
+ * Reads the filter tree. A filter that can never match is refused, unless the cohort `before` already has exactly this
+ * filter.
+ */
 async function readTree(fields: CohortFields, before: CohortView | null): Promise<FilterGroup> {
   if (fields.filters === undefined || fields.filters === null) throw required('filters')
   const tree = readCohortFilters(fields.filters)
@@ -235,7 +238,7 @@ function requireNoMembers(fields: CohortFields): void {
   }
 }
 
-/** Refuses trees that refer to unknown cohorts, or back to the cohort that they are for. */
+/** Refuses trees that refer to unknown cohorts, or lead back to the cohort that they belong to. */
 async function checkReferences(
   call: PersonCall,
   tree: FilterGroup,
@@ -257,7 +260,10 @@ async function checkReferences(
   }
 }
 
-/** 0 stands for a filter that names no cohort; there is none with that number. */
+/**
+ * Returns the numbers of the cohorts in a tree. 0 stands for a filter without a valid cohort number; no cohort has that
+ * number.
+ */
 function cohortsIn(tree: FilterGroup): number[] {
   const filters = filtersOf(tree).filter(({ type }) => isCohortFilterType(type))
   return filters.map((filter) => cohortIdOf(filter) ?? 0)

@@ -49,19 +49,19 @@ const TYPE_CHANGES = is.list(
   ),
   GROUP_TYPES_MAX,
 )
-/** Members of the filters of a flag that name a group type. */
+/** The members of a flag's filters that name a group type. */
 const TYPE_MEMBERS: ReadonlySet<string> = new Set([
   'aggregation_group_type_index',
   'group_type_index',
 ])
-/** Flags that a refusal names. */
+/** The most flags that an error text names. */
 const FLAGS_SHOWN = 5
 const TYPE_INDEX = {
   group_type_index: is.about(is.WHOLE, 'Number of the group type, from 0 to 4.'),
 }
 const ONE_GROUP = is.object({ ...TYPE_INDEX, group_key: is.about(is.TEXT, 'Key of the group.') })
 
-/** What these routes work with. */
+/** The services that the group routes need. */
 export interface GroupServices extends PersonServices {
   readonly flags: {
     flagsOf(projectId: number): readonly Pick<Flag, 'key' | 'deleted' | 'filters'>[]
@@ -74,7 +74,7 @@ const route = routesOf<GroupServices>(
   inProject('group:write'),
 )
 
-/** Groups and group types. */
+/** The groups and group types of a project. */
 export const GROUP_RESOURCE: Resource<GroupServices> = {
   name: 'Groups',
   sentence: 'Companies and other groups, as events named them.',
@@ -157,7 +157,10 @@ async function listTypes(
   return answerList(format, rowsText(format, types))
 }
 
-/** Flags would decide by groups of another type. Throws 409 `conflict`. */
+/**
+ * Refuses to delete a group type that flags use, because they would then decide by groups of another type. Throws 409
+ * `conflict`.
+ */
 function refuseIfUsed(
   { services, projectId }: Pick<Call<GroupServices>, 'services' | 'projectId'>,
   typeIndex: number,
@@ -191,7 +194,7 @@ async function listGroups(call: PersonCall): Promise<Answer> {
     typeIndex,
     search,
     limitOf(parameters.wholeNumber('limit'), PAGE_LIMITS),
-    // Any text may stand behind a cursor: only what this server made is taken.
+    // A client could send any text as a cursor. Only cursors that this server made are accepted.
     cursor === null
       ? null
       : decodeCursor(cursor, (key) => (encodeCursor(key) === cursor ? key : null)),

@@ -1,6 +1,6 @@
 /**
- * Tables of persons for static cohorts, also those that Tenrec, PostHog or a spreadsheet has written: which column
- * says who the persons are. Source: docs/compatibility/persons.md, "Cohorts".
+ * Reads tables of persons for static cohorts, including exports of Tenrec, PostHog and spreadsheets. It finds the
+ * columns that identify the persons. Source: docs/compatibility/persons.md, "Cohorts".
  */
 import { csvRecords, unguardedCell } from '../../../base/csv.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
@@ -11,9 +11,11 @@ export interface TableMembers {
   readonly personUuids: readonly string[]
 }
 
-/** Header of columns of distinct ids; lists have a column for each, such as `person.distinct_ids.0`. */
+/** Matches the header of a column of distinct IDs. Lists have a column for each ID, such as `person.distinct_ids.0`. */
 const DISTINCT_ID = /^(?:(?:person|actor)\.)?(?:event_)?distinct[_-]?ids?(?:\.\d+)?$/i
-/** Headers of columns of persons' uuids, the surest first: in a table of events `uuid` is that of the event. */
+/**
+ * The headers of columns with person UUIDs, most reliable first. In a table of events, `uuid` is the UUID of the event.
+ */
 const PERSON_UUID = [
   'person_id',
   'person_uuid',
@@ -26,7 +28,10 @@ const PERSON_UUID = [
 ]
 const SEPARATORS = [',', ';', '\t'] as const
 
-/** The members that a table names. Throws 400 `invalid_input` with `attr` `csv` for a quoted cell without an end. */
+/**
+ * Returns the members that a table names. Throws 400 `invalid_input` with `attr` `csv` for a quoted cell without an
+ * end.
+ */
 export function readMemberTable(text: string): TableMembers {
   for (const separator of SEPARATORS) {
     const [header = []] = csvRecords(firstLine(text), separator, 'csv')
@@ -38,15 +43,15 @@ export function readMemberTable(text: string): TableMembers {
 }
 
 interface Columns {
-  /** The first of them that has anything in a row says who it is. */
+  /** The columns of distinct IDs. The first one with a value identifies the person of a row. */
   readonly distinctIds: readonly number[]
-  /** Says it where none of those does; null: there is no such column. */
+  /** The column of UUIDs, which identifies the person if those columns are empty. Null if there is no such column. */
   readonly uuid: number | null
-  /** The header may as well be the first person: it is one when the others are no uuids. */
+  /** True if the first line may be a person instead of a header. It is a person if the other cells are not UUIDs. */
   readonly isDoubtful: boolean
 }
 
-/** Null for a line that names no column. */
+/** Returns the columns that a header names, or null if it names none. */
 function columnsOf(header: readonly string[]): Columns | null {
   const distinctIds = [...header.keys()].filter((index) => DISTINCT_ID.test(header[index] ?? ''))
   const names = header.map((name) => name.toLowerCase())
@@ -74,20 +79,23 @@ function membersBelow(text: string, separator: string, columns: Columns): TableM
     else if (uuid !== null) personUuids.push(formatUuid(uuid, 0))
     else others.push(...idsOf(cells[0] ?? ''))
   }
-  // Ids that no uuid is among: `id` was the name of a column of distinct ids, or a distinct id itself.
+  // None of the IDs is a UUID. So `id` was the header of a column of distinct IDs, or is a distinct ID itself.
   return isDoubtful && personUuids.length === 0
     ? { distinctIds: others, personUuids }
     : { distinctIds, personUuids }
 }
 
-/** A distinct id, also as it was before a table for spreadsheets put an apostrophe in front of it. */
+/**
+ * Returns the distinct ID in a cell. If a table for spreadsheets has put an apostrophe before it, the ID is returned
+ * both without and with the apostrophe.
+ */
 function idsOf(cell: string): readonly string[] {
   if (cell === '') return []
   const plain = unguardedCell(cell)
   return plain === null ? [cell] : [plain, cell]
 }
 
-/** Up to the first line break; names of columns have none. */
+/** Returns the text up to the first line break. Column names contain no line breaks. */
 function firstLine(text: string): string {
   return /^[^\r\n]*/.exec(text)?.[0] ?? ''
 }

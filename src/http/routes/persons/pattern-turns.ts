@@ -1,13 +1,13 @@
 /**
- * Patterns are checked on the main thread, where the worst of them takes tens of milliseconds: one in each
- * turn, so that other requests go on in between.
+ * Compiles regular expressions on the main thread. The worst ones take tens of milliseconds, so each one gets its own
+ * turn of the event loop, and other requests continue in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type PatternDialect, patternRefusal } from '../../../base/pattern/pattern.ts'
 
 /**
- * Compiles patterns, so that they are known when they are looked at next. `patterns` are no more than one
- * flag, cohort or action may have.
+ * Compiles patterns, so that the next check finds them in the cache. `patterns` are at most as many as one flag, cohort
+ * or action may have.
  */
 export async function compileInTurns(
   patterns: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * The routes that look back: what people changed about persons, and how the properties of one person
- * looked over time. Source: docs/compatibility/persons.md, "Activity of persons" and "Properties over time".
+ * The routes about the past: changes that users made to persons, and the properties of one person over time. Source:
+ * docs/compatibility/persons.md, "Activity of persons" and "Properties over time".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
@@ -23,7 +23,7 @@ import { type PersonCall, type PersonServices, readForPerson, unknown } from './
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
-/** The earliest moment that there is. */
+/** The earliest time that a JavaScript date can represent. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
 const ACTIVITY = is.namedObject('Activity', {
@@ -58,7 +58,7 @@ const route = routesOf<PersonServices>(
   inProject('activity_log:read'),
 )
 
-/** What people changed about persons, and how the properties of one looked. */
+/** The routes of changes to persons, and of one person's properties over time. */
 export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
   route('GET', 'activity/', 'listPersonsActivity', 'Lists changes of all persons.', {
     ...LOG,
@@ -149,7 +149,7 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
   return answerRows(format, points, 'points', {}, behind)
 }
 
-/** `all` begins with the first event that counts. */
+/** Returns the range of `all`, which begins with the first event that counts. */
 function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
   return dateRange({
     ...asked,
@@ -178,7 +178,7 @@ function readTimeline(call: PersonCall, parameters: RequestParameters): Timeline
   }
 }
 
-/** The names of the events of a list of series; empty when one of them means all events. */
+/** Returns the event names of a list of series, or an empty list if one of the series means all events. */
 function eventNamesOf(series: unknown): readonly string[] {
   if (series === undefined || series === null) return []
   if (!Array.isArray(series) || series.length > SERIES_MAX) {
@@ -194,7 +194,7 @@ function eventNamesOf(series: unknown): readonly string[] {
   return names.includes(null) ? [] : [...new Set(names.filter((name) => name !== null))]
 }
 
-/** Keys of all person filters, and of a breakdown by person: sorted, each once. */
+/** Returns the sorted keys of all person filters and of a breakdown by person, without duplicates. */
 function crucialKeysOf(parameters: RequestParameters, series: unknown): readonly string[] {
   const keys = new Set<string>()
   collectKeys(parameters.properties(), keys)
@@ -213,7 +213,7 @@ function crucialKeysOf(parameters: RequestParameters, series: unknown): readonly
   return [...keys].sort()
 }
 
-/** Goes through lists and groups; JSON of clients is nested to a bounded depth. */
+/** Collects the keys of person filters from nested lists and groups. The nesting of client JSON is limited. */
 function collectKeys(value: unknown, keys: Set<string>): void {
   if (Array.isArray(value)) {
     for (const item of value as readonly unknown[]) collectKeys(item, keys)

@@ -1,6 +1,6 @@
 /**
- * The analytic routes of persons: who is behind a point of a chart. Parameters become a question for the
- * threads for analytics, its answer one of the forms that charts know. Source: docs/compatibility/analytics.md,
+ * The analytic routes of persons, which list the people behind a point of a chart. Parameters become a question for the
+ * analytics threads, and the answer gets one of the forms that charts expect. Source: docs/compatibility/analytics.md,
  * "Analytic person routes", "Funnels and correlation" and "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -42,10 +42,10 @@ import {
 } from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
-/** What the records of these routes differ in. */
+/** The properties in which these routes differ. */
 type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly name: string
-  /** The end of the names of its operations. */
+  /** The end of the names of the operations. */
   readonly id: string
   readonly query: Schema
   readonly answer?: Schema
@@ -71,14 +71,14 @@ function get(spec: AnalyticRoute): AnyRoute<PersonServices> {
   return route('GET', `${name}/`, `get${id}`, summary, { ...recordOf(spec), query })
 }
 
-/** Both methods of a route whose parameters may be too long for an address. */
+/** Returns GET and POST of a route whose parameters may be too long for a URL. */
 function getAndPost(spec: AnalyticRoute): readonly AnyRoute<PersonServices>[] {
   const { name, id, summary, query } = spec
   const record = { ...recordOf(spec), body: openObject({}, query['properties'] as Members) }
   return [get(spec), route('POST', `${name}/`, `post${id}`, summary, record)]
 }
 
-/** Who is behind a number of a chart. */
+/** The routes that list the people behind a number of a chart. */
 export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
   name: 'Analytics',
   sentence: 'Who is behind a number of a chart. The parameters are those of the links of charts.',
@@ -144,7 +144,7 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
   const { parameters, format } = inputOf(call)
   let question: AnalyticQuestion
   try {
-    // Charts send questions about correlation to the route of funnels, too.
+    // Charts also send questions about correlation to the route of funnels.
     const isCorrelation = kind === 'funnel' && isCorrelationRequest(parameters)
     question = readQuestion(isCorrelation ? 'correlation' : kind, parameters)
   } catch (error) {
@@ -163,7 +163,7 @@ async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Ans
   return pageOfPeople(call, parameters, format, question, answer)
 }
 
-/** A lifecycle without its parameters is answered in a form of its own. Throws any other error. */
+/** Returns the special answer for a lifecycle without its required parameters. Throws any other error. */
 function missingParameter(error: unknown): Answer {
   const message = error instanceof ServiceError ? lifecycleMessage(error) : null
   if (message === null || !(error instanceof ServiceError)) throw error
@@ -201,7 +201,10 @@ function pageOfPeople(
   return around('{"results":[{"people":', rows, { count }, page)
 }
 
-/** A body around finished rows: `inner` ends the object that they are in, `outer` that around its list. */
+/**
+ * Returns a body around serialised rows. `inner` ends the object that contains the rows, and `outer` ends the object
+ * around its list.
+ */
 function around(opening: string, rows: Uint8Array, inner: object, outer: object): Answer {
   const members = JSON.stringify(inner).slice(1)
   const closing = `${members}],${JSON.stringify(outer).slice(1)}`
@@ -209,7 +212,7 @@ function around(opening: string, rows: Uint8Array, inner: object, outer: object)
   return { status: 200, contentType: 'application/json', body }
 }
 
-/** The same request at another place; what a body says about pages is repeated in the link. */
+/** Returns links to other pages of the same request. A page size that came in the body is repeated in the link. */
 function pageLinks(
   call: PersonCall,
   parameters: RequestParameters,

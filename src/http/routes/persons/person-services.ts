@@ -1,6 +1,5 @@
 /**
- * What the routes of persons, groups, cohorts, actions and analytics work with, and how they change
- * something.
+ * The services of the routes of persons, groups, cohorts, actions and analytics, and the functions that make changes.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -19,7 +18,7 @@ import { personReference, RequestParameters, required } from '../../server/param
 import type { Call, RouteServices } from '../../server/route.ts'
 import { formatOf } from '../formats.ts'
 
-/** A project with what queries about it need. */
+/** A project with the settings that queries need. */
 type ProjectSettings = Project & {
   readonly timezone?: string
   readonly testAccountFilters?: readonly unknown[]
@@ -27,13 +26,13 @@ type ProjectSettings = Project & {
   readonly customChannelTypeRules?: readonly unknown[]
 }
 
-/** Keys and projects, and in addition who changes something and what time it is there. */
+/** The directory of keys and projects, with the names of users for the change log and the settings of projects. */
 export interface PersonDirectory extends RouteDirectory {
   userById(id: number): { readonly firstName: string; readonly email: string } | null
   projectById(id: number): ProjectSettings | null
 }
 
-/** What these routes work with. */
+/** The services that these routes need. */
 export interface PersonServices extends RouteServices {
   readonly directory: PersonDirectory
   readonly queries: PersonQueries & ActionQueries
@@ -51,7 +50,7 @@ export type PersonCall = Pick<
 /** The result of a change that was made. */
 type DoneResult = Extract<CommandResult, { kind: 'done' }>
 
-/** What changes answer. */
+/** The kinds of objects that changes return. */
 type Thing = 'person' | 'group' | 'group type' | 'cohort' | 'action' | 'erasure'
 
 const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
@@ -62,7 +61,7 @@ const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
   update_action: 'action',
 }
 
-/** Hands a change to the log and waits until every read shows it. Throws what its result stands for. */
+/** Appends a change to the log and waits until every read shows it. Throws the error that its result stands for. */
 export async function change(
   { services, projectId, grant }: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
   command: PersonCommand,
@@ -90,7 +89,7 @@ export async function change(
   }
 }
 
-/** The same for a change that answers what it has changed. */
+/** Makes a change and returns the changed object. */
 export async function changed<Name extends Thing & keyof DoneResult>(
   call: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
   command: PersonCommand,
@@ -101,7 +100,7 @@ export async function changed<Name extends Thing & keyof DoneResult>(
   return result
 }
 
-/** The person in the path. Throws 400 `invalid_input` for what is neither a number nor a uuid. */
+/** Returns the person in the path. Throws 400 `invalid_input` for a text that is neither a number nor a UUID. */
 function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference {
   const person = personReference(request.parameter('id'))
   if (person !== null) return person
@@ -111,8 +110,8 @@ function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference
 }
 
 /**
- * The person in the path, the format of the answer, and what `read` makes of the parameters. Whether there
- * is such a person matters more than what is wrong with the rest: then 404 is thrown instead.
+ * Returns the person in the path, the format of the answer, and the parameters as `read` returns them. If the
+ * parameters are invalid and the person does not exist either, it throws 404.
  */
 export async function readForPerson<T>(
   call: Pick<PersonCall, 'request' | 'services' | 'projectId'>,
@@ -129,17 +128,17 @@ export async function readForPerson<T>(
   }
 }
 
-/** The property that a request sets. Throws 400. */
+/** Returns the property that a request sets. Throws 400. */
 export function namedValue(parameters: RequestParameters): JsonObject {
   const value = parameters.value('value')
   if (value === undefined || value === null) throw required('value')
   const key = parameters.requiredText('key')
-  // No event can set that either.
+  // Events cannot set this property either.
   if (key === '__proto__') throw invalidInput('key', 'must be another name')
   return { [key]: value }
 }
 
-/** 404 for what a project does not have. */
+/** Returns the 404 error for an object that the project does not have. */
 export function unknown(thing: Thing): ServiceError {
   return new ServiceError('not_found', `the project has no such ${thing}`)
 }

@@ -1,7 +1,7 @@
 /**
- * The routes of persons but those that look back in time (person-activity.ts) and analytics
- * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/compatibility/persons.md, "Persons", "Merging
- * persons" and "Person properties".
+ * The routes of persons, except those about the past (person-activity.ts) and analytics (person-analytics.ts).
+ * Parameters become queries for the worker pool or commands for the log. Source: docs/compatibility/persons.md,
+ * "Persons", "Merging persons" and "Person properties".
  */
 
 import { CSV_TYPE } from '../../../base/csv.ts'
@@ -39,7 +39,7 @@ import {
 import { FILTERS } from './question-schemas.ts'
 
 const PERSONS = '/api/projects/:project_id/persons/'
-/** Nobody has as many ids: behind it there are none. */
+/** The largest offset of distinct IDs. No person has as many. */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
 const PERSON_MEMBERS = {
@@ -50,7 +50,7 @@ const PERSON_MEMBERS = {
   created_at: is.TIME,
   uuid: is.UUID,
 }
-/** Present when not all ids are shown. */
+/** Present if not all distinct IDs are shown. */
 const ID_COUNT = { distinct_ids_count: is.WHOLE }
 const PERSON = is.namedObject('Person', PERSON_MEMBERS, ID_COUNT)
 const PERSON_CHANGED = is.namedObject(
@@ -78,7 +78,7 @@ const SETTING = {
 
 const route = routesOf<PersonServices>(PERSONS, inProject('person:read'), inProject('person:write'))
 
-/** Persons, apart from analytics. */
+/** The persons of a project, without analytics. */
 export const PERSON_RESOURCE: Resource<PersonServices> = {
   name: 'Persons',
   sentence: 'Users as events made them. Parameters may stand in the query or in a JSON body.',
@@ -231,7 +231,7 @@ async function getPerson(call: PersonCall): Promise<Answer> {
   return answerRow(format, row)
 }
 
-/** Makes the change that `read` finds in the parameters; the answer is the person. */
+/** Makes the change that `read` returns for the parameters, and answers with the person. */
 async function changePerson(
   call: PersonCall,
   status: 201 | 202,
@@ -258,14 +258,14 @@ async function deletePerson(call: PersonCall): Promise<void> {
   await change(call, { kind: 'delete_person', person, deletesEvents: given })
 }
 
-/** Whether a switch is on: with any value, or none, but `false` and `0`. */
+/** Returns whether a switch is on. It is on if it is present with any value except `false` and `0`. */
 function isWanted(parameters: RequestParameters, name: string): boolean {
   if (!parameters.has(name)) return false
   const text = parameters.text(name)?.toLowerCase()
   return text !== 'false' && text !== '0'
 }
 
-/** Deletes persons. Those that do not exist are ignored. The answer names those that could not be deleted. */
+/** Deletes persons. Unknown persons are ignored. The answer lists the persons that could not be deleted. */
 async function deletePersons(call: PersonCall): Promise<Answer> {
   const { parameters, format } = inputOf(call)
   const { references, distinctIds } = readDeleted(parameters)
@@ -288,7 +288,10 @@ async function deletePersons(call: PersonCall): Promise<Answer> {
   return answerOne(format, body, 202)
 }
 
-/** The uuids of those who could not be deleted. Throws why when that is so of all of them. */
+/**
+ * Deletes or erases each person, and returns the UUIDs of those that failed. If all of them failed, it throws the first
+ * error.
+ */
 async function deleteEach(
   call: PersonCall,
   uuids: readonly string[],
@@ -350,7 +353,7 @@ async function mergePersons(call: PersonCall): Promise<Answer> {
   const { person: into, format, given: ids } = await readForPerson(call, readMergedIds)
   const target = await findPerson(call, into)
   const others: PersonReference[] = []
-  // Nothing is merged unless everybody is there.
+  // Check that all persons exist before the first merge.
   for (const id of ids) {
     const { uuid } = await findPerson(call, id)
     if (uuid === target.uuid) throw invalidInput('ids', 'must not name the person itself')

@@ -1,4 +1,4 @@
-/** Schemas of what questions say: tests on properties, series of events, ranges of days, pages. */
+/** The schemas that questions share: tests on properties, series of events, and ranges of days. */
 import * as is from '../../server/schema.ts'
 
 const TYPES = ['person', 'event', 'group', 'cohort', 'static-cohort', 'element', 'flag'] as const
@@ -32,7 +32,7 @@ const FILTER_GROUP = is.named(
   ),
 )
 
-/** Tests on properties. */
+/** Tests on properties, as a list or a tree. */
 export const FILTERS = is.named('Filters', {
   anyOf: [is.list(PROPERTY_FILTER), FILTER_GROUP, is.JSON_OBJECT],
 })
@@ -56,7 +56,7 @@ export const SERIES = is.named(
   ),
 )
 
-/** Parameters of a range of days. */
+/** The parameters of a range of days. */
 export const RANGE = {
   date_from: is.about(is.TEXT, 'Where the range begins: a day, a moment, or -7d and the like.'),
   date_to: is.about(is.TEXT, 'Where it ends, the last day included.'),

@@ -1,6 +1,6 @@
 /**
- * What actions and cohorts have in common: things that people save under a name. Their records, and the
- * members of their bodies, each of which is described and read in one place.
+ * The common part of actions and cohorts, which users save under a name: their route records, and the fields of their
+ * bodies. Each field is described and read in one place.
  */
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import { booleanMember, type RequestParameters, textMember } from '../../server/parameters.ts'
@@ -12,21 +12,21 @@ import { answerFound, answerPage } from '../formats.ts'
 import { DESCRIPTION_UNITS_MAX, NAME_UNITS_MAX } from '../limits.ts'
 import { type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
-/** A member of a body. */
+/** A field of a body. */
 export interface Field<T> {
   readonly schema: Schema
-  /** Reads the parameter `name`; undefined: it was not sent. Throws 400. */
+  /** Reads the parameter `name`. Returns undefined if it was not sent. Throws 400. */
   readonly read: (parameters: RequestParameters, name: string) => T | undefined
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>
 
-/** What a request says; what is absent there is absent here, too. */
+/** The fields of a request. Fields that were not sent are absent. */
 export type FieldsOf<Table extends Fields> = {
   readonly [Name in keyof Table]?: Table[Name] extends Field<infer T> ? T : never
 }
 
-/** True or false, or the text of it. */
+/** Returns a boolean field, which may also be sent as text. */
 export function truth(description: string): Field<boolean> {
   return {
     schema: is.about(is.BOOLEAN, description),
@@ -34,7 +34,7 @@ export function truth(description: string): Field<boolean> {
   }
 }
 
-/** The members of every such thing. */
+/** The fields of every saved object. */
 export const NAME_FIELDS = {
   name: {
     schema: is.TEXT,
@@ -46,37 +46,37 @@ export const NAME_FIELDS = {
   },
 } satisfies Readonly<Record<string, Field<string>>>
 
-/** Reads the members of a table, in its order. Throws 400 for the first that cannot be used. */
+/** Reads the fields of a table, in its order. Throws 400 for the first invalid field. */
 export function readFields<Table extends Fields>(
   parameters: RequestParameters,
   table: Table,
 ): FieldsOf<Table> {
   const members = Object.entries(table).map(([name, { read }]) => [name, read(parameters, name)])
-  // Each member has the type of its field: only what is undefined was taken away.
+  // Each member has the type of its field, because only undefined members were removed.
   return Object.fromEntries(members.filter(([, value]) => value !== undefined)) as FieldsOf<Table>
 }
 
-/** The number of the thing in the path. Throws 404 `not_found`. */
+/** Returns the number of the object in the path. Throws 404 `not_found`. */
 export function idInPath(call: Pick<PersonCall, 'number'>, thing: SavedThing['thing']): number {
   const id = call.number(`${thing}_id`)
   if (id === null) throw unknown(thing)
   return id
 }
 
-/** What the records of a thing differ in. */
+/** The properties in which the records of actions and cohorts differ. */
 interface SavedThing {
   readonly thing: 'action' | 'cohort'
   readonly schema: Schema
   readonly fields: Fields
   readonly bodyTypes?: readonly string[]
-  /** What the list and the change do, as sentences. */
+  /** The summaries of listing and changing, as sentences. */
   readonly lists: string
   readonly changes: string
   readonly create: (call: PersonCall) => Promise<Answer>
   readonly patch: (call: PersonCall) => Promise<Answer>
 }
 
-/** The records of a thing: list, create, get, patch and put. */
+/** Returns the records of an object: list, create, get, patch and put. */
 export function savedRoutes(saved: SavedThing): readonly AnyRoute<PersonServices>[] {
   const { thing, schema, fields, bodyTypes = [], lists, changes, create, patch } = saved
   const route = routesOf<PersonServices>(

@@ -1,8 +1,7 @@
 /**
- * The ingestion endpoints. A request is read, checked in place when it is small and in the pool when it
- * is large, and answered when its events are durable. Nothing here is proportional to the size of a
- * large body.
- * Source: interface description, section 4.4; docs/compatibility/ingestion.md, "Ingestion endpoints".
+ * The ingestion endpoints. A small request is checked on the main thread and a large one in the worker pool. It is
+ * answered when its events are durable. The main thread does no work that grows with the size of a large body. Source:
+ * interface description, section 4.4; docs/compatibility/ingestion.md, "Ingestion endpoints".
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -51,7 +50,10 @@ import * as is from '../../server/schema.ts'
 import type { AddressesBehind } from '../../server/url.ts'
 import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
-/** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
+/**
+ * Maps each ingestion path to the kind of its requests. Each path works with and without a trailing slash, and never
+ * redirects.
+ */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
   '/capture': 'capture',
   '/batch': 'capture',
@@ -66,51 +68,58 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
 }
 
 const ACCEPTED = { status: 1 }
-/** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
+/** posthog-js pauses recordings for a minute when it reads this answer, because recordings are not stored. */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
-/** posthog-js sends no events for a minute when it reads this: a daily limit of the project is reached. */
+/**
+ * posthog-js sends no events for a minute when it reads this answer, because a daily limit of the project is reached.
+ */
 const EVENTS_LIMITED = { status: 1, quota_limited: ['events'] }
 const NO_BODY = new Uint8Array(0)
 const JSON_TYPE = 'application/json'
 
-/** What the ingestion endpoints work with. */
+/** The services and settings of the ingestion endpoints. */
 export interface CaptureOptions {
   readonly clock: Clock
   readonly pool: Pick<WorkerPool, 'check'>
   readonly groupCommit: Pick<GroupCommit, 'add' | 'addBlock' | 'pendingBytes'>
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
-  /** Bytes of a body on the wire. Beyond: 413. */
+  /** The most bytes of a body as it is sent. A larger body is refused with 413. */
   readonly bodyBytesMax: number
-  /** Bytes that a body may decode to. Beyond: 413. */
+  /** The most bytes of a body after decoding. A larger body is refused with 413. */
   readonly decodedBytesMax: number
   readonly isForwardedForTrusted: boolean
   readonly isGetCaptureEnabled: boolean
-  /** What each sender has waiting. */
+  /** Counts the work that each sender has waiting, and its share of the queue. */
   readonly shares: Pick<FairShares, 'of'>
-  /** Whom a request comes from. */
+  /** Finds the client address of a request. */
   readonly addresses: Pick<AddressesBehind, 'of'>
   readonly limits: Pick<DailyLimits, 'isReached'>
-  /** Why no events of a sender can be accepted at the moment, or not so many; or null. */
+  /**
+   * Returns the error with which a sender must be refused, because no events or not this many can be accepted at the
+   * moment. Null if they can be accepted.
+   */
   readonly refusal: (account: SenderAccount, bytes?: number, events?: number) => ServiceError | null
-  /** Counts a request that was checked by a thread; throws its refusal. */
+  /** Counts a request that a worker thread has checked. Throws the error if it must be refused. */
   readonly admit?: (projectId: number) => void
-  /** Events were handed to the group commit, where they take so many bytes. */
+  /** Called when events were passed to the group commit, where they take this many bytes. */
   readonly onAccepted: (projectId: number, eventCount: number, bytes: number) => void
-  /** Events were dropped because a daily limit of the project is reached. */
+  /** Called when events were dropped because a daily limit of the project is reached. */
   readonly onLimited?: (projectId: number, eventCount: number) => void
-  /** A request is refused for what it is; null when its body was too large to be read. */
+  /** Called when a request is refused for its content. `request` is null if its body was too large to be read. */
   readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
 }
 
-/** Where a request comes from. */
+/** The origin of a request. */
 interface Origin {
   /** The address at the other end of the connection. */
   readonly peer: string
   readonly sender: Sender
 }
 
-/** What a body lies in: a slab, memory of its own (null), or what is gone when the call returns. */
+/**
+ * The memory of a body: a slab, its own memory (null), or memory that is only valid until the call returns (`lent`).
+ */
 type BodyMemory = Slab | null | 'lent'
 
 /** Handles the ingestion endpoints of one server. */
@@ -211,12 +220,12 @@ class CaptureHandler {
     memory: BodyMemory,
   ): void {
     const { admit, budget, groupCommit, limits, pool } = this.#options
-    // Only now it is known that the request is a large one.
+    // Only here it is known that the request is large, so the limit of large requests is checked now.
     const refused = this.#options.refusal(sender.large)
     if (refused !== null) throw refused
     const isLent = memory === 'lent'
     if (isLent) {
-      // A body that came in one piece has nothing reserved yet, and may now wait.
+      // A body that came in one chunk has nothing reserved yet. It may now wait, so its bytes are reserved.
       if (!sender.tryReserve(request.body.length)) throw refusal(sender.fullReason)
       exchange.hold(sender, request.body.length)
     }
@@ -235,7 +244,7 @@ class CaptureHandler {
       .then((result) => {
         if (result.kind === 'refused') {
           const error = ServiceError.fromBody(result.error, result.retryAfterSeconds)
-          // The thread has its body.
+          // The worker thread owns the body now.
           this.#options.onRefused?.(error, { ...request, body: NO_BODY })
           waiting.acknowledge(error)
           return
@@ -247,7 +256,7 @@ class CaptureHandler {
       .catch((error: unknown) => sendError(exchange, error))
   }
 
-  /** Accepts a large request, of which it is known now how much it is. */
+  /** Accepts a large request after its size and number of events are known. */
   #takeBlock(request: RequestBlock, waiting: WaitingRequest): void {
     const { limits, groupCommit } = this.#options
     const { block, projectId, eventCount } = request
@@ -364,7 +373,7 @@ const V1_DONE = done(
 
 type CaptureRecord = PublicRecord<CaptureHandler>
 
-/** `/capture/` and its other names. */
+/** The ingestion routes: `/capture/` and its other paths. */
 export const CAPTURE: PublicResource<CaptureHandler> = {
   name: 'Ingestion',
   sentence: 'Sends events. All paths take the same bodies; 200 means that the events are on disk.',
@@ -435,21 +444,21 @@ function captureV1Records(
   ]
 }
 
-/** The routes of `CAPTURE`, those for GET only where the settings want them. */
+/** Returns the routes of `CAPTURE`. Those for GET are left out unless the settings enable them. */
 export function captureRoutes(options: CaptureOptions): readonly PublicRoute[] {
   const { isGetCaptureEnabled } = options
   const routes = bindPublic(CAPTURE.routes, new CaptureHandler(options))
   return routes.filter(({ method }) => method !== 'GET' || isGetCaptureEnabled)
 }
 
-/** A request that hands its events to the group commit and is answered when they are durable. */
+/** A request that passes its events to the group commit and is answered when they are durable. */
 class WaitingRequest implements AcknowledgeTarget, RecordSink {
   readonly account: SenderAccount
-  /** A daily limit of the project is reached: its events were not added. */
+  /** True if a daily limit of the project is reached. The events of the request are then not added. */
   isLimited = false
-  /** What its events take in the group commit. */
+  /** The bytes that the events take in the group commit. */
   bytes = 0
-  /** The JSON of the answer of capture v1; null for every other protocol. */
+  /** The JSON answer of capture v1; null for every other protocol. */
   answer: string | null = null
   readonly #exchange: Exchange
   readonly #groupCommit: CaptureOptions['groupCommit']

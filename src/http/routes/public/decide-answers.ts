@@ -1,12 +1,12 @@
 /**
- * Decisions as JSON, in the shape of every version. What is said of a flag stands in its decision, as
- * bytes: an answer costs a copy for each flag.
- * Source: interface description, sections 2.8 and 9; docs/compatibility/decisions.md, "Flag answers".
+ * Writes decisions as JSON, in the shape of every protocol version. Each decision already holds the JSON of its flag as
+ * bytes, so an answer needs only one copy for each flag. Source: interface description, sections 2.8 and 9;
+ * docs/compatibility/decisions.md, "Flag answers".
  */
 import { randomUUID } from 'node:crypto'
 import type { Decisions, FlagDecision } from '../../../rules/flags/types.ts'
 
-/** The shapes: `/decide/` of four versions, `/flags/` of two. */
+/** The shapes of answers: four versions of `/decide/` and two of `/flags/`. */
 export type AnswerShape =
   | 'decide1'
   | 'decide2'
@@ -14,37 +14,39 @@ export type AnswerShape =
   | 'decide4'
   | 'flags1'
   | 'flags2'
-  /** GET on `/decide/`: what old and new clients look for, empty. */
+  /** The answer to GET on `/decide/`: the empty members that old and new clients read. */
   | 'decideEmpty'
 
-/** What an answer is made of. */
+/** The contents of an answer. */
 export interface AnswerParts {
   readonly shape: AnswerShape
   readonly decisions: Decisions
   readonly nowMs: number
-  /** What it begins with: the configuration (see `decisionOpening`), or null for none. */
+  /** The beginning of the answer: the configuration (see `decisionOpening`), or null for none. */
   readonly opening: Uint8Array | null
-  /** A daily limit of the project is reached: its events are not stored. Its flags are decided all the same. */
+  /**
+   * True if a daily limit of the project is reached, so that its events are not stored. Its flags are decided anyway.
+   */
   readonly isLimited?: boolean
 }
 
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
 const OPENING = Buffer.from('{')
-/** What an answer has beside its flags and the configuration, generously. */
+/** A generous estimate of the bytes besides the flags and the configuration. */
 const FRAME_BYTES = 1024
-/** What its end has: two names, a uuid and a time. */
+/** The room for the end of an answer: two names, a UUID and a time. */
 const END_ROOM_BYTES = 128
 const UUID_BYTES = 36
 const END_FRAME_BYTES = ',"requestId":"","evaluatedAt":}'.length + UUID_BYTES
 
-/** Where answers are put together; grows to the largest one. */
+/** The buffer in which answers are built. It grows to the size of the largest one. */
 let memory = Buffer.allocUnsafeSlow(MEMORY_BYTES)
 let length = 0
 
 /**
- * The bytes of an answer, in memory that the next call uses again. Linear in the number of flags: each of
- * them is copied from the bytes of its outcome.
+ * Returns the bytes of an answer, in memory that the next call reuses. It takes linear time in the number of flags,
+ * because each flag is copied from the bytes of its decision.
  */
 export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: AnswerParts): Buffer {
   length = 0
@@ -55,29 +57,30 @@ export function answerBytes({ shape, decisions, nowMs, opening, isLimited }: Ans
   return memory.subarray(0, length)
 }
 
-/** An answer that may be given again, in one piece. */
+/** A cached answer that may be sent again, in one contiguous block. */
 export interface KeptAnswer extends Pick<AnswerParts, 'shape' | 'opening'> {
-  /** How many bytes had been kept before it. */
+  /** The offset of the answer: the number of bytes that were used before it. */
   readonly start: number
-  /** Of what is the same each time. */
+  /** The number of bytes that are the same in every answer. */
   readonly byteLength: number
 }
 
 /**
- * Answers that are given again, of which only the end is written anew. They lie in a ring: the newest takes the
- * place of the oldest. Memory of its own for each would cost more than putting it together does.
+ * A cache of answers that are sent repeatedly. Only the end of an answer is written anew. The answers lie in a ring
+ * buffer, in which the newest replaces the oldest. Separate memory for each answer would cost more than building it
+ * again.
  */
 export class KeptAnswers {
   readonly #memory: Buffer
-  /** Bytes that were given out so far, or passed over at the end of the memory. */
+  /** The number of bytes that were used so far, including those skipped at the end of the memory. */
   #given = 0
 
-  /** `bytes`: of all answers. */
+  /** Creates a cache. `bytes` is the size of all answers together. */
   constructor(bytes: number) {
     this.#memory = Buffer.allocUnsafeSlow(bytes)
   }
 
-  /** Keeps an answer that was made of the parts; null: it is too long. */
+  /** Caches an answer that was built from these parts. Returns null if it is too long. */
   keep({ shape, opening, nowMs }: AnswerParts, bytes: Uint8Array): KeptAnswer | null {
     const room = bytes.length + END_ROOM_BYTES
     const size = this.#memory.length
@@ -91,8 +94,8 @@ export class KeptAnswers {
   }
 
   /**
-   * The bytes of the same answer, given now, until something is kept or given again; null: others have its place,
-   * or it has another form.
+   * Returns the bytes of a cached answer with a new end. They are valid until the next call of `keep` or `again`.
+   * Returns null if the answer was overwritten, or if another shape or configuration is needed.
    */
   again(kept: KeptAnswer, { shape, opening, nowMs }: AnswerParts): Buffer | null {
     const size = this.#memory.length
@@ -104,7 +107,7 @@ export class KeptAnswers {
   }
 }
 
-/** What is another in each answer. */
+/** Returns the end of an answer, which differs each time. */
 function endOf(nowMs: number): string {
   return `,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`
 }
@@ -130,7 +133,7 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
       putValues(decisions, false)
       putAscii('},"featureFlagPayloads":{')
       putPayloads(decisions)
-      // SDKs read the first name; the API description has the second.
+      // SDKs read the first name. The API description has the second.
       putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
       break
     case 'decide4':
@@ -150,7 +153,10 @@ function putDetails(decisions: readonly FlagDecision[]): void {
   for (const decision of decisions) putMember(decision.bytes.detail, start)
 }
 
-/** A flag that could not be computed is left out: false would switch it off for its users. */
+/**
+ * Writes the values of flags. A flag that could not be computed is left out, because false would switch it off for its
+ * users.
+ */
 function putValues(decisions: readonly FlagDecision[], areOnlyThoseOn: boolean): void {
   const start = length
   for (const decision of decisions) {
@@ -167,7 +173,7 @@ function putPayloads(decisions: readonly FlagDecision[]): void {
   }
 }
 
-/** Behind the first member of the object that began at `start` comes a comma. */
+/** Writes a member, after a comma unless it is the first of the object that began at `start`. */
 function putMember(bytes: Uint8Array, start: number): void {
   if (length > start) memory[length++] = COMMA
   putBytes(bytes)
@@ -180,7 +186,7 @@ function putBytes(bytes: Uint8Array): void {
   length += bytes.length
 }
 
-/** A short text of ASCII characters: for those a loop is faster than a call of the library. */
+/** Writes a short ASCII text. A loop is faster than a library call for short texts. */
 function putAscii(text: string): void {
   ensure(text.length)
   for (let index = 0; index < text.length; index++) memory[length + index] = text.charCodeAt(index)

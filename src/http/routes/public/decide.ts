@@ -1,7 +1,7 @@
 /**
- * `/decide/` and `/flags/`: which flags are on for a user. Everything happens in place, in microseconds:
- * the body is small, flags are compiled, and a person is read through the memory map if a flag needs it.
- * Source: interface description, sections 4.4 and 9; docs/compatibility/decisions.md, "Decisions".
+ * The routes `/decide/` and `/flags/`, which decide the flags of a user. All work happens on the main thread and takes
+ * microseconds. The body is small, flags are compiled, and a person is read through the memory map only if a flag needs
+ * it. Source: interface description, sections 4.4 and 9; docs/compatibility/decisions.md, "Decisions".
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -40,7 +40,7 @@ import { type BrowserCaptureOf, decisionOpening } from './remote-config.ts'
 
 const NO_PROJECT = 0
 
-/** What decisions over HTTP work with. */
+/** The services and settings of flag decisions over HTTP. */
 export interface DecideOptions {
   readonly clock: Clock
   readonly directory: ProjectDirectory
@@ -48,7 +48,7 @@ export interface DecideOptions {
   readonly decisions: DecisionService
   readonly known: KnownDecisions
   readonly browserCapture: BrowserCaptureOf
-  /** Whether a daily limit of a project is reached. */
+  /** Returns whether a daily limit of a project is reached. */
   readonly isLimited: (projectId: number) => boolean
   readonly salts: Pick<DailySalts, 'saltOf'>
   readonly isForwardedForTrusted: boolean
@@ -69,7 +69,7 @@ function decide(
   })
 }
 
-/** A GET names no project: it gets the defaults. */
+/** Answers a GET, which names no project, with the defaults. */
 function showDefaults(options: DecideOptions, exchange: Exchange, isDecide: boolean): void {
   sendReused(
     exchange,
@@ -82,7 +82,7 @@ function showDefaults(options: DecideOptions, exchange: Exchange, isDecide: bool
   )
 }
 
-/** A request with its body. */
+/** A decision request with its body. */
 interface DecisionCall {
   readonly exchange: Exchange
   readonly head: RequestHead
@@ -99,7 +99,7 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
   const hasConfig = isDecide || query.isConfigWanted
-  // The memory of an answer is used again: it is made and sent in one go.
+  // The memory of an answer is reused, so the answer is built and sent without a wait in between.
   const answer = ({ projectId, decided, repeated }: Made): void => {
     const parts = {
       shape: isDecide ? query.decideShape : query.flagsShape,
@@ -118,7 +118,7 @@ function answerDecision(options: DecideOptions, call: DecisionCall): void {
   else made.then(answer).catch((error: unknown) => sendError(exchange, error))
 }
 
-/** A decision on its way to the answer; `repeated`: it was made before. */
+/** A decision that is ready to be answered. `repeated` is the cached decision if it was made before, else null. */
 interface Made extends Pick<KnownDecision, 'projectId' | 'decided'> {
   readonly repeated: KnownDecision | null
 }
@@ -128,8 +128,8 @@ function madeOf(repeated: KnownDecision): Made {
 }
 
 /**
- * Reads the request and decides; `name` is the one under which the decision may be kept, or null. The order
- * of the checks is part of the wire: body, key, project, distinct_id.
+ * Reads the request and decides. `name` is the key under which the decision may be cached, or null. The order of the
+ * checks is part of the protocol: body, key, project, distinct_id.
  */
 function decideAnew(
   options: DecideOptions,
@@ -149,7 +149,7 @@ function decideAnew(
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
     throw new ServiceError('missing_distinct_id', detail)
   }
-  // Only pages have an origin, and only in them cookies could be missing.
+  // Only pages send an origin, and only pages can lack cookies.
   const visitor =
     distinctId === COOKIELESS_ID && sent.origin !== ''
       ? visitorOf(options, exchange, sent, project.id, request.body, nowMs)
@@ -157,8 +157,8 @@ function decideAnew(
   const asked = decisionRequestOf(request, head, visitor, nowMs)
   const projectId = project.id
   const meaning = known.meaningOf(projectId, asked, request.jsonBytes)
-  // Equal bytes of visitors without cookies mean somebody else each time. With a personal key, somebody may
-  // take the right to ask away.
+  // A request is not cached in two cases. The same bytes from a visitor without cookies may stand for another visitor
+  // each time. A personal key may lose its rights at any time.
   if (
     name !== null &&
     meaning !== null &&
@@ -170,7 +170,7 @@ function decideAnew(
   const repeated = meaning === null ? null : known.findMeant(meaning)
   if (repeated !== null) return madeOf(repeated)
   const made = decisions.decideFully(projectId, asked)
-  // Where others store the person. Such decisions are not kept.
+  // The person is stored on another machine. Such decisions are not cached.
   if (made instanceof Promise) {
     return made.then(({ decided }) => ({ projectId, decided, repeated: null }))
   }
@@ -182,9 +182,10 @@ function decideAnew(
 }
 
 /**
- * The visitor behind a request with the id of all visitors without cookies: the same id that the visitor's
- * events get. Without it a flag for a tenth of all would be on for all such visitors or for none. The first
- * call of a day may wait for the disk. Source: docs/compatibility/persons.md, "Visitors without cookies".
+ * Returns the ID of the visitor for a request that has the common ID of all visitors without cookies. It is the same ID
+ * that the events of the visitor get. With the common ID, a flag for a tenth of all users would be on for all such
+ * visitors or for none. The first call of a day may wait for the disk. Source: docs/compatibility/persons.md, "Visitors
+ * without cookies".
  */
 function visitorOf(
   { salts, isForwardedForTrusted }: DecideOptions,
@@ -205,9 +206,9 @@ function visitorOf(
 }
 
 /**
- * The project of a key: its own, or for a personal key the one that is named, as for events. Throws ServiceError
- * `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or `invalid_project`.
- * Source: docs/compatibility/decisions.md, "Refused flag requests".
+ * Returns the project of a key. For a personal key it is the project that the request names, as for events. Throws
+ * ServiceError `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or `invalid_project`. Source:
+ * docs/compatibility/decisions.md, "Refused flag requests".
  */
 export function resolveFlagProject(
   key: unknown,
@@ -291,7 +292,7 @@ const QUERY = is.options({
   only_evaluate_survey_feature_flags: is.about(is.BOOLEAN, 'Only flags of surveys.'),
 })
 
-/** `/flags/` and `/decide/`. */
+/** The routes of `/flags/` and `/decide/`. */
 export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
   '/flags',
   '/decide',

@@ -1,7 +1,7 @@
 /**
- * Flags as SDKs load them that decide by themselves: definitions under the paths of all their
- * generations, and the list that the first generation read. For servers: the key is secret.
- * Source: docs/compatibility/decisions.md, "Local evaluation".
+ * Flag definitions for SDKs that evaluate flags locally, under the paths of all generations of SDKs. It also has the
+ * flag list that the first generation reads. These routes are for servers, because the key is secret. Source:
+ * docs/compatibility/decisions.md, "Local evaluation".
  */
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../../../base/errors.ts'
@@ -24,20 +24,20 @@ import type { ApiRequest } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flags/flag-schemas.ts'
 
-/** What definitions work with. */
+/** The services that the definitions need. */
 export interface DefinitionServices extends RouteServices {
   readonly snapshots: Pick<FlagSnapshots, 'of'>
 }
 
-/** Definitions, ready to be sent. */
+/** Serialised definitions. */
 interface Definitions {
-  /** JSON. */
+  /** The JSON in parts. */
   readonly body: readonly Uint8Array[]
-  /** Weak, as `W/"0123456789abcdef"`; the same for the same body. */
+  /** The weak tag, such as `W/"0123456789abcdef"`. Equal bodies have equal tags. */
   readonly etag: string
 }
 
-/** Written once for each snapshot. */
+/** The serialised definitions of one snapshot, each written once. */
 interface KnownDefinitions {
   full?: Promise<Definitions>
   plain?: Promise<Definitions>
@@ -47,7 +47,7 @@ const ETAG_CHARACTERS = 16
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
 const TOKEN = is.about(is.TEXT, 'Key of the project that is meant.')
-/** Answers with definitions. */
+/** The answers of a route with definitions. */
 export const DEFINITION_ANSWERS = {
   200: done(DEFINITIONS),
   304: { description: 'The tag in If-None-Match is that of the definitions.' },
@@ -56,8 +56,8 @@ export const DEFINITION_ANSWERS = {
 const route = routesOf<DefinitionServices>('', forServers('feature_flag:read'))
 
 /**
- * The routes of SDKs for definitions. Their paths name no project: `token` does, the header
- * X-PostHog-Project-Api-Key, or a key that reaches only one.
+ * The definition routes of SDKs. Their paths name no project. The project comes from `token`, from the header
+ * X-PostHog-Project-Api-Key, or from a key that reaches only one project.
  */
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
   route('GET', '/flags/definitions/', 'getDefinitions', 'Definitions with cohorts.', {
@@ -82,8 +82,8 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
 ]
 
 /**
- * The definitions of a snapshot for a request: 304 when it has them already. Linear in the size of the
- * flags after a change, else a constant.
+ * Returns the definitions of a snapshot, or 304 if the client has them cached. It takes linear time in the size of the
+ * flags after a change, and constant time otherwise.
  */
 export async function definitionsAnswer(
   snapshot: FlagSnapshot,
@@ -102,7 +102,7 @@ export async function definitionsAnswer(
   return unlessKept(head, etag, { status: 200, contentType: 'application/json', body, headers })
 }
 
-/** Once for all who ask; others have their turn while it lasts. */
+/** Writes the definitions once for all clients. Other requests get their turn in between. */
 async function writeDefinitions({ set }: FlagSnapshot, hasCohorts: boolean): Promise<Definitions> {
   const body: Buffer[] = []
   const hash = createHash('sha256')
@@ -113,13 +113,13 @@ async function writeDefinitions({ set }: FlagSnapshot, hasCohorts: boolean): Pro
   return { body, etag: `W/"${hash.digest('hex').slice(0, ETAG_CHARACTERS)}"` }
 }
 
-/** `send_cohorts` bare, `true` or `1`. */
+/** Returns whether the query has `send_cohorts` without a value, or with `true` or `1`. */
 export function areCohortsWanted(request: Pick<ApiRequest, 'query'>): boolean {
   const value = request.query.get('send_cohorts')
   return value !== null && value !== 'false' && value !== '0'
 }
 
-/** All in one page, because the clients read only the first. */
+/** Returns all flags in one page, because these clients read only the first page. */
 function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
   return { status: 200, contentType: 'application/json', body: textBody(legacyTexts(set, nowMs)) }
 }

@@ -1,7 +1,7 @@
 /**
- * From the body and query of a flag request to what the rules ask for. Clients of ten years send the
- * same things under different names and in different wrappings; all of them are read here.
- * Source: interface description, section 2.8; docs/compatibility/decisions.md, "Flag requests".
+ * Turns the body and query of a flag request into the question for the flag rules. SDKs of ten years send the same data
+ * under different names and in different encodings. All of them are read here. Source: interface description, section
+ * 2.8; docs/compatibility/decisions.md, "Flag requests".
  */
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'
@@ -35,17 +35,17 @@ const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
 const NO_NAMES: readonly string[] = Object.freeze([])
 
-/** What the query says; '' and null where it says nothing. */
+/** The query of a flag request; '' and null for missing parameters. */
 interface FlagQuery {
-  /** What `v` means on `/decide/`, and on `/flags/`. */
+  /** The answer shape for `v` on `/decide/` and on `/flags/`. */
   readonly decideShape: AnswerShape
   readonly flagsShape: AnswerShape
-  /** Answers of `/flags/` have the configuration. */
+  /** True if answers of `/flags/` contain the configuration. */
   readonly isConfigWanted: boolean
   readonly token: string | null
   readonly apiKey: string | null
   readonly projectId: string | null
-  /** The wrapping that is declared; `unknown` for a name that means nothing here. */
+  /** The declared compression; `unknown` for a name that is not supported. */
   readonly compression: '' | 'gzip' | 'base64' | 'lz64' | 'unknown'
   readonly isSurveyFlagsOnly: boolean
 }
@@ -58,33 +58,36 @@ const COMPRESSIONS: ReadonlyMap<string, FlagQuery['compression']> = new Map([
 ])
 const DECIMAL_INTEGER = /^[+-]?\d{1,15}$/
 
-/** What has to be remembered of the head of a request until its body is there. */
+/** The parts of a request head that are needed after the body has arrived. */
 export interface FlagRequestHead {
   readonly contentType: string
   readonly contentEncoding: string
   readonly query: FlagQuery
-  /** Where the request seems to come from. */
+  /** The runtime from which the request seems to come. */
   readonly guessedRuntime: EvaluationRuntime | null
 }
 
-/** A flag request; nothing in it is checked yet but its shape. */
+/** A flag request. Only its shape has been checked. */
 export interface FlagRequest {
-  /** The key, of whatever type it was sent; undefined when there is none. */
+  /** The key, in whatever type it was sent; undefined if there is none. */
   readonly key: unknown
   readonly projectId: unknown
-  /** Flags are not wanted: the rest of the answer is. */
+  /** True if the answer is wanted without flags. */
   readonly areFlagsDisabled: boolean
-  /** Null: missing. The empty text is one. */
+  /** Null if it is missing. An empty text is a valid ID. */
   readonly distinctId: string | null
   readonly body: JsonObject
-  /** What it was parsed of; 0 without a body. */
+  /** The number of bytes from which the body was parsed; 0 without a body. */
   readonly jsonBytes: number
 }
 
-/** Heads by query, one for each combination of the rest. Nearly all requests repeat one of a few. */
+/**
+ * A cache of heads by query, with one head for each combination of the other parts. Nearly all requests repeat one of a
+ * few heads.
+ */
 const knownHeads = new Map<string, FlagRequestHead[]>()
 
-/** What is needed of the head. Equal heads are the same object mostly. */
+/** Returns the needed parts of a head. Equal heads are usually the same object. */
 export function keepHead(head: RequestHead): FlagRequestHead {
   const { contentType, contentEncoding, query: queryText } = head
   const guessedRuntime = guessRuntime(head)
@@ -110,8 +113,8 @@ export function keepHead(head: RequestHead): FlagRequestHead {
 }
 
 /**
- * Reads a body. `isEmptyAllowed`: an empty one counts as `{}`. Throws ServiceError `malformed_data` or
- * `request_too_large`. Linear in the body, which FLAG_BODY_BYTES_MAX bounds.
+ * Reads a body. If `isEmptyAllowed`, an empty body counts as `{}`. Throws ServiceError `malformed_data` or
+ * `request_too_large`. It takes linear time in the body, which FLAG_BODY_BYTES_MAX bounds.
  */
 export function readFlagRequest(
   head: FlagRequestHead,
@@ -135,7 +138,7 @@ export function readFlagRequest(
   }
 }
 
-/** What the rules are asked. `distinctId` is that of the request, and not null. */
+/** Returns the question for the flag rules. `distinctId` is that of the request, or of its visitor without cookies. */
 export function decisionRequestOf(
   request: FlagRequest,
   head: FlagRequestHead,
@@ -163,20 +166,20 @@ export function decisionRequestOf(
 }
 
 /**
- * An id as text, cut as the rule says; null for anything that is neither text nor number. The empty text
- * is an id here, though not for events.
+ * Returns an ID as text, shortened to the maximum length. Null for a value that is neither text nor number. An empty
+ * text is a valid ID here, unlike for events.
  */
 export function distinctIdOf(value: unknown): string | null {
   if (typeof value === 'number') return String(value)
   if (typeof value !== 'string') return null
-  // No text has more bytes than three times its units.
+  // A text has at most three times as many bytes as UTF-16 units.
   if (value.length * 3 <= DISTINCT_ID_BYTES_MAX) return value
   if (Buffer.byteLength(value) <= DISTINCT_ID_BYTES_MAX) return value
   const points = [...value.slice(0, DISTINCT_ID_POINTS_MAX * 2)]
   return points.slice(0, DISTINCT_ID_POINTS_MAX).join('')
 }
 
-/** The JSON of a body, no bytes when there is none. */
+/** Returns the JSON of a body, or no bytes if there is no body. */
 function jsonOf(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   const { compression } = head.query
   if (compression === 'unknown') {
@@ -193,7 +196,7 @@ function parseJson(json: Uint8Array): unknown {
   return refusing(() => parseJsonText(json, FLAG_BODY_VALUES_MAX, 'all'))
 }
 
-/** What `read` answers; its refusals as those of flag requests. */
+/** Calls `read` and turns its errors into those of flag requests. */
 function refusing<T>(read: () => T): T {
   try {
     return read()
@@ -208,7 +211,7 @@ function refusing<T>(read: () => T): T {
   }
 }
 
-/** The JSON text inside of compression, form and base64. */
+/** Returns the JSON text inside compression, form encoding and base64. */
 function unwrap(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   const isZipped = isGzip(bytes)
   const body = asUtf8(isZipped ? gunzip(bytes, DECODE_LIMITS) : bytes)
@@ -224,12 +227,12 @@ function unwrap(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
   } catch (error) {
     const isWithoutField = error instanceof ServiceError && error.code === 'no_data'
     if (!isWithoutField || !isForm(head.contentType)) throw error
-    // A form without a field `data` is the data itself.
+    // The form has no field `data`, so the whole form is the data.
     return decodePayload({ ...payload, contentType: '' }, DECODE_LIMITS).json
   }
 }
 
-/** The same bytes, or a copy in which every byte that is no UTF-8 has become U+FFFD. */
+/** Returns the same bytes, or a copy in which every byte that is not UTF-8 is replaced by U+FFFD. */
 function asUtf8(bytes: Uint8Array): Uint8Array {
   if (isUtf8(bytes) || isGzip(bytes)) return bytes
   return Buffer.from(asBuffer(bytes).toString('utf8'))
@@ -239,13 +242,13 @@ function objectOf(value: unknown): JsonObject {
   return isObject(value) ? value : NO_PROPERTIES
 }
 
-/** A text that is not empty, or a number as text; else null. */
+/** Returns a text that is not empty, or a number as text, else null. */
 function identifierOf(value: unknown): string | null {
   const id = distinctIdOf(value)
   return id === '' ? null : id
 }
 
-/** The texts of a list; null for anything else. */
+/** Returns the texts of a list, or null for a value that is not a list. */
 function textsOf(value: unknown): readonly string[] | null {
   if (!Array.isArray(value)) return null
   const texts: string[] = []
@@ -263,8 +266,8 @@ function runtimeOf(value: unknown, guessed: EvaluationRuntime | null): Evaluatio
 }
 
 /**
- * Where a request comes from when it does not say so: from the device of a user or from a server. Null:
- * nothing tells. Flags may be limited to one of them.
+ * Guesses whether a request without a runtime comes from a user's device or from a server. Null if neither is
+ * recognised. Flags may be limited to one runtime.
  */
 function guessRuntime(
   head: Pick<RequestHead, 'userAgent' | 'origin' | 'isFromPage'>,
@@ -277,7 +280,7 @@ function guessRuntime(
   return head.origin !== '' || head.isFromPage ? 'client' : null
 }
 
-/** True, and what older servers took for it. */
+/** Returns whether a value is true, or one of the values that older servers accepted as true. */
 function isTruthy(value: unknown): boolean {
   return value === true || value === 1 || value === '1' || value === 'true' || value === 'True'
 }
@@ -286,7 +289,7 @@ function malformed(detail: string): ServiceError {
   return new ServiceError('malformed_data', detail)
 }
 
-/** Reads a query, the text behind `?`. Unknown parameters are ignored. */
+/** Reads a query, without the `?`. Unknown parameters are ignored. */
 function readFlagQuery(text: string): FlagQuery {
   const parameters = new URLSearchParams(text)
   const version = parameters.get('v')
@@ -304,7 +307,10 @@ function readFlagQuery(text: string): FlagQuery {
   }
 }
 
-/** A version that is no integer means 2: an SDK once sent its own version number. */
+/**
+ * Returns the answer shape of a version. A version that is not an integer means 2, because an SDK once sent its own
+ * version number.
+ */
 function decideShape(version: string | null): AnswerShape {
   const text = version?.trim() ?? ''
   if (text === '') return 'decide1'

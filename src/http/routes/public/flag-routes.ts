@@ -1,6 +1,6 @@
 /**
- * The public routes around flags: decisions, remote configuration, OpenFeature, the files of the browser
- * SDK, and the products that SDKs ask for and that are not there.
+ * The public routes around flags: decisions, remote configuration, OpenFeature, the files of the browser SDK, and empty
+ * lists for products that SDKs ask for but that do not exist here.
  */
 import type { Clock } from '../../../base/clock.ts'
 import type { Settings } from '../../../config/settings.ts'
@@ -22,26 +22,29 @@ import { type BrowserCaptureOf, CONFIG_ROUTES, EMPTY_LIST_ROUTES } from './remot
 import { SdkFiles, sdkFolders } from './sdk-files.ts'
 import { SDK_ROUTES } from './sdk-routes.ts'
 
-/** What the public routes of flags work with. */
+/** The services and settings of these routes. */
 export interface FlagRouteOptions {
   readonly clock: Clock
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
-  /** Whether a daily limit of a project is reached. */
+  /** Returns whether a daily limit of a project is reached. */
   readonly isLimited: (projectId: number) => boolean
   readonly flags: Pick<FlagService, 'decisions' | 'snapshots'>
   readonly projects: Pick<Projects, 'projectById' | 'projectByKey'>
   readonly settings: Pick<Settings, 'dataDir' | 'isForwardedForTrusted' | PlanSetting>
 }
 
-/** Decisions, and the definitions for SDKs that decide by themselves. */
+/** Describes decisions, and the definitions for SDKs that evaluate flags locally. */
 export const FLAG_DECISIONS: DescribedResource = {
   name: 'Flag decisions',
   sentence: 'Which flags are on for somebody. The key of the project stands in the body or query.',
   routes: [...DECISION_ROUTES, ...DEFINITION_ROUTES],
 }
 
-/** What browsers are told besides flags, and the SDK itself. docs/compatibility/decisions.md, "Remote configuration". */
+/**
+ * Describes the configuration of browsers besides flags, and the SDK itself. docs/compatibility/decisions.md, "Remote
+ * configuration".
+ */
 export const REMOTE_CONFIG: DescribedResource = {
   name: 'Remote configuration',
   sentence:
@@ -54,7 +57,7 @@ export const REMOTE_CONFIG: DescribedResource = {
   routes: [...SDK_ROUTES, ...CONFIG_ROUTES, ...EMPTY_LIST_ROUTES],
 }
 
-/** The public routes of flags; those for servers are in definitions.ts. */
+/** Returns the public routes of flags. The routes for servers are in definitions.ts. */
 export function publicFlagRoutes(options: FlagRouteOptions): readonly PublicRoute[] {
   const { clock, directory, budget, flags, isLimited, projects, settings } = options
   const { decisions, snapshots } = flags

@@ -1,10 +1,11 @@
 /**
- * Decisions that were made before. Pages and SDKs ask the same again and again; while nothing has changed that
- * the decision was made of, deciding would come to the same. What may have changed is asked anew each time: the
- * key, the snapshot, the person.
+ * A cache of flag decisions. Pages and SDKs send the same requests again and again. As long as the inputs of a decision
+ * have not changed, deciding again would give the same result. Inputs that can change are checked each time: the key,
+ * the snapshot and the person.
  *
- * The same request, byte for byte, is not even read. One that means the same in other bytes is (browsers put
- * the time into the query, and wrap the body): its decision is known by what the rules are asked.
+ * A request with the same bytes as an earlier one is not even parsed. A request with other bytes but the same meaning
+ * is parsed, and its decision is found by the question for the flag rules. Browsers cause such requests because they
+ * put the time into the query and encode the body.
  */
 import {
   DECISION_BYTES_MAX,
@@ -21,31 +22,31 @@ import type { DecisionRequest, Decisions } from '../../../rules/flags/types.ts'
 import { type AnswerParts, answerBytes, type KeptAnswer, KeptAnswers } from './decide-answers.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 
-/** A decision, and what it was made of. */
+/** A cached decision, with the inputs that it depends on. */
 export interface KnownDecision {
   readonly projectId: number
   readonly decided: Decisions
   readonly basis: DecisionBasis
-  /** How it was answered when it came again; null before. */
+  /** The cached answer, once the decision was repeated; null before. */
   answer: KeptAnswer | null
 }
 
-/** A request, by the bytes of its body. */
+/** A cached request, found by the bytes of its body. */
 export interface KnownRequest {
   readonly head: FlagRequestHead
-  /** The key of the project, as the request gave it. */
+  /** The key of the project, as the request contains it. */
   readonly apiKey: string
   readonly projectId: number
-  /** The name of what it means. */
+  /** The name of its meaning; see `meaningOf`. */
   readonly meaning: string
 }
 
-/** What an entry takes beside its texts and its list of decisions. */
+/** The approximate bytes of an entry besides its texts and its list of decisions. */
 const ENTRY_BYTES = 400
 const REFERENCE_BYTES = 8
 const ALL_BYTES = KNOWN_REQUESTS_BYTES_MAX + KNOWN_DECISIONS_BYTES_MAX + KNOWN_ANSWERS_BYTES_MAX
 
-/** Decisions of earlier requests. For the main thread. */
+/** The cache of decisions. It is used on the main thread. */
 export class KnownDecisions {
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly #decisions: Pick<DecisionService, 'isStillTrue'>
@@ -58,7 +59,7 @@ export class KnownDecisions {
     decisions: Pick<DecisionService, 'isStillTrue'>,
     bytesMax: number = ALL_BYTES,
   ) {
-    // Each of the three gets its usual part.
+    // Each of the three caches gets its usual share of `bytesMax`.
     const part = (usualBytes: number): number => (usualBytes * bytesMax) / ALL_BYTES
     this.#requests = new RecentValues(
       part(KNOWN_REQUESTS_BYTES_MAX),
@@ -74,24 +75,24 @@ export class KnownDecisions {
   }
 
   /**
-   * The name under which a request is kept; null for one that is too large or wrapped: then more than its
-   * body and head would have to be compared.
+   * Returns the name under which a request is cached. Null for a request that is too large or compressed, because more
+   * than its body and head would have to be compared.
    */
   nameOf(head: FlagRequestHead, body: Uint8Array): string | null {
     const isPlain = head.query.compression === '' && head.contentEncoding === ''
     if (!isPlain || body.length > DECISION_BYTES_MAX || body[0] !== 0x7b) return null
-    // One unit for each byte, whatever they mean: different bytes have different names.
+    // One character for each byte, so different bytes always have different names.
     return asBuffer(body).toString('latin1')
   }
 
   /**
-   * The name of what the rules are asked, which is all that JSON can say; null for a request that is too large.
-   * `jsonBytes`: what it was read of. Some microseconds.
+   * Returns a name for the question to the flag rules, which contains everything that can influence the decision. Null
+   * for a request that is too large. `jsonBytes` is the size of its JSON. It takes some microseconds.
    */
   meaningOf(projectId: number, asked: DecisionRequest, jsonBytes: number): string | null {
     if (jsonBytes > DECISION_BYTES_MAX) return null
     const { distinctId, anonDistinctId, deviceId, flagKeys, evaluationContexts } = asked
-    // No text, and not what stands for nothing.
+    // A number that stands for a missing value, so that it differs from every text.
     const none = 0
     return JSON.stringify([
       ...[projectId, distinctId, anonDistinctId ?? none, deviceId ?? none, flagKeys ?? none],
@@ -100,7 +101,7 @@ export class KnownDecisions {
     ])
   }
 
-  /** What was decided about the same request, if it still holds; else null. */
+  /** Returns the decision of a request with the same bytes if it is still valid, else null. */
   find(head: FlagRequestHead, name: string): KnownDecision | null {
     const request = this.#requests.get(name)
     if (request === undefined || request.head !== head) return null
@@ -108,23 +109,32 @@ export class KnownDecisions {
     return this.findMeant(request.meaning)
   }
 
-  /** What was decided when the rules were asked the same, if it still holds; else null. */
+  /** Returns the decision of a request with the same meaning if it is still valid, else null. */
   findMeant(meaning: string): KnownDecision | null {
     const known = this.#known.get(meaning)
     return known !== undefined && this.#decisions.isStillTrue(known.basis) ? known : null
   }
 
-  /** Keeps a decision, if such are asked for again; the oldest go beyond KNOWN_DECISIONS_BYTES_MAX. */
+  /**
+   * Caches a decision if decisions like it are requested repeatedly. The oldest entries are evicted beyond
+   * KNOWN_DECISIONS_BYTES_MAX.
+   */
   keep(meaning: string, known: KnownDecision): void {
     this.#known.keep(meaning, known)
   }
 
-  /** Notes what a request means, if such come again; the oldest go beyond KNOWN_REQUESTS_BYTES_MAX. */
+  /**
+   * Caches the meaning of a request if requests like it come repeatedly. The oldest entries are evicted beyond
+   * KNOWN_REQUESTS_BYTES_MAX.
+   */
   keepRequest(name: string, request: KnownRequest): void {
     this.#requests.keep(name, request)
   }
 
-  /** The bytes of the answer with a decision that was found just now; short ones are kept, until the next call. */
+  /**
+   * Returns the bytes of the answer with a decision that was just found in the cache. They are valid until the next
+   * call. Short answers are cached.
+   */
   answerOf(known: KnownDecision, parts: AnswerParts): Uint8Array {
     const again = known.answer === null ? null : this.#answers.again(known.answer, parts)
     if (again !== null) return again

@@ -1,6 +1,6 @@
 /**
- * The values of OFREP: evaluation contexts in, evaluations out.
- * Source: docs/compatibility/decisions.md, "OpenFeature".
+ * Reads evaluation contexts and writes evaluations of the OpenFeature protocol (OFREP). Source:
+ * docs/compatibility/decisions.md, "OpenFeature".
  */
 import { isUtf8 } from 'node:buffer'
 import { isObject, type OwnObject } from '../../../base/json.ts'
@@ -8,7 +8,7 @@ import { parseJsonText } from '../../../rules/capture/json-text.ts'
 import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
 import { distinctIdOf } from './flag-request.ts'
 
-/** Attributes of a context that say something else than a property of the person. */
+/** The attributes of a context that are not properties of the person. */
 const SPECIAL_ATTRIBUTES: ReadonlySet<string> = new Set([
   'targetingKey',
   '$groups',
@@ -17,13 +17,13 @@ const SPECIAL_ATTRIBUTES: ReadonlySet<string> = new Set([
   '$device_id',
 ])
 
-/** What a context says. */
+/** The part of a decision request that a context contains. */
 export type ContextRequest = Pick<
   DecisionRequest,
   'distinctId' | 'groups' | 'personProperties' | 'groupProperties' | 'anonDistinctId' | 'deviceId'
 >
 
-/** A context, or why there is none. */
+/** A context, or the reason why it cannot be read. */
 export type ReadContext =
   | { readonly kind: 'context'; readonly request: ContextRequest }
   | {
@@ -32,7 +32,7 @@ export type ReadContext =
       readonly errorDetails: string
     }
 
-/** What a flag evaluates to, or that it could not be computed. */
+/** The evaluation of a flag, or the error if it could not be computed. */
 export type OfrepEvaluation =
   | {
       readonly key: string
@@ -45,13 +45,13 @@ export type OfrepEvaluation =
 
 type OfrepReason = 'TARGETING_MATCH' | 'SPLIT' | 'DEFAULT' | 'DISABLED'
 
-/** Reasons that are about this user also when the flag is off. */
+/** The reasons that concern this user even if the flag is off. */
 const TARGETED: ReadonlySet<DecisionReason> = new Set([
   'super_condition_value',
   'holdout_condition_value',
 ])
 
-/** Reads a body. Linear. */
+/** Reads the context in a body, in linear time. */
 export function readContext(bytes: Uint8Array): ReadContext {
   const body = parse(bytes)
   if (!isObject(body)) return fault('PARSE_ERROR', 'the body must be a JSON object in UTF-8')
@@ -87,7 +87,7 @@ export function readContext(bytes: Uint8Array): ReadContext {
   }
 }
 
-/** A decision as OFREP shows it. */
+/** Returns the evaluation of a decision in the form of OFREP. */
 export function evaluationOf(decision: FlagDecision): OfrepEvaluation {
   const { flag, isEnabled, variant, reason, conditionIndex, payload } = decision
   const { key } = flag
@@ -116,7 +116,7 @@ function reasonOf(reason: DecisionReason, isEnabled: boolean, variant: string | 
   return isEnabled || TARGETED.has(reason) ? 'TARGETING_MATCH' : 'DEFAULT'
 }
 
-/** Undefined for what is no JSON. */
+/** Parses JSON in UTF-8. Undefined if the bytes are not valid. */
 function parse(bytes: Uint8Array): unknown {
   if (!isUtf8(bytes)) return undefined
   try {

@@ -1,7 +1,7 @@
 /**
- * OpenFeature's remote evaluation protocol (OFREP): the same decisions for SDKs of any vendor. The key of
- * a project opens it; the context of the evaluation is the person.
- * Source: docs/compatibility/decisions.md, "OpenFeature".
+ * The OpenFeature remote evaluation protocol (OFREP), which gives the same decisions to SDKs of any vendor. The routes
+ * need the key of a project. The evaluation context describes the person. Source: docs/compatibility/decisions.md,
+ * "OpenFeature".
  */
 
 import type { Clock } from '../../../base/clock.ts'
@@ -31,10 +31,10 @@ const CONFIGURATION = {
     flagEvaluation: { supportedTypes: ['boolean', 'string'] },
   },
 }
-/** Scripts of other origins may read the ETag. */
+/** Allows scripts of other origins to read the ETag. */
 const EXPOSED: Header = ['Access-Control-Expose-Headers', 'ETag']
 
-/** What OFREP works with. */
+/** The services that OFREP needs. */
 export interface OfrepOptions {
   readonly clock: Clock
   readonly directory: ProjectDirectory
@@ -42,15 +42,15 @@ export interface OfrepOptions {
   readonly decisions: DecisionService
 }
 
-/** A request whose body is still to come. */
+/** A request whose body has not arrived yet. */
 interface OfrepCall {
   readonly project: Project
-  /** Null: all flags. */
+  /** The key of the wanted flag; null for all flags. */
   readonly key: string | null
   readonly head: RequestHead
 }
 
-/** A path with a segment asks for the flag with that key, the other one for all. */
+/** Reads the request. A path with a key asks for that flag, and a path without one asks for all flags. */
 function takeContext(options: OfrepOptions, exchange: Exchange, head: RequestHead): void {
   let project: Project
   try {
@@ -120,7 +120,7 @@ function answerOne(
   }
   const flags = decisions.snapshot(projectId)?.set.flags ?? []
   if (flags.some((flag) => flag.key === key)) {
-    // It is switched off, or not for a request from there.
+    // The flag is switched off, or not available to the runtime of the request.
     const disabled: OfrepEvaluation = { key, value: false, reason: 'DISABLED', metadata: {} }
     sendJson(exchange, 200, disabled)
     return
@@ -129,7 +129,7 @@ function answerOne(
   sendJson(exchange, 404, { key, errorCode: 'FLAG_NOT_FOUND', errorDetails })
 }
 
-/** By the header of OpenFeature's own, or a Bearer token. */
+/** Returns the project of the key in OpenFeature's own header, or in a Bearer token. */
 function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: RequestHead): Project {
   const key = apiKey || (/^Bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? '')
   if (key === '') {
@@ -139,7 +139,10 @@ function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: Reque
   return resolveFlagProject(key, undefined, directory)
 }
 
-/** A browser says so; whatever else uses this protocol is a server. */
+/**
+ * Returns the runtime of a request. Browsers are recognised by their headers, and every other client of this protocol
+ * is a server.
+ */
 function runtimeOf(head: RequestHead): EvaluationRuntime {
   return head.origin !== '' || head.userAgent.startsWith('Mozilla/') ? 'client' : 'server'
 }
@@ -172,7 +175,7 @@ const FAULT = is.named(
 const BAD_CONTEXT = { description: 'The body or its context cannot be used.', schema: FAULT }
 const ERRORS = ['invalid_api_key', 'request_too_large', 'server_error'] as const
 
-/** OpenFeature's remote evaluation. docs/compatibility/decisions.md, "OpenFeature". */
+/** Describes OpenFeature's remote evaluation. docs/compatibility/decisions.md, "OpenFeature". */
 export const OFREP: PublicResource<OfrepOptions> = {
   name: 'OpenFeature',
   sentence: 'The same decisions in the protocol of OpenFeature.',

@@ -1,7 +1,7 @@
 /**
- * What browser SDKs are told besides flags: the configuration that comes with every answer of `/decide/`,
- * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
- * all the same. Source: docs/compatibility/decisions.md, "Remote configuration".
+ * The configuration of browser SDKs besides flags. It is part of every answer of `/decide/`, and alone under
+ * `/array/<key>/`. This file also has the empty lists of products that are not offered, because SDKs ask for them
+ * anyway. Source: docs/compatibility/decisions.md, "Remote configuration".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -16,8 +16,8 @@ import { done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 
 /**
- * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs
- * keep autocapture off for new visitors.
+ * Returns the configuration of a project. `autocapture_opt_out` must be present. Without it current browser SDKs keep
+ * autocapture off for new visitors.
  */
 function configOf(capture: BrowserCapture): object {
   return {
@@ -34,7 +34,7 @@ function configOf(capture: BrowserCapture): object {
       : false,
     autocapture_opt_out: capture.isAutocaptureOff,
     autocaptureExceptions: capture.areExceptionsCaptured,
-    // SDKs of phones read this one alone.
+    // Mobile SDKs read only this member.
     errorTracking: { autocaptureExceptions: capture.areExceptionsCaptured, suppressionRules: [] },
     elementsChainAsString: true,
     heatmaps: false,
@@ -44,10 +44,13 @@ function configOf(capture: BrowserCapture): object {
   }
 }
 
-/** By three switches: eight at most. */
+/** The openings by the combination of three switches, so there are at most eight. */
 const decisionOpenings = new Map<number, Uint8Array>()
 
-/** The beginning of an answer with decisions that also has the configuration, as far as the comma behind it. */
+/**
+ * Returns the beginning of an answer with decisions and the configuration, up to and including the comma after the
+ * configuration.
+ */
 export function decisionOpening(capture: BrowserCapture): Uint8Array {
   const switches =
     (capture.isAutocaptureOff ? 1 : 0) |
@@ -55,7 +58,7 @@ export function decisionOpening(capture: BrowserCapture): Uint8Array {
     (capture.areWebVitalsCaptured ? 4 : 0)
   let opening = decisionOpenings.get(switches)
   if (opening === undefined) {
-    // Old SDKs look for `surveys` here; current ones do not read it here.
+    // Old SDKs read `surveys` here. Current ones do not.
     const config = JSON.stringify({ ...configOf(capture), surveys: false })
     opening = Buffer.from(`${config.slice(0, -1)},`)
     decisionOpenings.set(switches, opening)
@@ -63,7 +66,7 @@ export function decisionOpening(capture: BrowserCapture): Uint8Array {
   return opening
 }
 
-/** Path -> what is answered there: nothing of the kind exists. */
+/** Maps the paths of products that do not exist to their empty answers. */
 const EMPTY_LISTS: Readonly<Record<string, object>> = {
   '/api/surveys': { surveys: [], survey_config: null },
   '/api/early_access_features': { earlyAccessFeatures: [] },
@@ -72,18 +75,18 @@ const EMPTY_LISTS: Readonly<Record<string, object>> = {
 }
 
 const KEPT: Header = ['Cache-Control', 'public, max-age=300']
-/** While there are no flags, browsers ask each time: the first flag is to be seen by the next page. */
+/** As long as there are no flags, browsers revalidate each time, so that the next page sees the first flag. */
 const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
 
-/** What remote configuration works with. */
+/** The services that remote configuration needs. */
 export interface RemoteConfigOptions {
   readonly directory: ProjectDirectory
-  /** Whether a project has an active flag: browsers that are told no do not ask for flags. */
+  /** Returns whether a project has an active flag. If not, browsers do not request flags. */
   readonly hasActiveFlags: (projectId: number) => boolean
   readonly browserCapture: BrowserCaptureOf
 }
 
-/** What browsers capture by themselves for a project; the defaults for an unknown one. */
+/** Returns the capture settings of browsers for a project, or the defaults for an unknown project. */
 export type BrowserCaptureOf = (projectId: number) => BrowserCapture
 
 function showConfig(
@@ -94,7 +97,7 @@ function showConfig(
 ): void {
   const project = projectOfPath(options.directory, head)
   const hasFeatureFlags = options.hasActiveFlags(project.id)
-  // Without the key `surveys`: posthog-js loads its surveys when it is there, whatever it says.
+  // The key `surveys` is left out. posthog-js loads its survey code if the key is present, whatever its value.
   const config = JSON.stringify({
     ...configOf(options.browserCapture(project.id)),
     token: project.apiKey,
@@ -106,7 +109,7 @@ function showConfig(
   send(exchange, unlessKept(head, etagOf(body), { status: 200, contentType, body, headers }))
 }
 
-/** The project whose key is the first segment of a path. Throws 404 `not_found`. */
+/** Returns the project whose key is the first segment of the path. Throws 404 `not_found`. */
 export function projectOfPath(
   directory: Pick<ProjectDirectory, 'projectByKey'>,
   { segments: [token = ''] }: RequestHead,
@@ -117,14 +120,14 @@ export function projectOfPath(
   throw new ServiceError('not_found', detail)
 }
 
-/** A script that leaves the configuration where browser SDKs look for it. */
+/** Returns a script that stores the configuration in the variable that browser SDKs read. */
 function scriptOf(token: string, config: string): string {
   const name = escapeScript(JSON.stringify(token))
   const value = `{config:${escapeScript(config)},siteApps:[]}`
   return `(function(){var c=window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};c[${name}]=${value}})();\n`
 }
 
-/** JSON that can stand in a script, also in one that is part of a page. */
+/** Escapes JSON for a script, including a script inside an HTML page. */
 function escapeScript(json: string): string {
   return json.replace(/[<\u2028\u2029]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
@@ -134,7 +137,7 @@ function escapeScript(json: string): string {
 const UNCHANGED = { description: 'The tag in If-None-Match is that of the answer.' }
 const ERRORS = ['not_found', 'error'] as const
 
-/** The configuration under `/array/`. */
+/** The configuration routes under `/array/`. */
 export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
   ...readable<RemoteConfigOptions>({
     path: '/array/:token/config',
@@ -166,7 +169,7 @@ export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
   }),
 ]
 
-/** Products that SDKs ask for and that are not there. */
+/** The routes of products that SDKs ask for but that do not exist here. */
 export const EMPTY_LIST_ROUTES: readonly PublicRecord<unknown>[] = Object.entries(
   EMPTY_LISTS,
 ).flatMap(([path, empty]) =>

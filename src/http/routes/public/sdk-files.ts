@@ -1,8 +1,8 @@
 /**
- * The files of posthog-js that a page loads with PostHog's `<script>`. They are no part of Tenrec: they
- * are served when they are there, from `posthog-js` in the data directory (`tenrec snippet install` puts
- * them there), else from the npm package of that name beside this program. Which names are served is
- * read once from the folder: a request never makes a path.
+ * The files of posthog-js that a page loads with PostHog's `<script>`. They are not part of Tenrec. They are served if
+ * they are installed: from `posthog-js` in the data directory, where `tenrec snippet install` puts them, or else from
+ * the npm package of that name beside this program. The names are read once from the folder, so a request never becomes
+ * a file path.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
@@ -15,15 +15,15 @@ import { SDK_FILE_BYTES_MAX, SDK_FILES_MAX } from '../limits.ts'
 
 /** The release that our tests run, and that `tenrec snippet install` installs. */
 export const SDK_VERSION = '1.449.2'
-/** Package and folder. */
+/** The name of the package and of its folder in the data directory. */
 export const SDK_NAME = 'posthog-js'
-/** The licence that the files come under; it is served beside them. */
+/** The licence of the files. It is served beside them. */
 export const SDK_LICENCE = 'LICENSE'
 
-/** How often a folder that was not there is looked for. */
+/** The interval in which a missing folder is looked for again. */
 const LOOK_AGAIN_MS = 1000
 const BROTLI_QUALITY = 9
-/** Scripts for pages; builds for bundlers and for React are something else. */
+/** Matches scripts for pages. It excludes the builds for bundlers and for React. */
 const SCRIPT = /^(?!main\.|module\.|rrweb|customizations|default-extensions)[a-z0-9.-]+\.js$/
 
 const compressors = {
@@ -35,17 +35,17 @@ const compressors = {
   identity: (bytes: Buffer) => Promise.resolve(bytes),
 } as const
 
-/** How a file may be sent. */
+/** The encoding of a sent file. */
 export type SdkEncoding = keyof typeof compressors
 
 /** One file in one encoding. */
 export interface SdkFile {
   readonly bytes: Uint8Array
-  /** The same for all encodings, in quotes: weak. */
+  /** The weak tag in quotes. It is the same for all encodings. */
   readonly etag: string
 }
 
-/** Whether a name in the package's folder `dist` is a script for pages. */
+/** Returns whether a file in the package's folder `dist` is a script for pages. */
 export function isPageScript(name: string): boolean {
   return SCRIPT.test(name)
 }
@@ -62,14 +62,14 @@ export class SdkRelease {
     this.#paths = paths
   }
 
-  /** Whether there is such a file. */
+  /** Returns whether the release has this file. */
   has(name: string): boolean {
     return this.#paths.has(name)
   }
 
   /**
-   * A file; null for an unknown name. The first call for a name and encoding reads and compresses it, in
-   * other threads; later ones find it in memory. Rejects with what the file system says.
+   * Returns a file, or null for an unknown name. The first call for a name and encoding reads and compresses it in
+   * other threads. Later calls get it from memory. Rejects with the error of the file system.
    */
   async file(name: string, encoding: SdkEncoding): Promise<SdkFile | null> {
     const path = this.#paths.get(name)
@@ -81,18 +81,21 @@ export class SdkRelease {
   }
 }
 
-/** Where releases are looked for. */
+/** Finds the installed release. */
 export class SdkFiles {
   readonly #folders: readonly string[]
   #release: Promise<SdkRelease | null> | null = null
   #lookedAtMs = Number.NEGATIVE_INFINITY
 
-  /** `folders`: of a package each, the first that is one counts; see `sdkFolders`. */
+  /** `folders` are package folders. The first one that holds the package is used; see `sdkFolders`. */
   constructor(folders: readonly string[]) {
     this.#folders = folders
   }
 
-  /** What is installed, or null. Once found it stays; until then it is looked for again after a second. */
+  /**
+   * Returns the installed release, or null. A release that was found is kept. Until then it is looked for again after a
+   * second.
+   */
   release(nowMs: number): Promise<SdkRelease | null> {
     if (this.#release !== null && nowMs - this.#lookedAtMs < LOOK_AGAIN_MS) return this.#release
     this.#lookedAtMs = nowMs
@@ -112,7 +115,7 @@ export class SdkFiles {
   }
 }
 
-/** The folder in the data directory, then that of the npm package, if there is one. */
+/** Returns the folder in the data directory, and then the folder of the npm package if there is one. */
 export function sdkFolders(dataDir: string): readonly string[] {
   const installed = join(dataDir, SDK_NAME)
   try {
@@ -123,7 +126,7 @@ export function sdkFolders(dataDir: string): readonly string[] {
   }
 }
 
-/** Reads what a folder offers; null when it is no such package, or cannot be read. */
+/** Reads the files of a package folder. Null if the folder is not such a package or cannot be read. */
 async function openRelease(folder: string): Promise<SdkRelease | null> {
   try {
     const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as {
@@ -144,7 +147,7 @@ async function openRelease(folder: string): Promise<SdkRelease | null> {
   }
 }
 
-/** What is made once and kept, unless it fails. */
+/** Returns a cached value, or makes and caches it. A failed value is not cached. */
 function kept<T>(memory: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
   let value = memory.get(key)
   if (value === undefined) {

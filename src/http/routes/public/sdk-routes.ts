@@ -1,7 +1,7 @@
 /**
- * The files of posthog-js for PostHog's `<script>`: the SDK itself, and what it loads when the page or
- * the remote configuration asks for it. Nothing here is on the way of events or decisions.
- * Source: docs/compatibility/decisions.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
+ * Serves the files of posthog-js for PostHog's `<script>`: the SDK itself, and the scripts that it loads when the page
+ * or the remote configuration requires them. Events and decisions do not depend on these routes. Source:
+ * docs/compatibility/decisions.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -15,20 +15,20 @@ import { done } from '../../server/route.ts'
 import { projectOfPath } from './remote-config.ts'
 import { SDK_LICENCE, type SdkFiles, type SdkRelease } from './sdk-files.ts'
 
-/** What the snippet is served with. */
+/** The services that the file routes need. */
 export interface SdkRouteOptions {
   readonly clock: Clock
   readonly directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly files: SdkFiles
 }
 
-/** The content of such a path never changes. */
+/** The content of a path with the full version never changes. */
 const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
-/** What a path without the full version gives changes with the release. */
+/** The content of a path without the full version changes with the release. */
 const KEPT_BRIEFLY: Header = ['Cache-Control', 'public, max-age=300']
 const VARY: Header = ['Vary', 'Accept-Encoding']
 
-/** Sends a file; `version` as it stands in the path, null without one. */
+/** Sends a file. `version` is the version in the path; null if the path has none. */
 async function sendFile(
   { clock, files }: SdkRouteOptions,
   exchange: Exchange,
@@ -57,7 +57,7 @@ async function sendFile(
   send(exchange, unlessKept(head, file.etag, answer))
 }
 
-/** Pages may name the major version alone. */
+/** Returns whether a version matches the release. Pages may name only the major version. */
 function isVersionOf(release: SdkRelease, version: string | null): boolean {
   return (
     version === null || version === release.version || version === release.version.split('.')[0]
@@ -72,7 +72,7 @@ const FILE = {
   errors: ['not_found', 'error'],
 } as const
 
-/** The paths of the snippet. */
+/** The routes of the snippet. */
 export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
   ...readable<SdkRouteOptions>({
     ...FILE,

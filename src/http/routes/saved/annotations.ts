@@ -71,7 +71,7 @@ const route = routesOf<SavedServices>(
   inProject('annotation:write'),
 )
 
-/** Annotations. */
+/** The annotations of a project. */
 export const ANNOTATION_RESOURCE: Resource<SavedServices> = {
   name: 'Annotations',
   sentence: 'Notes at moments, for charts.',
@@ -153,7 +153,7 @@ function filterOf(
   })
 }
 
-/** The annotation in the path, deleted or not. Throws 404 `not_found`. */
+/** Returns the annotation in the path, even if it is deleted. Throws 404 `not_found`. */
 async function annotationInPath(call: SavedCall): Promise<Annotation> {
   return existing(await ask(call, 'getAnnotation', placeInPath(call)), 'annotation')
 }

@@ -1,9 +1,12 @@
-/** Checks the filters of a dashboard, which every query on it is asked under. Source: docs/compatibility/saved.md, "Dashboards". */
+/**
+ * Checks the filters of a dashboard, which apply to every query on it. Source: docs/compatibility/saved.md,
+ * "Dashboards".
+ */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { planQuery } from '../../../rules/queries/kinds.ts'
 
-/** What a query needs to be read. Whether a text is a date depends on none of it. */
+/** A context for planning a query. The validity of a date does not depend on it. */
 const CONTEXT = {
   projectId: 0,
   timezone: 'UTC',
@@ -17,16 +20,16 @@ const NUMBER = {
   series: [{ kind: 'EventsNode' }],
   trendsFilter: { display: 'BoldNumber' },
 }
-/** Where members of these queries come from. */
+/** Maps the members of the test queries to the filters that they came from, for error texts. */
 const ATTRS: readonly (readonly [query: string, filters: string])[] = [
   ['dateRange.', 'filters.'],
   ['properties', 'filters.properties'],
 ]
 
-/** Throws 400 `invalid_input` for filters that no query could be asked under: dates or properties that cannot be read. */
+/** Throws 400 `invalid_input` for filters that would make every query fail, such as invalid dates or properties. */
 export function checkDashboardFilters(filters: JsonObject, nowMs: number): void {
   const { date_from, date_to, properties } = filters
-  // Queries on a dashboard take properties besides their own, so these are a list.
+  // Queries on a dashboard combine these properties with their own, so they must be a list.
   if (properties !== undefined && properties !== null && !Array.isArray(properties)) {
     throw invalidInput('filters.properties', 'must be a list of filters')
   }
@@ -35,7 +38,7 @@ export function checkDashboardFilters(filters: JsonObject, nowMs: number): void 
     properties: properties ?? [],
   }
   const fault = faultOf({ ...NUMBER, ...under }, nowMs)
-  // Only queries of web analytics take properties of sessions.
+  // Only queries of web analytics accept properties of sessions, so the filters are valid if either query accepts them.
   if (fault !== null && faultOf({ kind: 'WebOverviewQuery', ...under }, nowMs) !== null) throw fault
 }
 

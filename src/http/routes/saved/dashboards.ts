@@ -136,7 +136,7 @@ const route = routesOf<SavedServices>(
   inProject('dashboard:write'),
 )
 
-/** Dashboards. */
+/** The dashboards of a project. */
 export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   name: 'Dashboards',
   sentence: 'Insights and texts side by side.',
@@ -196,7 +196,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   ],
 }
 
-/** A dashboard that was made or changed: the questions of its insights are not asked. */
+/** Returns a dashboard that was created or changed. The queries of its insights are not run. */
 async function changedDashboard(call: SavedCall, id: number): Promise<WrittenJson> {
   const { projectId, services } = call
   const place = { projectId, id, withDeleted: true }
@@ -204,12 +204,12 @@ async function changedDashboard(call: SavedCall, id: number): Promise<WrittenJso
   return filledJson(shown, { clock: services.clock, compute: null })
 }
 
-/** The dashboard in the path without its tiles, deleted or not. Throws 404 `not_found`. */
+/** Returns the dashboard in the path without its tiles, even if it is deleted. Throws 404 `not_found`. */
 async function dashboardInPath(call: SavedCall): Promise<Dashboard> {
   return existing(await ask(call, 'getDashboard', placeInPath(call)), 'dashboard')
 }
 
-/** Filters that stay as they were are not checked. Throws 400 `invalid_input`. */
+/** Checks the filters unless they are unchanged. Throws 400 `invalid_input`. */
 function requireReadable(call: Writing, before: JsonObject): void {
   const { filters } = call.body()
   if (filters === undefined || isSameJson(filters, before)) return
@@ -227,7 +227,7 @@ function requestOf(call: Writing) {
   return { projectId, userId: user.id, fields, isDeleted, tiles: tiles.map(readTile) }
 }
 
-/** What a tile of a body says; clients also send back what they were shown. */
+/** Returns the changes to a tile. Clients may also send back a whole tile as they were shown it. */
 function readTile({ id, insight, text, layouts, color, deleted }: is.TypeOf<typeof TILE_FIELDS>) {
   checkSize('layouts', layouts, TILE_LAYOUTS_UNITS_MAX)
   const insightId = isObject(insight) ? insight['id'] : insight

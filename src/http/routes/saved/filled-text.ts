@@ -1,6 +1,6 @@
 /**
- * Texts of insights and dashboards (rules/saved/shown-text.ts) with the results of their questions in the gaps. Both
- * are bytes from other threads, which are neither read nor copied here: an answer is the list of its parts.
+ * Inserts query results into the gaps of insight and dashboard texts (rules/saved/shown-text.ts). Texts and results are
+ * bytes from other threads, which are neither read nor copied here. An answer is the list of its parts.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
@@ -10,14 +10,14 @@ import { WrittenJson } from '../../server/router.ts'
 import { DASHBOARD_RESULTS_BYTES_MAX, DASHBOARD_RESULTS_MS_MAX } from '../limits.ts'
 import type { ComputeInsight, SavedServices } from './saved-services.ts'
 
-/** What results are made with. */
+/** The services for computing results. */
 export interface Filling {
-  /** Null: results are not asked for. */
+  /** Computes a result. Null if results are not wanted. */
   readonly compute: ComputeInsight | null
   readonly clock: Pick<SavedServices['clock'], 'now' | 'monotonic'>
 }
 
-/** What comes into a gap: a result, or why there is none; both null where there is no question. */
+/** The content of a gap: a result, or the error why there is none. Both are null if there is no query. */
 interface Found {
   readonly result: Uint8Array | null
   readonly error: ServiceError | null
@@ -36,8 +36,8 @@ const FULL = new ServiceError(
 )
 
 /**
- * The parts of a text with its results. They are computed one after the other, as far as there is time and room;
- * a question that is refused has the refusal in its place. Rejects with what is no `ServiceError`.
+ * Returns the parts of a text with its results. The results are computed one after the other, within limits of time and
+ * size. If a query fails with a `ServiceError`, the error takes its place. Rejects with any other error.
  */
 export async function filledParts(
   shown: ShownText,
@@ -71,7 +71,7 @@ export async function filledParts(
   return parts
 }
 
-/** The same as a whole JSON value. */
+/** Returns the filled text as a complete JSON value. */
 export async function filledJson(shown: ShownText, filling: Filling): Promise<WrittenJson> {
   return new WrittenJson(await filledParts(shown, filling))
 }
@@ -81,7 +81,7 @@ function questionOfGap({ questions, questionEnds }: ShownText, index: number): s
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
 }
 
-/** The members of an insight that depend on its result, and behind it those of its tile. */
+/** Returns the members of an insight that depend on its result, and the members of its tile that follow it. */
 function jsonOf({ within }: ShownText, found: Found, nowMs: number): readonly Uint8Array[] {
   const { result, error } = found
   const members = JSON.stringify({

@@ -68,7 +68,7 @@ const route = routesOf<SavedServices>(
   inProject('insight:write'),
 )
 
-/** Insights. */
+/** The insights of a project. */
 export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   name: 'Insights',
   sentence: 'Queries with a name.',
@@ -134,7 +134,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
   ],
 }
 
-/** The insight in the path, deleted or not. Throws 404 `not_found`. */
+/** Returns the insight in the path, even if it is deleted. Throws 404 `not_found`. */
 async function insightInPath(call: SavedCall): Promise<InsightView> {
   return existing(await ask(call, 'getInsight', placeInPath(call)), 'insight')
 }

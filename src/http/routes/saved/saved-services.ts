@@ -1,4 +1,7 @@
-/** What the routes of saved things work with, and how they show insights. Source: docs/compatibility/saved.md, "Insights". */
+/**
+ * The common part of the routes of insights, dashboards, annotations and sharing, including the functions that show
+ * insights. Source: docs/compatibility/saved.md, "Insights".
+ */
 import { ServiceError } from '../../../base/errors.ts'
 import type { PageRequest } from '../../../base/pages.ts'
 import type { SharedRequest } from '../../../engine/threads/saved-tasks.ts'
@@ -19,8 +22,8 @@ import * as is from '../../server/schema.ts'
 import { type OrganizationServices, USER_SUMMARY } from '../organization/organization-services.ts'
 
 /**
- * Answers the question of an insight (rules/saved/insight-question.ts), JSON whose members are not checked, as
- * `answerText` writes it. Rejects with the `ServiceError` that the question is refused with.
+ * Runs the query of an insight (rules/saved/insight-question.ts). `question` is JSON whose members are not checked. The
+ * result is written by `answerText`. Rejects with the `ServiceError` if the query is refused.
  */
 export type ComputeInsight = (
   projectId: number,
@@ -28,32 +31,32 @@ export type ComputeInsight = (
   format: Extract<AnswerFormat, 'insight' | 'html'>,
 ) => Promise<Uint8Array>
 
-/** What the routes of saved things work with. */
+/** The services that these routes need. */
 export interface SavedServices extends OrganizationServices {
   readonly computeInsight: ComputeInsight
-  /** The same for shared pages, which anybody may ask for again and again. */
+  /** Runs queries for shared pages. Anybody may request those repeatedly, so results are cached. */
   readonly computeShared: ComputeInsight
-  /** What tokens open. */
+  /** Returns the text of the object that a token opens, or null. */
   readonly showShared: (request: SharedRequest) => Promise<ShownText | null>
 }
 
 /** A request to one of these routes. */
 export type SavedCall = Call<SavedServices>
 
-/** `created_by` and the like. */
+/** The user in `created_by` and similar members. */
 export const AUTHOR = is.nullable(USER_SUMMARY)
-/** The name of an insight or a dashboard, as it is sent. */
+/** The name of an insight or a dashboard in a body. */
 export const NAME = is.nullable(is.text(SAVED_NAME_CHARACTERS_MAX))
-/** Its description. */
+/** The description of an insight or a dashboard in a body. */
 export const DESCRIPTION = is.text(SAVED_DESCRIPTION_CHARACTERS_MAX)
-/** Its tags. */
+/** The tags of an insight or a dashboard in a body. */
 export const TAGS = is.list(is.text(SAVED_TAG_CHARACTERS_MAX), SAVED_TAGS_MAX)
-/** True in a body: the thing is hidden; false: it is there again. */
+/** The member of a body that hides an object (true) or restores it (false). */
 export const DELETED = is.about(is.BOOLEAN, 'True deletes it, false brings it back.')
-/** Parameters of a list. */
+/** The page parameters of a list. */
 export const LIST_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
 
-/** Why an insight has no result. */
+/** The error that explains why an insight has no result. */
 export const NO_RESULT = is.about(
   is.nullable(is.namedObject('NoResult', { type: is.TEXT, message: is.TEXT })),
   'Code and sentence of the refusal where the query is refused.',
@@ -97,7 +100,7 @@ export const INSIGHT = is.namedObject('Insight', {
   error: NO_RESULT,
 })
 
-/** How a request shows things to whoever has a personal key. */
+/** Returns the lookups with which objects are shown to a caller with a personal key. */
 export function showingTo({ services }: Pick<SavedCall, 'services'>): Showing {
   const { directory } = services
   return {
@@ -106,24 +109,26 @@ export function showingTo({ services }: Pick<SavedCall, 'services'>): Showing {
   }
 }
 
-/** A whole insight that was made or changed: its question is not asked. */
+/** Returns a whole insight that was created or changed. Its query is not run. */
 export function changedInsight(call: SavedCall, view: InsightView) {
   const without = { last_refresh: null, error: null, result: null, columns: null, hasMore: null }
   return { ...insightMembers(showingTo(call), view), ...without }
 }
 
-/** Which thing the path names; a text that is no number stands for none. */
+/**
+ * Returns the project and number of the object in the path. A text that is not a number becomes 0, which no object has.
+ */
 export function placeInPath(call: SavedCall): SavedPlace {
   return { projectId: call.projectId, id: call.number('id') ?? 0 }
 }
 
-/** What is there. Throws 404 `not_found` for null. */
+/** Returns the object. Throws 404 `not_found` for null. */
 export function existing<Thing>(thing: Thing | null, name: string): Thing {
   if (thing !== null) return thing
   throw new ServiceError('not_found', `the project has no such ${name}`)
 }
 
-/** The page of a list; `ask` gets the part that is wanted. */
+/** Returns a page of a list. `ask` reads the rows of that page. */
 export async function listPage<Item>(
   call: SavedCall,
   ask: (page: PageRequest) => Promise<{ count: number; results: readonly Item[] }>,
@@ -142,15 +147,17 @@ export function checkSize(attr: string, value: unknown, unitsMax: number): void 
 }
 
 /**
- * Saving a question, or filters of one, is asking it: the answer is shown with it. `before`: what is saved
- * already and may stay. Throws 403 `permission_denied`.
+ * Checks the right to run a query that is saved, or changed by saved filters, because its result is shown later.
+ * `before` is the stored value, which may stay as it is. Throws 403 `permission_denied`.
  */
 export function requireAsking({ grant }: SavedCall, after: unknown, before: unknown): void {
   if (after === undefined || after === null) return
   if (JSON.stringify(after) !== JSON.stringify(before)) requireScope(grant, 'query:read')
 }
 
-/** What all projects see is for keys that are not limited to some. Throws 403 `permission_denied`. */
+/**
+ * Refuses keys that are limited to some projects, for objects that all projects see. Throws 403 `permission_denied`.
+ */
 export function requireAllProjects({ grant }: SavedCall): void {
   if (grant.projectIds === 'all') return
   throw denied('the personal API key is limited to projects: it cannot annotate all of them')

@@ -1,7 +1,7 @@
 /**
- * What shared pages are made of. Anybody who has the address may ask for one as often as the limits of rates
- * allow, so each is made once for all who ask at the same time. Results are kept for a while, as the bytes that
- * a thread wrote, which all answers share.
+ * Caches the results of shared pages. Anybody with the URL may request a page as often as the rate limits allow.
+ * Simultaneous requests therefore share one computation. Results are cached for a limited time, as the bytes that a
+ * thread wrote. All answers share these bytes.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -15,13 +15,13 @@ import type { ComputeInsight } from './saved-services.ts'
 interface Kept {
   readonly atMs: number
   readonly result: Promise<Uint8Array>
-  /** Of the result, once it is there, and of its name. */
+  /** The size of the name, plus that of the result after it has arrived. */
   bytes: number
 }
 
 /**
- * The same computation, of which each result is kept for a while, and also a refusal that would come again. What was
- * asked for longest ago is given up for what is newer.
+ * Returns a function that computes results and caches each of them for a limited time. Errors that would occur again
+ * are cached too. The least recently used results are evicted first.
  */
 export function keptResults(
   compute: ComputeInsight,
@@ -34,7 +34,7 @@ export function keptResults(
 
 class KeptResults {
   readonly #clock: Pick<Clock, 'monotonic'>
-  /** What was asked for last is the last. */
+  /** The cached results, from least to most recently used. */
   readonly #kept = new Map<string, Kept>()
   #bytes = 0
   #timer: NodeJS.Timeout | null = null
@@ -92,7 +92,7 @@ class KeptResults {
     this.#bytes -= kept.bytes
   }
 
-  /** Memory of what nobody asks for any more is given back. */
+  /** Releases the memory of results that are no longer requested. */
   #sweep(): void {
     this.#forgetOld()
     this.#timer =
@@ -103,8 +103,8 @@ class KeptResults {
 }
 
 /**
- * The same action, at most once at a time for equal requests, which are plain data. Requests that come while it runs
- * share the next run, so that what it answers is never older than the request.
+ * Returns a function that runs `run` at most once at a time for equal requests. Requests must be plain data. Requests
+ * that arrive during a run share the next one, so a result is never older than its request.
  */
 export function sharedRuns<Request extends object, Value>(
   run: (request: Request) => Promise<Value>,

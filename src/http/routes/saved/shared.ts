@@ -1,6 +1,6 @@
 /**
- * What a token of sharing opens, for anybody: as a page, and as JSON with `.json` behind the token. People who
- * made something are not named. Source: docs/compatibility/saved.md, "Shared pages".
+ * Shows the object that a sharing token opens, without a key: as a page, or as JSON if `.json` follows the token.
+ * Authors are not named. Source: docs/compatibility/saved.md, "Shared pages".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { pagePolicy } from '../../../base/html/html.ts'
@@ -15,9 +15,9 @@ import { INSIGHT, type SavedCall, type SavedServices } from './saved-services.ts
 
 const TOKEN = /^([\w-]{32})(\.json)?$/
 const HTML_TYPE = 'text/html; charset=utf-8'
-/** Value of Content-Security-Policy for the page, which any other may show in a frame. */
+/** The Content-Security-Policy of the page. Pages of any origin may show it in a frame. */
 const SHARED_POLICY = pagePolicy(SHARED_STYLE, '*')
-/** Neither the address, which is the key, nor what is shown stays anywhere. */
+/** Keeps caches, referrers and search engines from storing the content or the URL, which contains the token. */
 const HEADERS: readonly Header[] = [
   ['Cache-Control', 'no-store'],
   ['Referrer-Policy', 'no-referrer'],
@@ -40,7 +40,7 @@ const CONTENT = {
 
 const route = routesOf<SavedServices>('', ANYBODY)
 
-/** Shared pages. */
+/** The shared pages. */
 export const SHARED_RESOURCE: Resource<SavedServices> = {
   name: 'Shared pages',
   sentence: 'Insights and dashboards for whoever has the token. No key is needed.',

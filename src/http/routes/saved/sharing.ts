@@ -39,7 +39,7 @@ const route = routesOf<SavedServices>(
   inProject('sharing_configuration:write'),
 )
 
-/** Sharing. */
+/** The sharing settings of insights and dashboards. */
 export const SHARING_RESOURCE: Resource<SavedServices> = {
   name: 'Sharing',
   sentence: 'Insights and dashboards for people without a key.',
@@ -53,7 +53,7 @@ function sharingRoutes(
 ): readonly AnyRoute<SavedServices>[] {
   const title = name === 'dashboard' ? 'Dashboard' : 'Insight'
   const path = `${kind}/:id/sharing/`
-  /** The thing in the path. Throws 404. */
+  /** Returns the sharing of the object in the path. Throws 404. */
   const thing = async (call: SavedCall) => {
     const place = placeInPath(call)
     const { sharing, isDeleted, id, projectId } =
@@ -63,7 +63,7 @@ function sharingRoutes(
     existing(isDeleted ? null : id, name)
     return { sharing, place: { kind, id, projectId } }
   }
-  /** The same for somebody who may change it. */
+  /** Returns the sharing of the object in the path if the caller may change the object. */
   const own = (call: SavedCall) => {
     requireScope(call.grant, `${name}:write`)
     return thing(call)
@@ -101,7 +101,7 @@ function sharingRoutes(
   ]
 }
 
-/** Those that there are; others that a client sent are left out. */
+/** Returns the known settings. Other members that a client sent are left out. */
 function settingsOf(settings: is.TypeOf<typeof SETTINGS> | null) {
   const names = SHARING_SETTINGS.filter((name) => settings?.[name] !== undefined)
   return Object.fromEntries(names.map((name) => [name, settings?.[name] === true]))
