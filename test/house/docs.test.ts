@@ -140,6 +140,20 @@ function citationsIn(file: string): readonly Citation[] {
 
 const CITATIONS = [...filesBelow('src', '.ts'), ...filesBelow('bench', '.ts')].flatMap(citationsIn)
 
+t.test('every page that a comment names exists', async (t) => {
+  const sources = ['src', 'bench', 'test'].flatMap((folder) => filesBelow(folder, '.ts'))
+  const missing = sources
+    .filter((path) => !path.includes('node_modules'))
+    .flatMap((path) =>
+      [...readFileSync(path, 'utf8').matchAll(/\bdocs\/[\w/-]{2,}\.md\b/g)].map(([page]) => [
+        path,
+        page,
+      ]),
+    )
+    .filter(([, page = '']) => !existsSync(page))
+  t.strictSame(missing, [])
+})
+
 t.test('every section that a comment cites exists under that name', async (t) => {
   const missing = CITATIONS.filter(({ document, title }) => {
     const text = TEXTS.get(document)
