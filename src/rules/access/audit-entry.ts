@@ -1,33 +1,33 @@
 /**
- * Who changed what, when and from where: an entry of the audit log. Neither keys nor bodies nor
- * query strings are in it.
+ * The entries of the audit log: who changed what, when and from where. An entry contains no keys, no request bodies and
+ * no query strings.
  */
 
-/** A change that somebody asked for. */
+/** A change that a user requested. */
 export interface AuditEntry {
   readonly atMs: number
   /**
-   * `api`: over HTTP with a personal key; `console`: in the console, with a session; `command_line`: by a
-   * command on the machine itself.
+   * `api` is a request over HTTP with a personal key. `console` is a request of the console with a session.
+   * `command_line` is a command on the machine itself.
    */
   readonly source: 'api' | 'console' | 'command_line'
-  /** Whose key or session it was; null on the command line. */
+  /** The user who owns the key or the session. Null on the command line. */
   readonly userId: number | null
-  /** Number of the personal key; null on the command line, and in a session of a login link. */
+  /** The number of the personal key. Null on the command line, and for a session that a login link started. */
   readonly keyId: number | null
-  /** Account of the operating system on the command line, else null. */
+  /** The account of the operating system on the command line. Null for other sources. */
   readonly account: string | null
-  /** The client's address, '' on the command line. */
+  /** The client's address. It is '' on the command line. */
   readonly address: string
-  /** Null for what belongs to no project. */
+  /** The project. Null if the change concerns no project. */
   readonly projectId: number | null
-  /** Method of the request; '' on the command line. */
+  /** The method of the request. It is '' on the command line. */
   readonly method: string
-  /** Pattern of the path, or the command, such as `tenrec flag set`. */
+  /** The pattern of the path, or the command, such as `tenrec flag set`. */
   readonly route: string
-  /** What was changed or made: the last id of the path, the id in the answer, the operand. */
+  /** The object that was changed or created: the last id of the path, the id in the answer, or the operand. */
   readonly objectId: string | null
-  /** Status of the answer; 0 on the command line, where only what was done is noted. */
+  /** The status of the answer. It is 0 on the command line, where only successful changes are logged. */
   readonly status: number
 }
 

@@ -1,26 +1,28 @@
-/** Sessions of the console: what is kept of one, what it opens and when it ends. The store keeps them. */
+/** Sessions of the console: their stored form, their rights and their end. The store keeps them. */
 import { SESSION_AGE_MS_MAX, SESSION_IDLE_MS_MAX } from './limits.ts'
 import type { PersonalKey, PersonalKeyGrant } from './organization.ts'
 
-/** A session as it is kept: not its token, by the hash of which it is found. */
+/** A session as it is stored. The token is not stored; the session is found by the hash of the token. */
 export interface ConsoleSession {
   readonly id: number
   readonly userId: number
-  /** SHA-256 of the personal key with which it was begun; null for a login link, which gives all rights. */
+  /**
+   * The SHA-256 of the personal key that the session was started with. Null for a login link, which grants all rights.
+   */
   readonly keyHash: Buffer | null
   readonly createdAtMs: number
-  /** Of the last request that somebody made; up to `SESSION_SEEN_LATE_MS_MAX` late. */
+  /** The time of the last request of the user. It may be up to `SESSION_SEEN_LATE_MS_MAX` out of date. */
   readonly lastSeenAtMs: number
-  /** Of the client that began it. */
+  /** The address of the client that started the session. `userAgent` is its user agent. */
   readonly address: string
   readonly userAgent: string
 }
 
-/** What begins a session. */
+/** The data that starts a session. */
 export interface SessionStart {
-  /** The session's own, random. */
+  /** The random token of the session. */
   readonly token: string
-  /** A personal key that was looked at, and whose it is; or the code of a login link. */
+  /** A personal key that was already checked, and its user; or the code of a login link. */
   readonly proof: { readonly key: string; readonly userId: number } | { readonly code: string }
   readonly atMs: number
   readonly address: string
@@ -29,18 +31,21 @@ export interface SessionStart {
 
 /** A session as its user sees it. */
 export interface ConsoleSessionView extends Omit<ConsoleSession, 'keyHash'> {
-  /** The personal key; null for a login link. */
+  /** The personal key. Null for a login link. */
   readonly key: Pick<PersonalKey, 'label' | 'scopes' | 'projectIds' | 'expiresAtMs'> | null
 }
 
-/** What a session opens: what its key does, or all that its user may do. */
+/** The rights of a session: those of its key, or all rights of its user. */
 export interface SessionGrant extends Omit<PersonalKeyGrant, 'keyId'> {
-  /** Absent for a login link. */
+  /** The number of the key. Absent for a login link. */
   readonly keyId?: number
   readonly session: Pick<ConsoleSession, 'id' | 'createdAtMs' | 'lastSeenAtMs'>
 }
 
-/** When a session ends if nobody uses it any more; `keyExpiresAtMs` null: its key never does. */
+/**
+ * Returns the time at which a session ends if it is not used any more. `keyExpiresAtMs` is null if its key never
+ * expires.
+ */
 export function sessionEndMs(
   { createdAtMs, lastSeenAtMs }: Pick<ConsoleSession, 'createdAtMs' | 'lastSeenAtMs'>,
   keyExpiresAtMs: number | null,

@@ -1,6 +1,6 @@
 /**
- * The organization, its users, projects and keys, and what can be asked about them. Shapes only:
- * the store keeps them.
+ * The shapes of the organization, its users, projects and keys, and of the requests about them. The store keeps the
+ * data.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagAccessLevel, UserLevel } from './levels.ts'
@@ -8,11 +8,11 @@ import type { Project as IngestProject, PersonalKeyAccess } from './project-dire
 
 /** The one organization. */
 export interface Organization {
-  /** UUID. */
+  /** The UUID of the organization. */
   readonly id: string
   readonly name: string
   readonly createdAtMs: number
-  /** What those without a role may do with flags; null when nobody has set it. */
+  /** The level for flags of users without a role. Null if it was never set. */
   readonly flagAccess: FlagAccessSetting | null
 }
 
@@ -24,7 +24,7 @@ export interface FlagAccessSetting {
   readonly updatedAtMs: number
 }
 
-/** Who owns personal keys. An inactive user has no roles, and the keys open nothing. */
+/** The owner of personal keys. An inactive user has no roles, and the keys of that user grant no access. */
 export interface User {
   readonly id: number
   readonly uuid: string
@@ -36,38 +36,38 @@ export interface User {
   readonly createdAtMs: number
 }
 
-/** What browsers capture by themselves, unless the page itself tells the SDK otherwise. */
+/** The kinds of events that browsers capture automatically, unless the page configures the SDK otherwise. */
 export interface BrowserCapture {
-  /** Clicks, changes and submits are not captured. */
+  /** True if clicks, changes and submits are not captured. */
   readonly isAutocaptureOff: boolean
   readonly areExceptionsCaptured: boolean
   readonly areWebVitalsCaptured: boolean
 }
 
-/** What a new project says. */
+/** The settings of a new project. */
 export const DEFAULT_BROWSER_CAPTURE: BrowserCapture = {
   isAutocaptureOff: false,
   areExceptionsCaptured: false,
   areWebVitalsCaptured: false,
 }
 
-/** What a project may have in a day, from midnight UTC on; null or absent: as much as comes. */
+/** The daily limits of a project, counted from midnight UTC. Null or absent means no limit. */
 export interface DailyMaxima {
   readonly dailyEventsMax?: number | null
   readonly dailyBytesMax?: number | null
 }
 
-/** Lists of objects that a project keeps as clients sent them. */
+/** Lists of objects that a project stores as clients sent them. */
 export interface ProjectLists {
-  /** Filters that leave out the team's own events. */
+  /** Filters that exclude the team's own events. */
   readonly testAccountFilters: readonly JsonObject[]
-  /** Rules that make paths alike: a pattern, and what stands in the place of its matches. */
+  /** Rules that normalise paths: each has a pattern and a replacement for its matches. */
   readonly pathCleaningFilters: readonly JsonObject[]
-  /** Rules that name the channel of a session before the common ones. */
+  /** Rules that determine the channel of a session. They are applied before the built-in rules. */
   readonly customChannelTypeRules: readonly JsonObject[]
 }
 
-/** What a new project has of them, and one of before there was such a list. */
+/** The lists of a new project, and of a project that was stored before these lists existed. */
 export const EMPTY_LISTS: ProjectLists = {
   testAccountFilters: [],
   pathCleaningFilters: [],
@@ -77,98 +77,98 @@ export const EMPTY_LISTS: ProjectLists = {
 /** A project and its settings. */
 export interface Project extends IngestProject, BrowserCapture, ProjectLists, DailyMaxima {
   readonly name: string
-  /** Name of the IANA time zone database. */
+  /** The time zone of the project, as a name of the IANA time zone database. */
   readonly timezone: string
   readonly createdAtMs: number
-  /** In a cluster: the partition of events that it belongs to, for ever. Absent: 0. */
+  /** The partition of events in a cluster that the project belongs to. It never changes. Absent means 0. */
   readonly partition?: number
 }
 
-/** What is kept of any key: not the key. */
+/** The stored form of any key. The key itself is not stored. */
 interface HashedKey {
   readonly id: number
   readonly label: string
-  /** SHA-256 of the key. */
+  /** The SHA-256 of the key. */
   readonly hash: Buffer
   readonly lastFour: string
   readonly createdAtMs: number
   readonly revokedAtMs: number | null
-  /** When the key was last replaced by another with the same rights. */
+  /** The time at which the key was last replaced by another key with the same rights. */
   readonly rolledAtMs: number | null
 }
 
-/** A personal key as it is kept. */
+/** A personal key as it is stored. */
 export interface PersonalKey extends HashedKey {
   readonly userId: number
-  /** Such as `event:read`; `*` for all. */
+  /** The scopes, such as `event:read`. `*` means all scopes. */
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
   readonly expiresAtMs: number | null
 }
 
-/** A key with which servers read the flag definitions of one project; it is nobody's. */
+/** A key that servers use to read the flag definitions of one project. It belongs to no user. */
 export interface SecretKey extends HashedKey {
   readonly projectId: number
 }
 
-/** What a new personal key may do. */
+/** The properties of a new personal key. */
 export interface KeyRequest {
-  /** The key itself; default: generated. */
+  /** The text of the key. By default it is generated. */
   readonly text?: string
   readonly label?: string
-  /** Whose key it is; default: the owner's of the first start. */
+  /** The user who owns the key. The default is the owner that the first start created. */
   readonly userId?: number
-  /** Default: `*`. */
+  /** The scopes of the key. The default is `*`. */
   readonly scopes?: readonly string[]
-  /** Default: all. */
+  /** The projects of the key. The default is all projects. */
   readonly projectIds?: readonly number[] | 'all'
   readonly expiresAtMs?: number
 }
 
-/** What of a personal key can be changed. */
+/** The properties of a personal key that can be changed. */
 export type KeyChanges = Pick<KeyRequest, 'label' | 'scopes' | 'projectIds'>
 
 /** A new project secret key. */
 export interface SecretKeyRequest {
   readonly projectId: number
-  /** The key itself; default: generated. */
+  /** The text of the key. By default it is generated. */
   readonly text?: string
   readonly label?: string
 }
 
-/** A key with its text, which cannot be had again. */
+/** A key with its text, which cannot be shown again. */
 export interface NewKey<Key> {
   readonly text: string
   readonly key: Key
 }
 
-/** What a new project may have. */
+/** The properties of a new project. */
 export interface ProjectRequest extends ProjectChanges {
   readonly name: string
-  /** Only in a cluster, from 0 to `PARTITION_MAX`. Default: 0. */
+  /** The partition, from 0 to `PARTITION_MAX`. It is only allowed in a cluster. The default is 0. */
   readonly partition?: number
 }
 
-/** What can be changed of a project; what is left out stays, or gets its default. */
+/** Changes of a project. A setting that is left out stays as it is or, for a new project, gets its default. */
 export interface ProjectChanges extends Partial<BrowserCapture & ProjectLists>, DailyMaxima {
   readonly name?: string
-  /** Default: generated. */
+  /** The project key. By default it is generated. */
   readonly apiKey?: string
   readonly isIpAnonymized?: boolean
   readonly areGroupTypesClosed?: boolean
   readonly timezone?: string
 }
 
-/** What a personal key opens, and for whom. */
+/** The access that a personal key grants, and its user. */
 export interface PersonalKeyGrant extends PersonalKeyAccess {
-  /** Number of the key. */
+  /** The number of the key. */
   readonly keyId: number
   readonly userId: number
-  /** Active. */
+  /** The user, who is active. */
   readonly user: User
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
-  /** Null: never. */
+  /** The time at which the key expires. Null if it never does. */
   readonly expiresAtMs: number | null
 }
 
@@ -176,48 +176,50 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
 export interface UserRequest {
   readonly email: string
   readonly firstName?: string
-  /** Default: the lowest. */
+  /** The level of the user. The default is the lowest level. */
   readonly level?: UserLevel
-  /** Under which the user's own flags are decided; default: the user's uuid. */
+  /** The distinct_id for which the user's own flags are decided. The default is the user's uuid. */
   readonly distinctId?: string
 }
 
-/** Whom somebody invites. */
+/** An invitation to create. */
 export interface InviteRequest {
   readonly email: string
   readonly firstName?: string
   readonly level: UserLevel
-  /** Who invites. */
+  /** The user who sends the invitation. */
   readonly createdById: number
-  /** What the key of the new user may do, and until when: no more than the one that invites. */
+  /**
+   * The scopes of the new user's key, and the time at which it expires. They cannot exceed those of the inviting key.
+   */
   readonly scopes: readonly string[]
   readonly keyExpiresAtMs: number | null
 }
 
-/** An invitation as it is kept. */
+/** An invitation as it is stored. */
 export interface Invite extends Required<InviteRequest> {
-  /** In the order of being made. */
+  /** The number of the invitation, in the order of creation. */
   readonly number: number
-  /** UUID. */
+  /** The UUID of the invitation. */
   readonly id: string
-  /** SHA-256 of the code. */
+  /** The SHA-256 of the code. */
   readonly hash: Buffer
   readonly createdAtMs: number
   readonly expiresAtMs: number
 }
 
-/** An invitation with its code, which cannot be had again. */
+/** An invitation with its code, which cannot be shown again. */
 export interface NewInvite {
   readonly text: string
   readonly invite: Invite
 }
 
-/** Who accepted an invitation, with the key that was made. */
+/** The user who accepted an invitation, with the key that was created. */
 export interface AcceptedInvite extends NewKey<PersonalKey> {
   readonly user: User
 }
 
-/** What can be changed of a user; what is left out stays. */
+/** Changes of a user. Members that are left out stay as they are. */
 export interface UserChanges extends Partial<UserRequest> {
   readonly isActive?: boolean
 }

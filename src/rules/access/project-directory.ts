@@ -1,24 +1,24 @@
-/** What ingestion needs to know about projects and keys; the store provides it from memory. */
+/** The port through which ingestion looks up projects and keys. The store implements it from memory. */
 
 /** One project as ingestion sees it. */
 export interface Project {
   readonly id: number
-  /** The public key, which SDKs carry. */
+  /** The public key, which SDKs contain. */
   readonly apiKey: string
-  /** No address of a sender is stored. */
+  /** True if no address of a sender is stored. */
   readonly isIpAnonymized: boolean
-  /** Events make no new group types. */
+  /** True if events create no new group types. */
   readonly areGroupTypesClosed?: boolean
 }
 
-/** What a personal key may reach, and what for. */
+/** The projects that a personal key may access, and its scopes. */
 export interface PersonalKeyAccess {
-  /** See rules/access/scopes.ts. */
+  /** The scopes of the key; see rules/access/scopes.ts. */
   readonly scopes: readonly string[]
   readonly projects: readonly number[] | 'all'
 }
 
-/** Lookups by text that clients sent: answers null for whatever is unknown and never throws. */
+/** Lookups by texts that clients sent. They return null for anything unknown and never throw. */
 export interface ProjectDirectory {
   projectByKey(apiKey: string): Project | null
   projectById(id: number): Project | null

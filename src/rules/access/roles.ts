@@ -1,24 +1,24 @@
 /**
- * Roles, who has them and which flags they may change. Shapes only: the store keeps them. Source:
+ * The shapes of roles: their members, and the flags that they may change. The store keeps the data. Source:
  * docs/compatibility/organization.md, "Roles and role access".
  */
 import type { FlagAccessLevel } from './levels.ts'
 import type { User } from './organization.ts'
 
-/** Somebody in a role. */
+/** The membership of a user in a role. */
 export interface RoleMembership {
-  /** UUID. */
+  /** The UUID of the membership. */
   readonly id: string
   readonly userId: number
   readonly joinedAtMs: number
   readonly updatedAtMs: number
 }
 
-/** A role with everybody who has it, in order of joining. */
+/** A role with all its memberships, in the order of joining. */
 export interface Role {
-  /** The key of the record; never given again. */
+  /** The number of the record, which is never reused. */
   readonly number: number
-  /** UUID; what clients know. */
+  /** The UUID of the role, which clients use. */
   readonly id: string
   readonly name: string
   readonly level: FlagAccessLevel
@@ -40,24 +40,24 @@ export interface RoleAccess {
 /** A new role. */
 export interface RoleRequest {
   readonly name: string
-  /** Default: what the organization has set, else the highest. */
+  /** The level of the role. The default is the level that the organization has set, or else the highest level. */
   readonly level?: FlagAccessLevel
   readonly createdById: number | null
 }
 
-/** What can be changed of a role. */
+/** The properties of a role that can be changed. */
 export interface RoleChanges {
   readonly name?: string
   readonly level?: FlagAccessLevel
 }
 
-/** A flag by the numbers of its project and itself. */
+/** A flag, identified by the numbers of its project and of the flag. */
 export interface FlagNumbers {
   readonly projectId: number
   readonly flagId: number
 }
 
-/** A role with what stands elsewhere: users by name, flags by number in order of being added. */
+/** A role with data of other records: the users, and the numbers of its flags in the order of their addition. */
 export interface RoleView {
   readonly role: Omit<Role, 'memberships'>
   readonly createdBy: User | null
@@ -65,7 +65,7 @@ export interface RoleView {
   readonly flags: readonly FlagNumbers[]
 }
 
-/** Somebody who has a role. */
+/** A user who has a role. */
 export interface RoleMember extends Omit<RoleMembership, 'userId'> {
   readonly user: User
 }

@@ -1,9 +1,6 @@
-/**
- * What personal keys may be allowed to do. Source: docs/compatibility/api.md, "Authentication of private
- * routes".
- */
+/** The scopes of personal keys. Source: docs/compatibility/api.md, "Authentication of private routes". */
 
-/** The scopes that something needs. Keys may name others, which open nothing. */
+/** The scopes that routes require. Keys may name other scopes, which grant nothing. */
 export const SCOPES = [
   'action:read',
   'action:write',
@@ -39,13 +36,15 @@ export const SCOPES = [
   'user:read',
 ] as const
 
-/** One of `SCOPES`: a thing, and whether it is changed. */
+/** One of `SCOPES`: a resource, and whether it is read or written. */
 export type Scope = (typeof SCOPES)[number]
 
-/** What a personal key needs to send events in the place of a project key. */
+/** The scope that a personal key needs to send events in place of a project key. */
 export const CAPTURE_SCOPE: Scope = 'event:write'
 
-/** Whether a list of scopes includes the one that is needed: `*` has all, and `x:write` has `x:read`. */
+/**
+ * Returns whether a list of scopes includes the required one. `*` includes all scopes, and `x:write` includes `x:read`.
+ */
 export function hasScope(scopes: readonly string[], needed: string): boolean {
   if (scopes.includes('*') || scopes.includes(needed)) return true
   return needed.endsWith(':read') && scopes.includes(`${needed.slice(0, -5)}:write`)

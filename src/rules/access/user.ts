@@ -2,10 +2,10 @@
 
 import type { User } from './organization.ts'
 
-/** What the API tells of a user. */
+/** The data of a user that the API shows. */
 export type UserFacts = Pick<User, 'id' | 'uuid' | 'distinctId' | 'firstName' | 'email'>
 
-/** A user inside another object, as its `created_by`. */
+/** A user within another object, such as its `created_by`. */
 export interface UserSummary {
   readonly id: number
   readonly uuid: string
@@ -15,7 +15,7 @@ export interface UserSummary {
   readonly is_email_verified: boolean
 }
 
-/** The summary of a user. Addresses are entered by the operator, who vouches for them. */
+/** Returns the summary of a user. The e-mail address counts as verified, because the operator entered it. */
 export function userSummary(user: UserFacts): UserSummary {
   const { id, uuid, distinctId, firstName, email } = user
   return {
@@ -28,7 +28,7 @@ export function userSummary(user: UserFacts): UserSummary {
   }
 }
 
-/** Who asks for a change. */
+/** The user who requests a change. */
 export interface Actor {
   readonly userId: number
   readonly firstName: string

@@ -1,17 +1,20 @@
 /**
- * The page of a result that a request wants, picked from all persons or groups without sorting all
- * persons. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * Selects the requested page of a result from all persons or groups, without sorting all persons. Source:
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import type { ActorPage, Inquiry } from './analytic-query.ts'
 import type { EventScanner } from './event-columns.ts'
 
-/** Numbers by P; null: none. */
+/** A number for each person number, or null if there are none. */
 export type Scores = Float64Array | Uint32Array | null
 
 /** Persons between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
 
-/** The persons (P, ascending) whose entry in a list by P is `wanted`; null: any but 0. Linear. */
+/**
+ * Returns the person numbers, ascending, whose entry in `marks` equals `wanted`. If `wanted` is null, every entry
+ * except 0 counts. The cost is linear.
+ */
 export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | null): Uint32Array {
   const persons = new Uint32Array(marks.length)
   let count = 0
@@ -23,10 +26,10 @@ export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | 
 }
 
 /**
- * The page of persons (P, each once): by score, the highest first and NaN last, equal ones by uuid
- * ascending, with the finite ones of `values`. Those who are no persons come last: there is nothing to show of
- * them. Throws as `EventScanner.checkLimits`. Cost: one comparison for each person, and a logarithm of the
- * page for the few that get further.
+ * Returns the page of persons, given by person numbers without duplicates. The order is by score, the highest first and
+ * NaN last; equal scores are in the order of uuids. The page contains those `values` that are finite. Distinct ids
+ * without a person come last, because there is nothing to show of them. Throws as `EventScanner.checkLimits`. It costs
+ * one comparison for each person, and a logarithm of the page size for the few that get further.
  */
 export function pageOfPersons(
   persons: Uint32Array,
@@ -79,7 +82,7 @@ export interface FoundGroup {
   readonly value: number | null
 }
 
-/** The page of groups of a type: by value, the highest first, equal ones by key ascending. */
+/** Returns the page of groups of a type: by value, the highest first; equal values are in the order of keys. */
 export function pageOfGroups(
   groups: readonly FoundGroup[],
   typeIndex: number,
@@ -93,7 +96,10 @@ export function pageOfGroups(
   return { actors, isFull: actors.length >= limit, total: groups.length }
 }
 
-/** The largest P of a list, 0 for none: lists by P are one longer. */
+/**
+ * Returns the largest person number of a list, or 0 if it is empty. Lists that are indexed by person number have one
+ * entry more than this.
+ */
 export function largestPerson(persons: Uint32Array, count: number): number {
   let largest = 0
   for (let row = 0; row < count; row++) {

@@ -1,6 +1,6 @@
 /**
- * The rows of a scan gathered by actor: a counting sort, and then the order of time within each actor,
- * which is far less work than to sort all rows by time.
+ * Groups the rows of a scan by actor with a counting sort, and then orders the rows of each actor by time. This is far
+ * less work than sorting all rows by time.
  */
 import { largestPerson } from './actor-page.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
@@ -10,20 +10,20 @@ const SHIFTS_A_ROW = 16
 /** Actors between two looks at the limits of a query. */
 const CHECK_EVERY = 4096
 
-/** Rows by actor: those of actor i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
+/** Rows by actor. The rows of actor i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
 export interface ActorRows {
-  /** The key of each actor (P, or the position of a value), ascending, each once. */
+  /** The key of each actor (a person number, or the position of a value), ascending and without duplicates. */
   readonly keys: Uint32Array
-  /** One longer than `keys`. */
+  /** The index in `rows` of the first row of each actor. It has one entry more than `keys`. */
   readonly starts: Uint32Array
-  /** Positions in the scan; for each actor as they come in the scan. */
+  /** Positions in the scan. The rows of each actor are in the order of the scan. */
   readonly rows: Uint32Array
 }
 
 /**
- * Gathers rows by key; rows with the key 0 belong to nobody and are left out. `order` names the rows to
- * take and their order; null: all, as they come. `isLeftOut`: keys that are left out with all their rows.
- * Cost: linear in the rows and in the largest key.
+ * Groups rows by key. Rows with the key 0 belong to nobody and are left out. `order` lists the rows to take and their
+ * order; null means all rows in the order of the scan. `isLeftOut` marks keys whose rows are left out. The cost is
+ * linear in the rows and in the largest key.
  */
 export function rowsByActor(
   keyOfRow: Uint32Array,
@@ -77,8 +77,8 @@ function keepsAll(): boolean {
 }
 
 /**
- * Takes the rows of actors apart by a second key: an actor comes once for each of its second keys, in
- * their order. `rows` are in the order that each part is to have; those without a key are left out. Cost:
+ * Splits the rows of actors by a second key. An actor then occurs once for each of its second keys, in the order of
+ * these keys. `rows` must be in the order that each part shall have; rows without a key are left out. The cost is
  * linear in the rows and in the largest keys.
  */
 export function splitActors(
@@ -108,8 +108,8 @@ export function splitActors(
 }
 
 /**
- * Orders the rows of each actor by time, equal times by order of arrival. Cost: linear as long as they
- * are nearly in order.
+ * Orders the rows of each actor by time; equal times are in the order of arrival. The cost is linear as long as the
+ * rows are nearly in order.
  */
 export function orderRows(
   { keys, starts, rows }: ActorRows,
@@ -159,13 +159,13 @@ function insertionSort(
   return true
 }
 
-/** Times (milliseconds) and series masks of rows, side by side in their order. */
+/** The times (in milliseconds) and series masks of rows, as parallel lists in the order of the rows. */
 export interface GatheredRows {
   readonly timesMs: Float64Array
   readonly masks: Uint32Array
 }
 
-/** Copies what the algorithms look at, so that the rows of an actor lie side by side. */
+/** Copies the columns that the algorithms read, so that the rows of an actor are adjacent. */
 export function gatherRows(
   { timesMs, seriesMasks }: EventColumns,
   rows: Uint32Array,

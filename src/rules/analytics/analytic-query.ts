@@ -1,7 +1,6 @@
 /**
- * What all analytic questions have in common: what they know about the project, the range of time, the
- * filters that hold for every event, what they scan, and how they answer. Source:
- * docs/compatibility/analytics.md, "Analytic person routes".
+ * The parts that all analytic questions share: the context of the project, the time range, the filters for all events,
+ * the scan, and the page of the answer. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { allOf, type FilterGroup } from '../filters/filter-group.ts'
@@ -18,25 +17,25 @@ import { parseInterval } from './periods.ts'
 import type { AnalyticParameters } from './question-shapes.ts'
 import type { ActionLookup } from './series.ts'
 
-/** What a query has to know besides its parameters. */
+/** The values that a query needs in addition to its parameters. */
 export interface AnalyticContext {
   readonly projectId: number
-  /** Name of the IANA time zone database. */
+  /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
   readonly nowMs: number
-  /** As the project stores them: a list of filters. */
+  /** The list of filters, as the project stores it. */
   readonly testAccountFilters: readonly unknown[]
   readonly actions: ActionLookup
 }
 
-/** A question at work: its parameters, what is known besides, and the port to stored events. */
+/** A question that is being answered: its parameters, its context, and the port to stored events. */
 export interface Inquiry<Parameters extends AnalyticParameters = AnalyticParameters> {
   readonly parameters: Parameters
   readonly context: AnalyticContext
   readonly scanner: EventScanner
 }
 
-/** One person of an answer: P, and the number that the chart shows for it, where there is one. */
+/** One person of an answer: the person number, and the number that the chart shows for the person, if there is one. */
 export interface PersonActor {
   readonly kind: 'person'
   readonly person: number
@@ -54,20 +53,22 @@ export interface GroupActor {
 /** A page of an answer, in order. */
 export interface ActorPage {
   readonly actors: readonly (PersonActor | GroupActor)[]
-  /** It has as many rows as were asked for, so that another page may follow. */
+  /** True if the page has as many rows as were requested, so that another page may follow. */
   readonly isFull: boolean
-  /** Actors of all pages. */
+  /** The number of actors on all pages. */
   readonly total: number
-  /** Of retention: for each actor 1 or 0 for the cohort's period (always 1) and each one behind it. */
+  /** For retention: for each actor, 1 or 0 for the cohort's period (always 1) and for each later period. */
   readonly appearances?: readonly (readonly number[])[]
-  /** Of retention: how many of all pages appear in each period. */
+  /** For retention: the number of actors on all pages that appear in each period. */
   readonly totals?: readonly number[]
 }
 
-/** Nobody, and no further page. */
+/** An empty page without a following page. */
 export const NO_ACTORS: ActorPage = { actors: [], isFull: false, total: 0 }
 
-/** The range of a request before any rule. Throws 400 `invalid_input` with `interval` as `attr`. */
+/**
+ * Returns the date range of a request before any rule is applied. Throws 400 `invalid_input` with `interval` as `attr`.
+ */
 export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRequest {
   const { dateFrom, dateTo, isExplicit } = parameters
   const { timezone, nowMs, projectId } = context
@@ -77,14 +78,14 @@ export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRe
   return { dateFrom, dateTo, interval, timezone, nowMs, firstEventMs, isExplicit }
 }
 
-/** The range of a request. Throws as `rangeRequest`. */
+/** Returns the date range of a request. Throws as `rangeRequest`. */
 export function analyticRange(inquiry: Inquiry, rules: RangeRules): DateRange {
   return dateRange(rangeRequest(inquiry), rules)
 }
 
 /**
- * What holds for every event that takes part: `properties`, the test accounts of the project, and
- * `search`; null for no restriction. Throws 400 `invalid_input` with `properties` as `attr`.
+ * Returns the filter for all events of the question: `properties`, the test accounts of the project, and `search`.
+ * Returns null if there is no restriction. Throws 400 `invalid_input` with `properties` as `attr`.
  */
 export function globalFilter({ parameters, context }: Omit<Inquiry, 'scanner'>) {
   const { properties, isWithoutTestAccounts, search } = parameters
@@ -97,8 +98,8 @@ export function globalFilter({ parameters, context }: Omit<Inquiry, 'scanner'>) 
 }
 
 /**
- * Scans for the events of a range: those of all persons, without values and in any order, unless the wish
- * says otherwise. Throws as `EventScanner.scan`.
+ * Scans the events of a range. Unless `wish` specifies otherwise, the scan covers all persons, reads no values and may
+ * return the events in any order. Throws as `EventScanner.scan`.
  */
 export function scanEvents(
   { context: { projectId, nowMs }, scanner }: Inquiry,

@@ -1,6 +1,6 @@
 /**
- * The questions of the analytic routes of persons as one: what is answered, and which algorithm answers
- * it. Shapes of what crosses threads. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * The entry point for the questions of the analytic routes of persons: selects the algorithm that answers a question.
+ * It also contains the shapes that cross threads. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import type { RowFormat } from '../../base/pages.ts'
@@ -30,40 +30,40 @@ const ANSWERS: {
 /** A question about a project. */
 export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
   readonly question: AnalyticQuestion
-  /** How the rows are written. */
+  /** The format of the rows. */
   readonly format: RowFormat
 }
 
 /** One page of an answer. */
 export interface AnalyticAnswer {
   /**
-   * A JSON list or a table in UTF-8, in memory of its own: persons and groups as the API shows them, for retention
-   * objects of `person` and `appearances`.
+   * A JSON list or a table in UTF-8, in memory of its own. The rows are persons and groups as the API shows them; for
+   * retention they are objects of `person` and `appearances`.
    */
   readonly rows: Uint8Array<ArrayBuffer>
   readonly count: number
-  /** Actors of all pages, those included that do not exist any more. */
+  /** The number of actors on all pages, including actors that no longer exist. */
   readonly total: number
-  /** How many of them appear in each period; null for all but retention. */
+  /** The number of actors that appear in each period. Null except for retention. */
   readonly totals: readonly number[] | null
-  /** Another page may follow. */
+  /** True if another page may follow. */
   readonly isFull: boolean
-  /** Places of the page that are here when it ended at its limit of bytes, else null. */
+  /** The number of positions of the page that are included, if the page ended at its limit of bytes. Otherwise null. */
   readonly cutAfter: number | null
-  /** Actors of the page that do not exist any more. */
+  /** The number of actors of the page that no longer exist. */
   readonly missingPersons: number
 }
 
-/** Reads that the front hands to the threads for analytics. */
+/** The questions that the front sends to the threads for analytics. */
 export interface AnalyticQueries {
   /**
-   * Answers a question. `onCancel` is told what to call when nobody waits any more. Rejects with
-   * `ServiceError`: 400, `query_too_large`, `query_timeout`, and 503 when too many questions wait.
+   * Answers a question. `onCancel` receives the function to call when nobody waits for the answer any more. Rejects
+   * with `ServiceError`: 400, `query_too_large`, `query_timeout`, or 503 if too many questions wait.
    */
   analyse(query: AnalyticQuery, onCancel: (cancel: () => void) => void): Promise<AnalyticAnswer>
 }
 
-/** Answers a question. Throws 400 for what cannot be asked, and as `EventScanner.scan`. */
+/** Answers a question. Throws 400 for an invalid question, and as `EventScanner.scan`. */
 export function runQuestion(
   { kind, parameters }: AnalyticQuestion,
   context: AnalyticContext,

@@ -1,6 +1,6 @@
 /**
- * Breakdowns: what splits a result by values of properties or by cohorts, and the filter that picks one
- * value of them. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * Breakdowns: the properties or cohorts by which a result is split, and the filter that selects one value. Source:
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import type { FilterGroup, PropertyFilter } from '../filters/filter-group.ts'
@@ -10,22 +10,22 @@ import type { BreakdownParameters } from './question-shapes.ts'
 
 const TYPES = ['event', 'person', 'group', 'cohort'] as const
 
-/** What values are taken from. */
+/** The source of the values. */
 export type BreakdownType = (typeof TYPES)[number]
 
-/** A breakdown of a request. */
+/** The breakdown of a request. */
 export interface Breakdown {
   readonly type: BreakdownType
-  /** Names of properties, or numbers of cohorts as text; at least one. */
+  /** The names of properties, or the numbers of cohorts as text. There is at least one. */
   readonly keys: readonly string[]
-  /** Of the groups whose property it is; null for the other types. */
+  /** The type of the groups whose property it is. Null for the other types. */
   readonly groupTypeIndex: number | null
 }
 
 /**
- * The breakdown of a request, null for none. Throws 400 `invalid_input`: with `breakdown` as `attr` for
- * what is neither a name nor a list of names, with `breakdown_type` for an unknown type; 400 `required`
- * for a group type that is missing.
+ * Returns the breakdown of a request, or null if there is none. Throws 400 `invalid_input` with `breakdown` as `attr`
+ * for a value that is neither a name nor a list of names, and with `breakdown_type` for an unknown type. Throws 400
+ * `required` if a group type is missing.
  */
 export function readBreakdown(parameters: BreakdownParameters): Breakdown | null {
   const given = givenKeys(parameters)
@@ -43,7 +43,7 @@ export function readBreakdown(parameters: BreakdownParameters): Breakdown | null
   return { type, keys: given.keys, groupTypeIndex: type === 'group' ? groupTypeIndex : null }
 }
 
-/** The values of an event that a breakdown by properties looks at; none for cohorts. */
+/** Returns the values of an event that a breakdown by properties reads. The list is empty for cohorts. */
 export function breakdownValues({
   type,
   keys,
@@ -58,9 +58,9 @@ export function breakdownValues({
 }
 
 /**
- * The filter for the one value that a request names, null when it names none. An empty text is a value:
- * missing or empty. Throws as `readBreakdown`, and 400 `invalid_input` with `breakdown_value` as `attr`
- * for a value that does not fit the breakdown.
+ * Returns the filter for the one value that a request names, or null if it names none. An empty text is a value:
+ * missing or empty. Throws as `readBreakdown`, and 400 `invalid_input` with `breakdown_value` as `attr` for a value
+ * that does not fit the breakdown.
  */
 export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | null {
   const { value, binCount } = parameters

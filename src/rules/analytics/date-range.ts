@@ -1,6 +1,6 @@
 /**
- * Ranges of dates as insights write them: relative, as a day, or as a moment, in the time zone of the
- * project. Pure: now is given. Source: docs/compatibility/persons.md, "Persons".
+ * Date ranges as insights write them: relative dates, days or moments in the time zone of the project. The functions
+ * are pure; the caller passes the current time. Source: docs/compatibility/persons.md, "Persons".
  */
 import {
   addDays,
@@ -20,31 +20,33 @@ import {
 } from '../../base/time-zone.ts'
 import { earliestStart, type Interval, periodStart } from './periods.ts'
 
-/** What a request says; null for what it does not say. */
+/** The range of a request. Members that the request does not contain are null. */
 export interface RangeRequest {
   readonly dateFrom: string | null
   readonly dateTo: string | null
   readonly interval: Interval
-  /** Name of the IANA time zone database. */
+  /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
   readonly nowMs: number
-  /** For `all`: the time of the first event, or null when there is none. */
+  /** The time of the first event, for `all`. Null if there is none. */
   readonly firstEventMs: number | null
-  /** Dates are the moments that they name, and no end is moved. Default: false. */
+  /** If true, dates are exactly the moments that they name, and neither end is moved. The default is false. */
   readonly isExplicit?: boolean
 }
 
-/** How the ends of a range are moved. Source: docs/compatibility/analytics.md, "Analytic person routes". */
+/** The rules that move the ends of a range. Source: docs/compatibility/analytics.md, "Analytic person routes". */
 export interface RangeRules {
-  /** Ends that are written alike mean one whole interval. */
+  /** If true, two identical ends mean one whole interval. */
   readonly isWidened: boolean
-  /** The start goes back to the start of its week or month, or, in ranges of two hours, hour. */
+  /**
+   * If true, the start moves back to the start of its week or month or, in ranges of at least two hours, of its hour.
+   */
   readonly isRounded: boolean
-  /** The range begins so many days earlier, and is not rounded. */
+  /** The number of days by which the range begins earlier. The start is then not rounded. */
   readonly daysBefore?: number | undefined
 }
 
-/** Both ends belong to it, in milliseconds. `fromMs` may lie behind `toMs`; then nothing is in it. */
+/** A date range in milliseconds. Both ends are inclusive. If `fromMs` is greater than `toMs`, the range is empty. */
 export interface DateRange {
   readonly fromMs: number
   readonly toMs: number
@@ -64,20 +66,21 @@ const ALL_FROM_MS_MIN = Date.UTC(2000, 0, 1)
 
 const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
 const HOUR_MS = 3_600_000
-/** A date, or a moment, as ISO 8601 writes it; its groups are those that `dateParts` takes. */
+/** Matches a date or a moment in ISO 8601 form. `dateParts` takes its groups. */
 export const MOMENT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
 
 /**
- * Where a range over `all` begins, milliseconds: with the first event of the year 2000 or later, or, when there is no
- * such event, with the first one. Null without any event. `firstEventMs` answers as that of `EventScanner`.
+ * Returns the start of the range `all` in milliseconds: the first event of the year 2000 or later or, if there is no
+ * such event, the first event. Returns null if there are no events. `firstEventMs` must return the same as that of
+ * `EventScanner`.
  */
 export function allFromMs(firstEventMs: (sinceMs?: number) => number | null): number | null {
   return firstEventMs(ALL_FROM_MS_MIN) ?? firstEventMs()
 }
 
-/** The range that a request means. What cannot be read counts as now, as clients expect. */
+/** Returns the date range of a request. A date that cannot be read counts as now, as clients expect. */
 export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
   const { dateFrom, timezone, interval, isExplicit = false } = request
   let fromMs = startOf(request)
@@ -94,14 +97,17 @@ export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RUL
 }
 
 /**
- * The moment that a text names, by the rules of `dateFrom`: a day is its midnight, and a time of day
- * survives with the interval hour only. What cannot be read counts as now.
+ * Returns the moment that a text names, by the rules of `dateFrom`. A day means its midnight, and a time of day is kept
+ * only with the interval hour. A text that cannot be read counts as now.
  */
 export function momentOfText(text: string, request: RangeRequest): number {
   return startOf({ ...request, dateFrom: text })
 }
 
-/** ISO 8601 with the offset of a zone; the last millisecond of a second stands for its last microsecond. */
+/**
+ * Returns the time in ISO 8601 form with the offset of a zone. The last millisecond of a second is written as its last
+ * microsecond.
+ */
 export function isoInZone(timeMs: number, timezone: string): string {
   const wall = wallOf(timeMs, timezone)
   const localMs = utcOf(wall)
@@ -203,7 +209,10 @@ function movedBack(wall: Wall, count: number, unit: string): Wall {
   }
 }
 
-/** The first or last day of the month or year (`unit` m, y; `edge` Start, End); else the wall as it is. */
+/**
+ * Returns the first or last day of the month or year (`unit` is m or y, `edge` is Start or End). Otherwise it returns
+ * the given wall-clock time.
+ */
 export function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
   const [year, month] = wall
   if (edge === undefined || (unit !== 'm' && unit !== 'y')) return wall

@@ -1,6 +1,6 @@
 /**
- * When persons have events: before a moment or behind it, and in how many different periods, of which
- * each has a bit for each person.
+ * Finds out when persons have events: before or after a moment, and in how many different periods. Each person has one
+ * bit for each period.
  */
 import { largestPerson } from './actor-page.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
@@ -11,12 +11,15 @@ const WORDS_MAX = 1 << 24
 /** Rows between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
 
-/** A mark of those with events before the moment. */
+/** The bit of persons with events before the moment. */
 export const EARLIER = 1
-/** A mark of those with events from the moment on. */
+/** The bit of persons with events at or after the moment. */
 export const WITHIN = 2
 
-/** For each P when it had events, seen from a moment in milliseconds: `EARLIER`, `WITHIN`, or both. */
+/**
+ * Returns, for each person number, when the person had events relative to a moment in milliseconds: `EARLIER`, `WITHIN`
+ * or both.
+ */
 export function activityOf({ count, persons, timesMs }: EventColumns, startMs: number): Uint8Array {
   const marks = new Uint8Array(largestPerson(persons, count) + 1)
   for (let row = 0; row < count; row++) {
@@ -26,17 +29,18 @@ export function activityOf({ count, persons, timesMs }: EventColumns, startMs: n
   return marks
 }
 
-/** Different pairs of a person and a period with events. */
+/** The numbers of different pairs of a person and a period with events. */
 export interface PeriodCounts {
-  /** Periods of each P. */
+  /** The number of periods, by person number. */
   readonly byPerson: Uint32Array
-  /** Persons of each period. */
+  /** The number of persons of each period. */
   readonly byPeriod: Uint32Array
 }
 
 /**
- * In how many periods each person has events, and how many persons each period; events outside of all periods count for
- * nothing. `largest` is the largest P of the columns. Cost: the events, once for each turn.
+ * Counts the periods in which each person has events, and the persons of each period. Events outside of all periods are
+ * ignored. `largest` is the largest person number of the columns. The events are read once for each batch of persons
+ * that fits into memory.
  */
 export function distinctPeriodCounts(
   { count, persons, timesMs }: EventColumns,

@@ -1,134 +1,147 @@
 /**
- * What analytic queries read: the events of a time range that matter, as plain columns, with the person
- * who owns each event now. Shapes only: the store fills them (store/warehouse/scan/event-scan.ts), the algorithms of
- * this folder compute on them.
+ * The data that analytic queries read: the relevant events of a time range as plain columns, with the current owner of
+ * each event. This file contains only shapes. The store fills them (store/warehouse/scan/event-scan.ts), and the
+ * algorithms of this folder compute on them.
  */
 import type { FilterGroup } from '../filters/filter-group.ts'
 import type { DateRange } from './date-range.ts'
 
-/** Which events belong to a series (a step, an entity); everything that is given must hold. */
+/** The condition for events of a series (a step or an entity). All given members must hold. */
 export interface SeriesMatch {
-  /** Event names, joined by OR; null: every event. */
+  /** The event names, one of which must match. Null means every event. */
   readonly names: readonly string[] | null
-  /** Filters of the series; null: none. */
+  /** The filters of the series. Null means none. */
   readonly filter: FilterGroup | null
-  /** Alternatives, joined by OR: the steps of an action. Empty: none, `names` and `filter` decide. */
+  /**
+   * The alternatives, one of which must match: the steps of an action. If the list is empty, `names` and `filter`
+   * decide.
+   */
   readonly steps: readonly ActionStepMatch[]
 }
 
-/** One step of an action; everything that is given must hold. */
+/** One step of an action. All given members must hold. */
 export interface ActionStepMatch {
   readonly name: string | null
   readonly url: string | null
   readonly urlMatching: 'contains' | 'exact' | 'regex'
-  /** Filters on the step, element filters too. */
+  /** The filters of the step, including element filters. */
   readonly filter: FilterGroup | null
 }
 
-/** A value to be read of each event. */
+/** A value to read from each event. */
 export type ValueRequest =
   | { readonly kind: 'event_property'; readonly key: string }
-  /** Latest value of the owner's property. */
+  /** The latest value of the owner's property. */
   | { readonly kind: 'person_property'; readonly key: string }
-  /** Latest value of the property of the group of that type that the event was sent with. */
+  /** The latest value of a property of the group of that type that the event was sent with. */
   | { readonly kind: 'group_property'; readonly typeIndex: number; readonly key: string }
-  /** Key of the group of that type that the event was sent with. */
+  /** The key of the group of that type that the event was sent with. */
   | { readonly kind: 'group_key'; readonly typeIndex: number }
   | { readonly kind: 'event_name' }
   | { readonly kind: 'distinct_id' }
-  /** The session that the event belongs to: the same number, from 1, in all columns of a query. */
+  /** The session of the event, as a number from 1 that is the same in all columns of a query. */
   | { readonly kind: 'session' }
 
-/** Series at most; a mask of 32 bits tells which an event belongs to. */
+/** The maximum number of series. A mask of 32 bits contains the series of an event. */
 export const SERIES_MAX = 31
 
-/** What to scan. Times are milliseconds since 1970, both inclusive. */
+/** The events to scan. Times are milliseconds since 1970, both inclusive. */
 export interface EventScanRequest {
   readonly projectId: number
   readonly fromMs: number
   readonly toMs: number
-  /** Holds for every event that takes part; null: no restriction. */
+  /** The filter for all events. Null means no restriction. */
   readonly filter: FilterGroup | null
-  /** An event takes part when it belongs to at least one of these; at most `SERIES_MAX`. */
+  /** The series. An event is found if it belongs to at least one of them. There are at most `SERIES_MAX`. */
   readonly series: readonly SeriesMatch[]
   readonly values: readonly ValueRequest[]
-  /** Only events of these persons (P); null: all. */
+  /** The persons whose events are scanned. Null means all persons. */
   readonly persons: PersonSet | null
-  /** Only events of these sessions: 1 at the number of each. Absent: all, and events without one. */
+  /**
+   * The sessions whose events are scanned: 1 at the number of each. If it is absent, all events are scanned, also those
+   * without a session.
+   */
   readonly sessions?: Uint8Array
-  /** Milliseconds since 1970; for filters on relative dates. */
+  /** The current time in milliseconds since 1970, for filters on relative dates. */
   readonly nowMs: number
   /**
-   * `unsorted`: the events may come in any order. `any`: so they may, and `sequences` may be empty. `arrival`: in
-   * that of `sequences`. All of them spare sorting. Absent means `time`.
+   * The order of the events. `unsorted` allows any order. `any` also allows it, and `sequences` may be empty. `arrival`
+   * is the order of `sequences`. None of these needs sorting. The default is `time`.
    */
   readonly order?: 'time' | 'arrival' | 'unsorted' | 'any'
-  /** `timesMs` and `seriesMasks` may be empty, too. */
+  /** If true, `timesMs` and `seriesMasks` may also be empty. */
   readonly isPersonsOnly?: boolean
   /**
-   * Of pieces: what of events at times `within` is looked at, beside their values. `persons`: not their times
-   * and series; `times`: nothing but these; `count`: none of all that. Absent: as `isPersonsOnly` says.
+   * For pieces: returns which columns the caller reads for events whose times are `within`, in addition to their
+   * values. `persons` excludes times and series, `times` includes only the times, and `count` excludes all of them. If
+   * it is absent, `isPersonsOnly` decides.
    */
   readonly looksAt?: (within: DateRange) => LookedAt
-  /** Events that belong to nobody are found, too, with the person 0. */
+  /** If true, events that belong to nobody are found as well, with the person 0. */
   readonly keepsOwnerless?: boolean
-  /** Only events of persons: a distinct_id without one is not found. */
+  /** If true, only events of persons are found, and not those of a distinct_id without a person. */
   readonly hasProfile?: boolean
   /**
-   * `persons` has the D of each event in place of its owner, 0 where that was erased: what is computed of them
-   * does not depend on who owns what. Not with `hasProfile`, nor in parts by persons.
+   * If true, `persons` contains the distinct ID number of each event instead of its owner, or 0 if the id was erased.
+   * The result then does not depend on the owners. It must not be combined with `hasProfile` or with parts by persons.
    */
   readonly areIds?: boolean
-  /** Only a part of the events; absent: all. */
+  /** The part of the events to scan. If it is absent, all events are scanned. */
   readonly part?: EventPart
-  /** Event properties that are read soon: cheaper when a segment is open anyhow. */
+  /** Event properties that will be read soon. Reading them is cheaper while a segment is open. */
   readonly soon?: readonly string[]
 }
 
-/** Which lists of a piece are looked at, beside those of values; `count`: none. */
+/** The columns of a piece that the caller reads, in addition to those of values. `count` means none. */
 export type LookedAt = 'all' | 'persons' | 'times' | 'count'
 
 /**
- * One of `count` parts of the events of a project, from 0: together they are all events, each once. Divided
- * by segments, by the persons who own the events now, or by sessions.
+ * One of `count` parts of the events of a project, numbered from 0. Together the parts contain every event exactly
+ * once. The events are divided by segments, by their current owners or by sessions.
  */
 export interface EventPart {
   readonly by: 'segments' | 'persons' | 'sessions'
   readonly index: number
   readonly count: number
-  /** Where parts by sessions begin, but the first, see `EventScanner.sessionBounds`; absent: there is one part. */
+  /**
+   * For parts by sessions: the start of each part except the first; see `EventScanner.sessionBounds`. If it is absent,
+   * there is one part.
+   */
   readonly bounds?: readonly number[]
-  /** Only events behind one place in the order of arrival, up to another one. */
+  /** Restricts the part to events after one sequence number, up to another one. */
   readonly sequences?: { readonly after: number; readonly through: number }
-  /** Only events of these persons, 1 at the P of each. */
+  /** Restricts the part to events of these persons: 1 at each person number. */
   readonly among?: Uint8Array
-  /** Whose the events were behind so many changes, see `KnownEvents.moves`; absent: whose they are. */
+  /**
+   * The number of changes of owners after which the events are attributed; see `KnownEvents.moves`. If it is absent,
+   * the current owners count.
+   */
   readonly ownersAt?: number
 }
 
-/** The events that there are, and whether they are what they were. */
+/** The state of the stored events, which tells whether earlier results are still valid. */
 export interface KnownEvents {
-  /** The place of the last one in the order of arrival; 0: there is none. */
+  /** The sequence number of the last event. 0 if there are no events. */
   readonly through: number
-  /** Another text: some of those of before may have changed, or belong to nobody any more. */
+  /** A text that changes when earlier events may have changed or may have lost their owner. */
   readonly version: string
-  /** How often a distinct_id is known to have got another owner since the version began. */
+  /** The number of known changes of the owner of a distinct_id since the version began. */
   readonly moves: number
 }
 
-/** Some persons. */
+/** A set of persons. */
 export interface PersonSet {
   has(person: number): boolean
-  /** For each P whether it is one of them; a P beyond the end is not. */
+  /** For each person number, whether it is in the set. A number beyond the end is not. */
   readonly marks: Uint8Array
 }
 
-/** The persons whose entry in a list by P is 1. */
+/** Returns the set of persons whose entry, by person number, is 1. */
 export function markedPersons(marks: Uint8Array): PersonSet {
   return { has: (person) => marks[person] === 1, marks }
 }
 
-/** The persons of a list of P. */
+/** Returns the set of persons from a list of person numbers. */
 export function listedPersons(persons: Iterable<number>): PersonSet {
   let marks = new Uint8Array(1024)
   for (const person of persons) {
@@ -142,93 +155,108 @@ export function listedPersons(persons: Iterable<number>): PersonSet {
   return markedPersons(marks)
 }
 
-/** Values of a column: each different one once. */
+/** The values of a column, without duplicates. */
 export interface ValueColumn {
-  /** For each event the position in `values`. Position 0 is always `undefined`: the value is missing. */
+  /** For each event, the position in `values`. Position 0 is always `undefined`: the value is missing. */
   readonly ids: Uint32Array
-  /** JSON values as stored, each different one once. */
+  /** The JSON values as they are stored, without duplicates. */
   readonly values: readonly unknown[]
 }
 
 /**
- * The events that were found, ordered by time, equal times by order of arrival, unless the request wants
- * `any` order. A distinct_id without a person counts as a person of its own. What belonged to a person who
- * was deleted belongs to nobody, and is left out, unless `keepsOwnerless`.
+ * The events that a scan found. They are ordered by time, and equal times by arrival, unless the request allows another
+ * order. A distinct_id without a person counts as a person of its own. Events of a deleted person belong to nobody and
+ * are left out, unless `keepsOwnerless` is true.
  */
 export interface EventColumns {
   readonly count: number
   readonly timesMs: Float64Array
-  /** P of the owner now, never 0; a distinct_id without a person has a larger number than all persons. */
+  /**
+   * The person number of the current owner, which is never 0. A distinct_id without a person has a larger number than
+   * all persons.
+   */
   readonly persons: Uint32Array
-  /** Position in the project's order of arrival. */
+  /** The position in the project's order of arrival. */
   readonly sequences: Uint32Array
-  /** Bit i: the event belongs to series i. */
+  /** The series of each event. Bit i means series i. */
   readonly seriesMasks: Uint32Array
-  /** In the order of the request's `values`. */
+  /** The columns of values, in the order of the request's `values`. */
   readonly values: readonly ValueColumn[]
-  /** How many events each row stands for: of pieces that are only counted; absent: each is one event. */
+  /**
+   * The number of events that each row stands for, in pieces that are only counted. If it is absent, each row is one
+   * event.
+   */
   readonly weights?: Uint32Array | undefined
 }
 
-/** In which state of the store the events of a project are seen, and whose they are. */
+/** The state of the store in which the events of a project are read, with the limits of the owners. */
 export interface EventExtent {
-  /** Scans of the same state find the same, in parts or as a whole. */
+  /** A text that identifies the state. Scans of the same state find the same events, in parts or as a whole. */
   readonly state: string
-  /** The largest P who owns anything, or number of a distinct_id without a person; 0: nobody does. */
+  /**
+   * The largest number of an owner: a person number, or the number of a distinct_id without a person. 0 if there are no
+   * owners.
+   */
   readonly lastPerson: number
-  /** The largest D. */
+  /** The largest distinct ID number. */
   readonly lastDistinctId: number
 }
 
-/** Who owns what now. */
+/** The current owners of distinct ids. */
 export interface DistinctIdOwners {
-  /** For each D its owner, as in `EventColumns.persons`, in the bits of `OWNER_BITS`; 0: there is no such D. */
+  /**
+   * For each distinct ID number, its owner as in `EventColumns.persons`, in the bits of `OWNER_BITS`. 0 if the number
+   * does not exist.
+   */
   readonly words: Uint32Array
   readonly lastPerson: number
-  /** Numbers from this one on are no P, but those of distinct_ids without a person. */
+  /** Numbers from this one on are not person numbers, but numbers of distinct ids without a person. */
   readonly firstPersonless: number
 }
 
-/** The bits of an owner in `DistinctIdOwners.words`. */
+/** The bits of `DistinctIdOwners.words` that contain the owner. */
 export const OWNER_BITS = 0x7fff_ffff
 
-/** When persons were created, side by side. */
+/** The creation times of persons, as parallel lists. */
 export interface CreatedPersons {
-  /** P of each. */
+  /** The person numbers. */
   readonly persons: Uint32Array
-  /** Milliseconds since 1970. */
+  /** The creation times, in milliseconds since 1970. */
   readonly timesMs: Float64Array
 }
 
-/** Sees a piece; the times of all its events are `within`. */
+/** Receives one piece. The times of all its events are `within`. */
 export type PieceVisitor = (piece: EventColumns, within: DateRange) => void
 
-/** The port to stored events, on one snapshot. Synchronous: it is used in a thread of the pool. */
+/** The port to stored events, on one snapshot. It is synchronous, because it is used in a thread of the pool. */
 export interface EventScanner {
-  /** Throws `ServiceError` `query_too_large` or `query_timeout` when a limit is reached. */
+  /**
+   * Returns the events of a request. Throws `ServiceError` `query_too_large` or `query_timeout` if a limit is reached.
+   */
   scan(request: EventScanRequest): EventColumns
   /**
-   * The same events, in an order that is `unsorted` or `any`, piece by piece: `visit` sees each piece until
-   * it returns. Pieces mostly come as they arrived, which nothing but speed may depend on. A value has the same
-   * position in all pieces, whose lists of values grow. Needs no memory for all events, and what is computed of a
-   * piece finds it in the cache of the processor. Throws as `scan`.
+   * Passes the same events to `visit` piece by piece, in an order that is `unsorted` or `any`. A piece is valid until
+   * `visit` returns. The pieces are usually in the order of arrival, but only the speed may depend on that. A value has
+   * the same position in all pieces, whose lists of values grow. It needs no memory for all events at once, and the
+   * data of a piece is in the CPU cache while it is processed. Throws as `scan`.
    */
   scanPieces(request: EventScanRequest, visit: PieceVisitor): void
-  /** Cheap, but for owners that have changed, which are read again. */
+  /** Returns the state of the store. It is cheap, except for changed owners, which are read again. */
   extent(projectId: number): EventExtent
-  /** As costly as `extent`. */
+  /** Returns the owners. It costs as much as `extent`. */
   owners(projectId: number): DistinctIdOwners
-  /** Events that a scan of a range looks at, at most. Cost: some ns for each segment. */
+  /** Returns an upper bound for the events that a scan of a range reads. It takes a few ns for each segment. */
   eventsWithin(projectId: number, range: DateRange): number
   /**
-   * Times that divide the sessions with events in a range into `count` parts of about as many events: an id of a
-   * session begins with the time when it began, which need not be true. An event without a session is in the
-   * part of others that arrived with it. Cost: as `eventsWithin`.
+   * Returns times that divide the sessions with events in a range into `count` parts with about the same number of
+   * events. The id of a session contains its start time, which may be wrong. An event without a session belongs to the
+   * part of events that arrived with it. It costs as much as `eventsWithin`.
    */
   sessionBounds(projectId: number, range: DateRange, count: number): readonly number[]
   /**
-   * Values of the events at places in the order of arrival, which ascend; none for an event that is not
-   * there. Not of `person_property`. Cost: linear in the places and in the segments that hold them.
+   * Returns values of the events with the given sequence numbers, which must ascend. An event that does not exist has
+   * no values. `person_property` is not supported. The cost is linear in the sequence numbers and in the segments that
+   * contain them.
    */
   valuesAt(
     projectId: number,
@@ -236,60 +264,65 @@ export interface EventScanner {
     values: readonly ValueRequest[],
   ): readonly ValueColumn[]
   /**
-   * What `make` answers from stored events and their owners. It may be kept under its name, and is not
-   * made again as long as neither has changed; whoever gets it must not change what it says.
+   * Returns the result of `make`, which computes it from stored events and their owners. The result may be cached under
+   * its name, and is not computed again as long as neither has changed. The caller must not change it.
    */
   remembered<Value extends { readonly bytes: number }>(
     projectId: number,
     name: string,
     make: () => Value,
   ): Value
-  /** All events. Cost: one comparison of the owners after each commit. */
+  /** Returns the state of all events. It costs one comparison of the owners after each commit. */
   known(projectId: number): KnownEvents
   /**
-   * Who lost or got a distinct_id behind the first `moves` changes of this version, as numbers in
-   * `EventColumns.persons`; some of them twice. Only behind `known` on the same snapshot.
+   * Returns the owners that lost or gained a distinct_id after the first `moves` changes of this version, as numbers of
+   * `EventColumns.persons`. The list may contain duplicates. Call `known` on the same snapshot first.
    */
   movedBehind(projectId: number, moves: number): Uint32Array
-  /** Whether a scan so far has looked at more than events and whom they belong to: at what may change. */
+  /** Whether a scan so far has read more than events and their owners, that is, data that may change. */
   readonly looksAtPersons: boolean
-  /** Nobody looks any more at what earlier scans have found: their memory serves the next ones. */
+  /**
+   * Releases the results of earlier scans, whose memory the next scans reuse. The caller must not use these results any
+   * more.
+   */
   giveBack(): void
   /**
-   * Nobody looks any more at anything that was found on this snapshot: all memory that it took serves what comes.
-   * Absent: there is none to speak of.
+   * Releases everything that was read on this snapshot, so that its memory can be reused. It is absent if there is no
+   * memory to release.
    */
   startOver?(projectId: number): void
   /**
-   * Timestamp of the project's first event at or after `sinceMs`, in milliseconds; null when there is none. Without
-   * `sinceMs`: of its first event.
+   * Returns the timestamp of the project's first event at or after `sinceMs`, in milliseconds, or null if there is
+   * none. Without `sinceMs`, it returns the timestamp of the first event.
    */
   firstEventMs(projectId: number, sinceMs?: number): number | null
-  /** UUID of the person P, or that which a distinct_id without a person stands for. */
+  /** Returns the uuid of a person by number, or the uuid that a distinct_id without a person stands for. */
   personUuid(projectId: number, person: number): string
   /**
-   * The number of the distinct_id without a person that stands for a UUID (lower case); null: none does. Cost:
-   * some 4 us for each such distinct_id.
+   * Returns the number of the distinct_id without a person that a uuid (lower case) stands for, or null if there is
+   * none. It takes about 4 us for each such distinct_id.
    */
   personlessOf(projectId: number, uuid: string): number | null
-  /** Numbers from this one on are no P, but those of distinct_ids without a person. */
+  /**
+   * Returns the first number that is not a person number. Numbers from it on belong to distinct ids without a person.
+   */
   firstPersonless(projectId: number): number
-  /** The distinct_id without a person that has such a number. */
+  /** Returns the distinct_id without a person that has such a number. */
   personlessId(projectId: number, number: number): string
   /**
-   * The first 48 bits of `personUuid` as a number: smaller for a smaller UUID, equal numbers leave it open.
-   * Asked for every person who may be on a page, so it has to be cheap; it never changes for a P. Some 5 us for
-   * a distinct_id without a person.
+   * Returns the first 48 bits of `personUuid` as a number. It is smaller for a smaller uuid; equal numbers decide
+   * nothing. It is called for every person that may be on a page, so it must be cheap; the result for a person number
+   * never changes. It takes about 5 us for a distinct_id without a person.
    */
   uuidPrefix(projectId: number, person: number): number
   /**
-   * The persons, in any order, whose `created_at` is `fromMs` or later, but before `untilMs`; milliseconds.
-   * Cost: linear in their number.
+   * Returns the persons whose `created_at` is at or after `fromMs` and before `untilMs`, in milliseconds, in any order.
+   * The cost is linear in their number.
    */
   createdWithin(projectId: number, fromMs: number, untilMs: number): CreatedPersons
   /**
-   * Throws as `scan` when the time is over or nobody waits. Cheap enough for every few thousand rows:
-   * whatever runs for long besides scans asks it.
+   * Throws as `scan` if the time is over or nobody waits for the answer. It is cheap enough for every few thousand
+   * rows. All code except scans that runs for long must call it.
    */
   checkLimits(): void
 }

@@ -1,21 +1,24 @@
-/** Typed arrays that become longer: a longer one takes over what the shorter one holds; and whose memory they are in. */
+/**
+ * Typed arrays that grow: a longer array takes over the content of the shorter one. A registry records which arrays own
+ * their memory.
+ */
 
 type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 const IN_OWN_MEMORY = new WeakSet<object>()
 
-/** Says of numbers that nothing else lies in their memory, so that whoever has them may give it away. */
+/** Marks an array as the only content of its memory, so that its owner may transfer it to another thread. */
 export function inOwnMemory<T extends Numbers>(numbers: T): T {
   IN_OWN_MEMORY.add(numbers)
   return numbers
 }
 
-/** Whether somebody has said so. */
+/** Returns whether an array was marked with `inOwnMemory`. */
 export function isInOwnMemory(numbers: object): boolean {
   return IN_OWN_MEMORY.has(numbers)
 }
 
-/** A copy of some numbers with room for `length`, at least as many. */
+/** Returns a copy of an array with room for `length` numbers, which must be at least as many. */
 export function grown<T extends Numbers>(numbers: T, length: number): T {
   // The constructor of typed arrays makes its own kind.
   const larger = new (numbers.constructor as new (length: number) => T)(length)
@@ -23,18 +26,21 @@ export function grown<T extends Numbers>(numbers: T, length: number): T {
   return larger
 }
 
-/** The same numbers, or a copy that is at least twice as long, when there is none at `index`. */
+/** Returns the same array if it has an entry at `index`. Otherwise it returns a copy that is at least twice as long. */
 export function withRoom<T extends Numbers>(numbers: T, index: number): T {
   if (index < numbers.length) return numbers
   return grown(numbers, Math.max(index + 1, numbers.length * 2))
 }
 
-/** Numbers of one kind that become more; in a plain array each takes eight bytes or more, and a large one is copied often. */
+/**
+ * A growing list of numbers of one kind. In a plain array each number would take eight bytes or more, and a large array
+ * would be copied often.
+ */
 export class NumberList<T extends Numbers> {
   length = 0
   #numbers: T
 
-  /** `numbers`: memory to begin with. */
+  /** `numbers` is the initial memory. */
   constructor(numbers: T) {
     this.#numbers = numbers
   }
@@ -44,7 +50,7 @@ export class NumberList<T extends Numbers> {
     this.#numbers[this.length++] = number
   }
 
-  /** All of them, in memory of their own. */
+  /** Returns all numbers in memory of their own. */
   toArray(): T {
     // A copy of a typed array has its type.
     return inOwnMemory(this.#numbers.slice(0, this.length) as T)

@@ -1,5 +1,5 @@
 /**
- * Who was new, returning, resurrecting or dormant in one period of a series. Source:
+ * Finds the persons that were new, returning, resurrecting or dormant in one period of a series. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -33,9 +33,9 @@ interface Stretch {
 }
 
 /**
- * The page of persons with the asked status in the period of `targetDate`, by uuid; nobody for an unknown
- * status. Weeks begin on Monday. Throws 400 for what cannot be asked, `invalid_input` without `attr` for
- * a request without a series, and as `EventScanner.scan`.
+ * Returns the page of persons, by uuid, that have the requested status in the period of `targetDate`. The page is empty
+ * for an unknown status. Weeks begin on Monday. Throws 400 for an invalid request, `invalid_input` without `attr` for a
+ * request without a series, and as `EventScanner.scan`.
  */
 export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   const { parameters, context, scanner } = inquiry

@@ -1,9 +1,12 @@
-/** The order of numbers, found a few bits at a time: some ns for each number, in whatever order they come. */
+/**
+ * Sorts positions by number with a radix sort, a few bits at a time. It takes a few ns for each number, whatever their
+ * initial order.
+ */
 
 const DIGIT_BITS = 11
 const DIGITS = 2 ** DIGIT_BITS
 
-/** Positions of numbers, the smallest number first; equal ones as they come. */
+/** Returns the positions of numbers, the smallest number first. Equal numbers stay in their order. */
 export function ascendingOrder(numbers: Uint32Array): Uint32Array {
   let from = new Uint32Array(numbers.length)
   let to = new Uint32Array(numbers.length)

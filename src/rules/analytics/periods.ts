@@ -1,6 +1,6 @@
 /**
- * Periods of the calendar: the hours, days, weeks and months of a time zone. A table of their starts is
- * made once for a query; finding the period of an event is then an estimate and a step or two. Source:
+ * Calendar periods: the minutes, hours, days, weeks and months of a time zone. A table of their starts is computed once
+ * for each query, so that the period of an event is found with an estimate and one or two steps. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { invalidInput, type ServiceError } from '../../base/errors.ts'
@@ -33,10 +33,13 @@ const SHORTEST_MS: Readonly<Record<Interval, number>> = {
 const FIRST_TIME_MS = Date.parse('0001-01-02T00:00:00Z')
 const INTERVALS = ['hour', 'day', 'week', 'month'] as const
 
-/** Length of a period. */
+/** The length of a period. */
 export type Interval = (typeof INTERVALS)[number] | 'minute'
 
-/** The interval of a text: `minute` counts as hour, null as day. Throws 400 `invalid_input` for another. */
+/**
+ * Returns the interval of a text. `minute` counts as hour, and null as day. Throws 400 `invalid_input` for any other
+ * text.
+ */
 export function parseInterval(text: string | null): Interval {
   const name = text === 'minute' ? 'hour' : (text ?? 'day')
   const interval = INTERVALS.find((known) => known === name)
@@ -44,18 +47,18 @@ export function parseInterval(text: string | null): Interval {
   return interval
 }
 
-/** Periods that are counted by the calendar, not by the clock. */
+/** The periods that are counted by the calendar and not by the clock. */
 export type CalendarInterval = Exclude<Interval, 'minute' | 'hour'>
 
-/** What a period is. */
+/** The definition of a period. */
 export interface PeriodRules {
   readonly interval: Interval
-  /** Name of the IANA time zone database. */
+  /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
   readonly weekStart: 'sunday' | 'monday'
 }
 
-/** How many periods there may be, and what is thrown for more of them. */
+/** The maximum number of periods, and the error that is thrown if there are more. */
 export interface PeriodLimit {
   readonly countMax: number
   readonly refusal: () => ServiceError
@@ -75,7 +78,7 @@ const QUESTION_PERIODS: PeriodLimit = {
 /** Takes the start of a period, and at last the end of all. */
 type Add = (startMs: number) => void
 
-/** The first moment of the period that a moment lies in, milliseconds. */
+/** Returns the first moment of the period that contains a moment, in milliseconds. */
 export function periodStart(timeMs: number, rules: PeriodRules): number {
   if (rules.interval === 'minute') return Math.floor(timeMs / MINUTE_MS) * MINUTE_MS
   if (rules.interval === 'hour') return hourStart(timeMs, rules.timezone)
@@ -83,8 +86,8 @@ export function periodStart(timeMs: number, rules: PeriodRules): number {
 }
 
 /**
- * The earliest start of a period from which a range to `toMs` has no more periods than a query may have. A range over
- * `all` begins there when its first event lies further back.
+ * Returns the earliest start of a period from which a range to `toMs` does not exceed the maximum number of periods of
+ * a query. A range over `all` begins there if its first event is earlier.
  */
 export function earliestStart(toMs: number, rules: PeriodRules): number {
   // The first period, the last one, and the time by which a zone has moved its clocks meanwhile.
@@ -92,7 +95,10 @@ export function earliestStart(toMs: number, rules: PeriodRules): number {
   return periodStart(Math.max(toMs - spanMs, FIRST_TIME_MS), rules)
 }
 
-/** The start of the period so many periods later; negative: earlier. `startMs` is the start of a period. */
+/**
+ * Returns the start of the period that is `count` periods later, or earlier if `count` is negative. `startMs` must be
+ * the start of a period.
+ */
 export function shiftedPeriodStart(startMs: number, count: number, rules: PeriodRules): number {
   const { interval, timezone } = rules
   if (interval === 'minute') return startMs + count * MINUTE_MS
@@ -107,7 +113,10 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
   return momentOf(shiftedWall(startWall(startMs, rules), count, interval), timezone)
 }
 
-/** The beginning of the next hour. An hour in which clocks are moved by a part of one is longer, or there is a shorter one between. */
+/**
+ * Returns the start of the next hour. If clocks are moved by a part of an hour, that hour is longer, or a shorter one
+ * follows it.
+ */
 function nextHour(startMs: number, timezone: string): number {
   let nextMs = hourStart(startMs + HOUR_MS, timezone)
   if (nextMs === startMs) return hourStart(startMs + 2 * HOUR_MS, timezone)
@@ -132,13 +141,13 @@ function shiftedDay(startMs: number, count: number, timezone: string): number {
   return timeMs
 }
 
-/** So many days, weeks or months later by the clock; negative: earlier. */
+/** Returns the wall-clock time that is `count` days, weeks or months later, or earlier if `count` is negative. */
 export function shiftedWall(wall: Wall, count: number, interval: CalendarInterval): Wall {
   if (interval === 'month') return addMonths(wall, count)
   return addDays(wall, interval === 'week' ? 7 * count : count)
 }
 
-/** The periods from that of one moment to that of another, without a gap, numbered from 0. */
+/** The periods from the period of one moment to that of another, without gaps, numbered from 0. */
 export class Periods {
   /** One more than there are periods: the last one is the end. */
   readonly #starts: Float64Array
@@ -151,7 +160,9 @@ export class Periods {
     this.#rate = spanMs > 0 ? (starts.length - 1) / spanMs : 0
   }
 
-  /** Both moments, in milliseconds, lie in a period. Throws what `limit` says for more periods than that. */
+  /**
+   * Returns the periods that cover both moments, in milliseconds. Throws the error of `limit` if there are too many.
+   */
   static covering(
     fromMs: number,
     toMs: number,
@@ -174,12 +185,12 @@ export class Periods {
     return this.#starts.length - 1
   }
 
-  /** First moment of a period; that of the number `count` is the end of the last one. */
+  /** Returns the first moment of a period. The period with the number `count` is the end of the last one. */
   startMs(index: number): number {
     return this.#starts[index] ?? Number.NaN
   }
 
-  /** The number of the period of a moment, or -1 outside of all. */
+  /** Returns the number of the period that contains a moment, or -1 if the moment is outside of all periods. */
   indexOf(timeMs: number): number {
     const starts = this.#starts
     const count = starts.length - 1
@@ -192,7 +203,7 @@ export class Periods {
   }
 }
 
-/** The number of the period that all moments of a range lie in; null: not in a single one. */
+/** Returns the number of the period that contains the whole range, or null if no single period does. */
 export function onlyPeriod(
   periods: Periods,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },

@@ -1,4 +1,4 @@
-/** What math computes of the numbers that the events of each person have. */
+/** Computes the aggregates of `math` from the numbers in the events of each person. */
 
 import { numberOf } from '../filters/property-filter.ts'
 import { propertyText } from '../filters/property-text.ts'
@@ -13,7 +13,7 @@ const QUANTILES: ReadonlyMap<string, number> = new Map([
   ['p99', 0.99],
 ])
 
-/** How often each key below `size` occurs. Linear. */
+/** Counts the occurrences of each key below `size`. The cost is linear. */
 export function countsOf(keys: Uint32Array, count: number, size: number): Uint32Array {
   const counts = new Uint32Array(size)
   for (let row = 0; row < count; row++) {
@@ -24,9 +24,9 @@ export function countsOf(keys: Uint32Array, count: number, size: number): Uint32
 }
 
 /**
- * The aggregate for each P: `sum`, `avg`, `min`, `max`, or a quantile that interpolates linearly between
- * neighbours. `persons` has the P of each event. Numbers are read from text, too; NaN for a person without
- * any.
+ * Returns the aggregate for each person number: `sum`, `avg`, `min`, `max`, or a quantile that is interpolated linearly
+ * between neighbours. `persons` contains the person number of each event. Numbers may also be texts. The aggregate of a
+ * person without numbers is NaN.
  */
 export function aggregatesByPerson(
   persons: Uint32Array,
@@ -79,15 +79,15 @@ export function aggregatesByPerson(
   return results
 }
 
-/** The number that a value is or reads as, spaces aside; NaN for anything else. */
+/** Returns the number that a value is or contains as text, ignoring spaces. Returns NaN for any other value. */
 export function readNumber(value: unknown): number {
   const number = typeof value === 'number' ? value : numberOf(propertyText(value))
   return Number.isFinite(number) ? number : Number.NaN
 }
 
 /**
- * The quantile of numbers in order, interpolated between neighbours. NaN stands behind all numbers and is
- * none of them; without any number, NaN.
+ * Returns the quantile of sorted numbers, interpolated between neighbours. NaN comes after all numbers and does not
+ * count. Returns NaN if there are no numbers.
  */
 export function quantileOf(sorted: Float64Array, quantile: number): number {
   let count = sorted.length

@@ -1,7 +1,6 @@
 /**
- * What requests to the analytic routes of persons say: how parameters are read, and those that all routes
- * or several of them share, as plain data. Source: docs/compatibility/analytics.md, "Analytic person
- * routes".
+ * Reads the parameters of the analytic routes of persons into plain data: the readers, and the parameters that all or
+ * several routes share. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { invalidInput } from '../../base/errors.ts'
 import { QUESTION_ROWS_MAX } from './limits.ts'
@@ -10,21 +9,21 @@ import { QUESTION_ROWS_MAX } from './limits.ts'
 const PAGE_ROWS_DEFAULT = 100
 const TRUE_TEXTS: readonly string[] = ['true', 'y', 'yes', 't', 'on', '1']
 
-/** Query and body of a request as one set of names; each method may throw 400 `invalid_input`. */
+/** The query and the body of a request as one set of names. Each method may throw 400 `invalid_input`. */
 export interface ParameterSource {
-  /** Any JSON of the body, else the text of the query; undefined when absent. */
+  /** Returns any JSON of the body, or else the text of the query. Undefined when absent. */
   value(name: string): unknown
-  /** Null when absent or empty. */
+  /** Returns a text. Null when absent or empty. */
   text(name: string): string | null
-  /** From 0; null when absent or empty. */
+  /** Returns a whole number of at least 0. Null when absent or empty. */
   wholeNumber(name: string): number | null
-  /** JSON of the body, or the JSON that a text holds; undefined when absent or empty. */
+  /** Returns JSON of the body, or the JSON in a text. Undefined when absent or empty. */
   json(name: string): unknown
-  /** `properties`, of which the query goes before the body. */
+  /** Returns `properties`. Those of the query take precedence over those of the body. */
   properties(): unknown
 }
 
-/** An object within a request, read like a request. Errors name the member as `attr`. */
+/** An object within a request that is read like a request. Errors name the member as `attr`. */
 export class JsonParameters implements ParameterSource {
   readonly #members: ReadonlyMap<string, unknown>
 
@@ -66,24 +65,24 @@ export class JsonParameters implements ParameterSource {
   }
 }
 
-/** Which rows of the whole result are wanted. */
+/** The requested rows of the whole result. */
 export type RowPage = Readonly<ReturnType<typeof readRowPage>>
 
-/** What every analytic route reads. */
+/** The parameters that every analytic route reads. */
 export type AnalyticParameters = Readonly<ReturnType<typeof readAnalyticParameters>>
 
-/** What splits a result by values of properties or by cohorts. */
+/** The parameters that split a result by values of properties or by cohorts. */
 export type BreakdownParameters = Readonly<ReturnType<typeof readBreakdownParameters>>
 
-/** Reads what all routes share. Throws 400 `invalid_input`. */
+/** Reads the parameters that all routes share. Throws 400 `invalid_input`. */
 export function readAnalyticParameters(source: ParameterSource) {
   return {
     dateFrom: source.text('date_from'),
     dateTo: source.text('date_to'),
     interval: source.text('interval'),
-    /** Dates are the moments that they name, and no end is moved. */
+    /** If true, dates are exactly the moments that they name, and neither end is moved. */
     isExplicit: readTruth(source, 'explicit_date'),
-    /** Lists of series as clients write them; undefined when absent. */
+    /** Lists of series as clients write them. Undefined when absent. */
     events: source.json('events'),
     actions: source.json('actions'),
     properties: source.properties(),
@@ -102,24 +101,24 @@ export function readRowPage(source: ParameterSource, limit: string, offset: stri
   }
 }
 
-/** True and the text `true` in any case; with `isLenient` also y, yes, t, on and 1. */
+/** Returns true for true and for the text `true` in any case. If `isLenient` is true, also for y, yes, t, on and 1. */
 export function readTruth(source: ParameterSource, name: string, isLenient = false): boolean {
   const text = String(source.value(name) ?? '').toLowerCase()
   return isLenient ? TRUE_TEXTS.includes(text) : text === 'true'
 }
 
-/** Reads `breakdown` and its companions. Throws 400 `invalid_input`. */
+/** Reads `breakdown` and the parameters that belong to it. Throws 400 `invalid_input`. */
 export function readBreakdownParameters(source: ParameterSource) {
   return {
-    /** A name, a number, or a list of them; undefined when absent. */
+    /** A name, a number, or a list of them. Undefined when absent. */
     breakdown: listOrText(source, 'breakdown'),
-    /** A list of `{property, type}`; undefined when absent. */
+    /** A list of `{property, type}`. Undefined when absent. */
     breakdowns: source.json('breakdowns'),
     type: source.text('breakdown_type'),
     groupTypeIndex: source.wholeNumber('breakdown_group_type_index'),
-    /** The value that is asked for; undefined when absent, and the empty text means without one. */
+    /** The requested value. Undefined when absent. An empty text means that the property is missing or empty. */
     value: source.value('breakdown_value'),
-    /** Set when `value` is a range of numbers. */
+    /** Set if `value` is a range of numbers. */
     binCount: source.wholeNumber('breakdown_histogram_bin_count'),
   }
 }

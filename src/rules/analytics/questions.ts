@@ -1,7 +1,7 @@
 /**
- * What can be asked about many events: each kind of question with the reader of its parameters, in one
- * table. Plain data that may cross threads; `analytics.ts` answers. Source: docs/compatibility/analytics.md,
- * "Analytic person routes".
+ * All kinds of questions about many events, each with the reader of its parameters, in one table. The questions are
+ * plain data that may cross threads; `analytics.ts` answers them. Source: docs/compatibility/analytics.md, "Analytic
+ * person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { readCorrelationParameters, readFunnelParameters } from './funnel/funnel-shapes.ts'
@@ -22,34 +22,34 @@ const READERS = {
   stickiness: readStickinessParameters,
 } as const
 
-/** What kinds of questions there are. */
+/** The kinds of questions. */
 export type AnalyticKind = keyof typeof READERS
 
 /** The parameters of a kind. */
 export type ParametersOf<Kind extends AnalyticKind> = Readonly<ReturnType<(typeof READERS)[Kind]>>
 
-/** What is asked. */
+/** A question: its kind and its parameters. */
 export type AnalyticQuestion = {
   readonly [Kind in AnalyticKind]: { readonly kind: Kind; readonly parameters: ParametersOf<Kind> }
 }[AnalyticKind]
 
 /**
- * Makes a question of a kind out of its parameters. Throws 400 `invalid_input`; of a lifecycle also 400
- * `required` for `target_date` and `lifecycle_type`: see `lifecycleMessage`.
+ * Reads a question of a kind from its parameters. Throws 400 `invalid_input`. A lifecycle question also throws 400
+ * `required` for `target_date` and `lifecycle_type`; see `lifecycleMessage`.
  */
 export function readQuestion<Kind extends AnalyticKind>(kind: Kind, source: ParameterSource) {
   // The reader beside a kind gives the parameters of that kind.
   return { kind, parameters: READERS[kind](source) } as Extract<AnalyticQuestion, { kind: Kind }>
 }
 
-/** Whether a request for the persons of a funnel is one for correlated persons. */
+/** Returns whether a request for the persons of a funnel requests correlated persons. */
 export function isCorrelationRequest(source: ParameterSource): boolean {
   return source.json('funnel_correlation_person_entity') !== undefined
 }
 
 /**
- * The member `message` that the body of an error of persons/lifecycle has besides the usual ones, or null
- * for an error without it.
+ * Returns the additional member `message` in the body of an error of persons/lifecycle, or null for an error without
+ * it.
  */
 export function lifecycleMessage(error: ServiceError): string | null {
   const isMissing = error.attr === 'target_date' || error.attr === 'lifecycle_type'
@@ -83,14 +83,14 @@ function readLifecycleParameters(source: ParameterSource) {
 function readRetentionParameters(source: ParameterSource) {
   return {
     ...readAnalyticParameters(source),
-    /** Series as clients write them; undefined when absent. */
+    /** A series as clients write it. Undefined when absent. */
     targetEntity: source.json('target_entity'),
     returningEntity: source.json('returning_entity'),
     retentionType: source.text('retention_type'),
     period: source.text('period'),
     totalIntervals: source.wholeNumber('total_intervals'),
     selectedInterval: source.wholeNumber('selected_interval'),
-    /** Only those who appear so many periods behind that of the cohort; null: all of it. */
+    /** Only persons that appear in this period after that of the cohort. Null means the whole cohort. */
     appearsIn: source.wholeNumber('appears_in'),
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Who belongs to a cohort of retention, and in which later periods each of them came back. Source:
+ * Finds the persons of a retention cohort and the later periods in which each of them returned. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -49,9 +49,9 @@ interface CohortPlan {
 }
 
 /**
- * The page of persons of the cohort: the most active ones first, then by uuid. Throws 400 for what cannot
- * be asked, `invalid_input` without `attr` for an unknown period and for a cohort that the table does not
- * have, and as `EventScanner.scan`.
+ * Returns the page of persons of the cohort: the most active ones first, then by uuid. Throws 400 for an invalid
+ * request, `invalid_input` without `attr` for an unknown period or for a cohort that the table does not contain, and as
+ * `EventScanner.scan`.
  */
 export function retentionActors(inquiry: RetentionInquiry): ActorPage {
   const plan = planOf(inquiry)

@@ -1,12 +1,12 @@
-/** Finds the number at a place of a sorted list without sorting all of it. */
+/** Finds the number at one position of a sorted list without sorting the whole list. */
 
 /** Rounds that nearly always suffice; behind them what is left is sorted, whatever the numbers are. */
 const ROUNDS_USUAL = 64
 
 /**
- * The number that would stand at a place if the list were sorted; those behind the place are not smaller
- * afterwards, those before it not larger. NaN: there is no such place. Changes the order of the list. Cost: linear,
- * some ns for each number.
+ * Returns the number that would be at `place` if the list were sorted, or NaN if there is no such position. It changes
+ * the order of the list: afterwards, no number before the position is larger, and no number after it is smaller. The
+ * cost is linear, a few ns for each number.
  */
 export function selectPlace(numbers: Float64Array, place: number): number {
   let [low, high] = [0, numbers.length - 1]

@@ -1,6 +1,6 @@
 /**
- * Series of a chart: which events they stand for, what is computed of them, and which of several a link
- * means. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * The series of a chart: the events that they select, their math, and the series that a link refers to. Source:
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { invalidInput, ServiceError } from '../../base/errors.ts'
@@ -11,33 +11,35 @@ import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-colu
 import type { AnalyticParameters } from './question-shapes.ts'
 import type { ParametersOf } from './questions.ts'
 
-/** The steps of the action with this number, joined by OR; null when there is none. */
+/**
+ * Returns the steps of the action with this number, one of which must match. Returns null if the action does not exist.
+ */
 export type ActionLookup = (id: number) => readonly ActionStepMatch[] | null
 
-/** What a series is made of: events of a name, or an action. */
+/** The kind of a series: events of a name, or an action. */
 export type SeriesType = 'events' | 'actions'
 
 /** A series of a request. */
 export interface Series {
   readonly type: SeriesType
-  /** Name of the event or number of the action as text; null: every event. */
+  /** The name of the event, or the number of the action as text. Null means every event. */
   readonly id: string | null
-  /** Position among the series of the request, from 0. */
+  /** The position among the series of the request, from 0. */
   readonly index: number
-  /** `total` when the request says nothing. */
+  /** The math. It is `total` if the request contains none. */
   readonly math: string
   readonly mathProperty: string | null
   readonly mathGroupTypeIndex: number | null
-  /** Filters of the series itself. */
+  /** The filters of the series itself. */
   readonly filter: FilterGroup | null
-  /** The same for the port to stored events. */
+  /** The same series, in the form for the port to stored events. */
   readonly match: SeriesMatch
 }
 
 /**
- * The series of `events` and `actions`, sorted by `order` and numbered. Throws 400 `invalid_input`: with
- * `events` or `actions` as `attr` for what is no list of at most `SERIES_MAX` series, for filters that are
- * no tree, and for an action that does not exist.
+ * Reads the series of `events` and `actions`, sorted by `order` and numbered. Throws 400 `invalid_input` with `events`
+ * or `actions` as `attr` for a value that is not a list of at most `SERIES_MAX` series, for filters that are not a
+ * tree, and for an action that does not exist.
  */
 export function readSeries(
   { events, actions }: Pick<AnalyticParameters, 'events' | 'actions'>,
@@ -84,7 +86,7 @@ function readSeriesItem(
 }
 
 /**
- * One series that names its type itself, as `target_entity` does; events when it does not. Throws 400
+ * Reads one series that contains its own type, such as `target_entity`. The default type is events. Throws 400
  * `invalid_input` with `attr`.
  */
 export function readEntity(item: unknown, attr: string, lookup: ActionLookup): Series {
@@ -92,15 +94,14 @@ export function readEntity(item: unknown, attr: string, lookup: ActionLookup): S
   return readSeriesItem(item, seriesTypeOf(textOf(item['type']), `${attr}`), 0, attr, lookup)
 }
 
-/** A series that is nothing but an event, or every event when `id` is null. */
+/** Returns a series of one event without other conditions, or of every event if `id` is null. */
 export function eventSeries(id: string | null): Series {
   return bareSeries({ type: 'events', id }, 'events', () => null)
 }
 
 /**
- * The series that a link to one point of a chart means. Throws 400 `invalid_input` without `attr` when the
- * request names none, 400 `required` for a property or a group type that its math needs, and as
- * `readSeries`.
+ * Returns the series that a link to one point of a chart refers to. Throws 400 `invalid_input` without `attr` if the
+ * request names none, 400 `required` for a property or a group type that its math needs, and as `readSeries`.
  */
 export function targetSeries(
   parameters: Pick<ParametersOf<'stickiness'>, 'events' | 'actions' | 'target'>,
@@ -123,9 +124,9 @@ export function targetSeries(
 }
 
 /**
- * Whether a series is written like another one or as a broader one: the same event or action, and none
- * but filters of the other one; keys and values are compared. Source: docs/compatibility/analytics.md, "Funnels
- * and correlation".
+ * Returns whether a series is equal to or broader than another one: it has the same event or action, and all its
+ * filters are also filters of the other one. Keys and values are compared. Source: docs/compatibility/analytics.md,
+ * "Funnels and correlation".
  */
 export function isEqualOrBroader(series: Series, other: Series): boolean {
   if (series.type !== other.type || series.id !== other.id) return false
@@ -138,7 +139,7 @@ function filterTexts({ filter }: Series): readonly string[] {
   return filtersOf(filter).map(({ key, value }) => JSON.stringify([key, value]))
 }
 
-/** Math that computes on the numbers of a property. */
+/** The kinds of math that compute on the numbers of a property. */
 export const PROPERTY_MATH: readonly string[] = [
   'sum',
   'avg',

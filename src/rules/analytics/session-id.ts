@@ -1,11 +1,11 @@
-/** What tells the session of an event. Source: docs/compatibility/queries.md, "Sessions". */
+/** The property that identifies the session of an event. Source: docs/compatibility/queries.md, "Sessions". */
 
-/** The event property that holds it. */
+/** The event property that contains the session id. */
 export const SESSION_ID = '$session_id'
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Whether a value of that property makes a session: a UUID of version 7. */
+/** Returns whether a value of that property identifies a session, which must be a UUID of version 7. */
 export function isSessionId(value: unknown): value is string {
   return typeof value === 'string' && value.length === 36 && UUID_V7.test(value)
 }

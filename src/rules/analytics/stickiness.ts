@@ -1,5 +1,5 @@
 /**
- * Who came back how often: persons with events of a series in exactly so many different periods. Source:
+ * Finds the persons that have events of a series in exactly the given number of different periods. Source:
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 
@@ -19,7 +19,7 @@ import type { ParametersOf } from './questions.ts'
 import { targetSeries } from './series.ts'
 
 /**
- * The page of persons, by uuid. Weeks begin on Sunday. Throws 400 for what cannot be asked, and as
+ * Returns the page of persons, by uuid. Weeks begin on Sunday. Throws 400 for an invalid request, and as
  * `EventScanner.scan`.
  */
 export function stickinessActors(inquiry: Inquiry<ParametersOf<'stickiness'>>): ActorPage {

@@ -1,6 +1,6 @@
 /**
- * Who is behind a point of a trend: everyone with an event of the series in the range, with the number
- * that the chart computes of the events of each. Source: docs/compatibility/analytics.md, "Analytic person routes".
+ * Finds the actors behind a point of a trend: all actors with an event of the series in the range, with the number that
+ * the chart computes from the events of each. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { allOf } from '../filters/filter-group.ts'
@@ -32,8 +32,9 @@ const DAYS_BEFORE: ReadonlyMap<string, number> = new Map([
 ])
 
 /**
- * The page of persons, or of groups with the math `unique_group`: highest value first, without a value
- * last, then by uuid (groups: by key). Throws 400 for what cannot be asked, and as `EventScanner.scan`.
+ * Returns the page of persons, or of groups for the math `unique_group`. The highest value comes first and actors
+ * without a value last; equal values are in the order of uuids (groups: keys). Throws 400 for an invalid request, and
+ * as `EventScanner.scan`.
  */
 export function trendsActors(inquiry: Inquiry<ParametersOf<'trends'>>): ActorPage {
   const { parameters, context } = inquiry

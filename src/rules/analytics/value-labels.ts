@@ -1,18 +1,20 @@
-/** What rows of a scan stand for: the group that an event was sent with, values of several columns at once. */
+/**
+ * Labels the rows of a scan: with the group that an event was sent with, or with the values of several columns at once.
+ */
 import { propertyText } from '../filters/property-text.ts'
 import type { ValueColumn } from './event-columns.ts'
 
-/** Combinations of texts, each different one once. */
+/** Combinations of texts, without duplicates. */
 export interface ValueLabels {
-  /** For each row the position in `texts`. */
+  /** For each row, the position in `texts`. */
   readonly ids: Uint32Array
-  /** Each has a text for each column. */
+  /** The combinations. Each has one text for each column. */
   readonly texts: readonly (readonly string[])[]
 }
 
 /**
- * The texts that the values of columns stand for in each row; `textOf` gets the position of the column,
- * too. Cost: linear in the rows, `textOf` once for each different value.
+ * Returns the texts that the values of columns stand for in each row. `textOf` also receives the position of the
+ * column. The cost is linear in the rows; `textOf` is called once for each different value.
  */
 export function labelsOf(
   columns: readonly ValueColumn[],
@@ -46,7 +48,7 @@ export function labelsOf(
   return { ids, texts }
 }
 
-/** The group of each row as a position in the column, 0 for none: an empty key belongs to nobody. */
+/** Returns the group of each row as a position in the column, or 0 for none. An empty key belongs to nobody. */
 export function groupIds({ ids, values }: ValueColumn): Uint32Array {
   const isEmpty = values.map((value) => propertyText(value) === '')
   return isEmpty.lastIndexOf(true) <= 0 ? ids : ids.map((id) => (isEmpty[id] === true ? 0 : id))

@@ -1,7 +1,7 @@
 /**
- * From a request to a record of the log: decode, parse, find the project, check the structure. The first
- * check that fails decides the answer, and then nothing of the request is kept. The same function runs
- * on the front for small bodies and in the pool for large ones.
+ * Turns a capture request into a record of the log. The steps are: decode the body, parse it, find the project and
+ * check the structure of the events. The first check that fails decides the answer, and nothing of the request is then
+ * stored. Small bodies are handled on the thread that answers requests, large ones in the pool.
  * Source: docs/compatibility/ingestion.md, "Order of checks".
  */
 import { parseUuid } from '../../base/ids.ts'
@@ -24,61 +24,67 @@ import {
 import type { Scanner } from './scanner/scanner.ts'
 import { requestSentAt } from './time.ts'
 
-/** What the path of a request asks for. */
+/** The kinds of capture request. The path of the request decides the kind. */
 export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording', 'capture_v1'] as const
 /** One of `CAPTURE_KINDS`. */
 export type CaptureKind = (typeof CAPTURE_KINDS)[number]
 
-/** A capture request as it arrived. Header values are '' when absent; `query` has no `?`. */
+/** A capture request as it arrived. A header that is absent has the value ''. `query` does not contain the `?`. */
 export interface CaptureRequest {
   readonly kind: CaptureKind
   readonly method: 'GET' | 'POST'
   readonly contentType: string
   readonly contentEncoding: string
   readonly query: string
-  /** The sender's address as stored in `$ip`. */
+  /** The sender's address, as it is stored in `$ip`. */
   readonly address: string
   readonly arrivedAtMs: number
   readonly body: Uint8Array
-  /** What the headers of a request of the kind `capture_v1` say; null for the other kinds. */
+  /** The values of the headers that requests of the kind `capture_v1` carry. Null for the other kinds. */
   readonly v1?: CaptureV1Headers | null
 }
 
-/** What `acceptCapture` works with. */
+/** The collaborators and limits of `acceptCapture`. */
 export interface AcceptTools {
-  /** Null for a body that the scanner has not recognised before. */
+  /** The scanner that tries the fast path. Null if the scanner has already rejected this body. */
   readonly scanner: Scanner | null
   readonly directory: ProjectDirectory
-  /** Bytes that a body may decode to. */
+  /** The maximum number of bytes that a body may decode to. */
   readonly decodedBytesMax: number
-  /** Bytes of lz64, and of JSON whose events have to be parsed. Beyond: `SlowBodyError`. */
+  /**
+   * The maximum number of bytes of an lz64 text, and of a JSON text whose events must be parsed. A larger body throws
+   * `SlowBodyError`.
+   */
   readonly slowBytesMax: number
-  /** Bytes of JSON whose outline and key are looked at before that. Beyond: `SlowBodyError`. */
+  /**
+   * The maximum number of bytes of a JSON text whose outline and key are read before its events are parsed. A larger
+   * body throws `SlowBodyError`.
+   */
   readonly outlinedBytesMax: number
-  /** Called now and then while a large body is parsed; what it throws ends that. */
+  /** Called from time to time while a large body is parsed. An error that it throws stops the parsing. */
   readonly checkTime?: () => void
 }
 
-/** Bytes of JSON from which on a body is parsed event by event, behind a look at its outline and its key. */
+/** From this number of bytes, a JSON body is parsed event by event, after its outline and its key were checked. */
 const OUTLINE_BYTES_MIN = 64 * 1024
 
-/** What was accepted. */
+/** The outcome of an accepted request. */
 export interface Accepted {
   readonly projectId: number
-  /** Events in the record; 0 when there is nothing to write. */
+  /** The number of events in the record. It is 0 if there was nothing to write. */
   readonly eventCount: number
   /** The JSON of the answer to a request of the kind `capture_v1`. */
   readonly answer?: string
 }
 
-/** Where accepted requests go: a block, or the group commit that fills one. */
+/** The target of accepted requests: a block, or the group commit that fills one. */
 export interface RecordSink {
   add(header: RecordHeader, events: RecordEvents): unknown
 }
 
 /**
- * Checks a request and adds its events to `sink`; without events nothing is added. Throws ServiceError
- * with the code that the client gets, and then has added nothing. Linear in the decoded size.
+ * Checks a request and adds its events to `sink`. A request without events adds nothing. Throws a ServiceError with the
+ * code that the client receives; in that case nothing was added. The cost is linear in the decoded size.
  */
 export function acceptCapture(
   request: CaptureRequest,
@@ -90,7 +96,8 @@ export function acceptCapture(
   const { json } = payload
   const { scanner } = tools
   if (request.kind === 'capture' && scanner?.scan(json) === true) {
-    // A text has more bytes than values. Events that are too wide for the other path must not pass here.
+    // A text never has more values than bytes, so shorter events need no check. Events with too many values are refused
+    // by the slow path, so this path must refuse them as well.
     const isWide = json.length > EVENT_VALUES_MAX && scanner.longestEventBytes > EVENT_VALUES_MAX
     if (isWide) outlineOf(json)
     return acceptRegular(request, scanner, tools.directory, payload, sink)
@@ -98,7 +105,7 @@ export function acceptCapture(
   return acceptParsed(request, tools, payload, sink)
 }
 
-/** The scanner has proved the body well-formed and cut out its events. */
+/** Accepts a body that the scanner has proved to be well-formed and has cut into events. */
 function acceptRegular(
   request: CaptureRequest,
   scanner: Scanner,
@@ -107,7 +114,8 @@ function acceptRegular(
   sink: RecordSink,
 ): Accepted {
   const { form, query } = payload
-  // On a GET the query names the key before the body does, and so do the fields of a form.
+  // On a GET request, a key in the query takes precedence over a key in the body. Form fields also take precedence over
+  // the body.
   const named =
     (request.method === 'GET' && (query.token || query.apiKey)) || form.apiKey || form.token
   const key = named || scanner.key
@@ -117,7 +125,7 @@ function acceptRegular(
   return { projectId: project.id, eventCount: scanner.eventCount }
 }
 
-/** Everything else: JSON.parse and the schemas decide. */
+/** Accepts every other body. JSON.parse and the schemas check it. */
 function acceptParsed(
   request: CaptureRequest,
   { directory, slowBytesMax, outlinedBytesMax, checkTime }: AcceptTools,

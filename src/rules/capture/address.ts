@@ -1,6 +1,7 @@
 /**
- * The address of a sender as it is stored in `$ip`: the first hop that proxies name by an address, without ports,
- * brackets and the wrapping of IPv4 in IPv6. Source: docs/compatibility/events.md, "Sender address".
+ * Finds the address of a sender, as it is stored in `$ip`: the first entry of `X-Forwarded-For` that is an address,
+ * without port, without brackets and without the IPv6 prefix of a mapped IPv4 address. Source:
+ * docs/compatibility/events.md, "Sender address".
  */
 import { shortAddress } from '../../base/addresses.ts'
 import { ADDRESS_CHARACTERS_MAX, FORWARDED_FOR_CHARACTERS_MAX } from './limits.ts'
@@ -9,10 +10,11 @@ const IPV4_WITH_PORT = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\d*$/
 const BRACKETED = /^\[([^\]]*)\](?::\d*)?$/
 
 /**
- * The sender of a request: the first entry of `X-Forwarded-For` ('' when absent) that is an address, if the header is
- * trusted, else the peer of the connection. Proxies also write `unknown`, `-` and nothing: those name nobody, and
- * two visitors with such an entry are not the same. '' when no address is known. At most
- * `FORWARDED_FOR_CHARACTERS_MAX` of the header are looked at.
+ * Returns the sender of a request. If the header is trusted, the sender is the first entry of `X-Forwarded-For` (''
+ * when absent) that is an address. Otherwise it is the peer of the connection. Returns '' if no address is known.
+ *
+ * Proxies also write `unknown`, `-` or an empty entry. Such entries are skipped, because two visitors with the same
+ * entry are not the same visitor. At most `FORWARDED_FOR_CHARACTERS_MAX` characters of the header are read.
  */
 export function clientAddress(
   xForwardedFor: string,
@@ -35,7 +37,7 @@ export function clientAddress(
   return bareAddress(peerAddress) ?? ''
 }
 
-/** The address in an entry, which may have a port or brackets; null for none. */
+/** Returns the address in an entry, which may have a port or brackets. Returns null if the entry is not an address. */
 function bareAddress(text: string): string | null {
   if (text === '' || text.length > ADDRESS_CHARACTERS_MAX) return null
   const inner = text.includes(':')

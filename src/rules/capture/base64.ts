@@ -1,6 +1,6 @@
 /**
- * Base64 as clients send it: standard or URL-safe alphabet, padding optional, line breaks allowed.
- * Node's own decoder skips what it does not know, so the alphabet is checked first.
+ * Decodes base64 as clients send it: standard or URL-safe alphabet, optional padding, line breaks allowed. Node's
+ * decoder skips characters that it does not know, so the alphabet is checked first.
  */
 import { asBuffer } from './form.ts'
 
@@ -11,7 +11,10 @@ const IS_DIGIT = Uint8Array.from({ length: 256 }, (_, byte) =>
   /[\w+/-]/.test(String.fromCharCode(byte)) ? 1 : 0,
 )
 
-/** The bytes that a base64 text stands for; null when it is none, or empty. Linear. */
+/**
+ * Returns the bytes that a base64 text stands for. Returns null if the text is empty or is not base64. The cost is
+ * linear.
+ */
 export function decodeBase64(text: Uint8Array): Buffer | null {
   let digitCount = 0
   let paddingCount = 0

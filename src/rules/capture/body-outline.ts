@@ -1,10 +1,10 @@
 /**
- * The outline of a large body: where its root ends and where each of its elements lies, found by walking
- * over the bytes. No object is made, so that what a body is worth (its size, its key) can be known before
- * anything is parsed, and then one element at a time is.
+ * Finds the outline of a large body: the end of its root and the position of each of its elements. It walks over the
+ * bytes and builds no objects. The size and the key of a body can therefore be checked before anything is parsed, and
+ * its elements can be parsed one at a time.
  *
- * The outline has no say in what is JSON: the root, with its elements taken out, and each element are
- * JSON if and only if the body is, and JSON.parse decides that for each of them.
+ * The outline does not decide whether the body is JSON. The body is JSON if and only if the root without its elements
+ * and each single element are JSON. JSON.parse decides that for each of them.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { BODY_EVENTS_MAX, EVENT_VALUES_MAX, JSON_DEPTH_MAX } from '../../base/limits.ts'
@@ -20,28 +20,38 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 const BATCH = 'batch'
-/** Bytes of `"batch"` when each of its letters is an escape. */
+/** The number of bytes of `"batch"` when every letter is written as an escape. */
 const BATCH_BYTES_MAX = 32
 const FIRST_RANGES = 1024
 
-/** Where the parts of a body lie. */
+/** The positions of the parts of a body. */
 export interface BodyOutline {
-  /** The root without its elements, as JSON; of a root array the array of its first element alone. */
+  /**
+   * The JSON of the root without its elements. If the root is an array, this is an array that holds only its first
+   * element.
+   */
   readonly root: Uint8Array
-  /** The root is an array or has a `batch`, so that the elements are the events; else the root is. */
+  /**
+   * True if the root is an array or has a `batch`, so that the elements are the events. Otherwise the root is the only
+   * event.
+   */
   readonly hasElements: boolean
-  /** All elements; those before `elementsFrom` are of a `batch` that a later one replaces. */
+  /**
+   * The number of all elements. The elements before `elementsFrom` belong to a `batch` that a later `batch` replaces.
+   */
   readonly elementCount: number
   readonly elementsFrom: number
-  /** The JSON of an element. */
+  /** Returns the JSON of one element. */
   element(index: number): Uint8Array
 }
 
 /**
- * The outline of a text in valid UTF-8; null when it begins neither like an object nor like an array.
- * ServiceError `request_too_large` for more than BODY_EVENTS_MAX elements or EVENT_VALUES_MAX values in
- * one of them or in the root, `invalid_payload` when it is nested too deeply or cannot be JSON. Linear;
- * takes 8 bytes of memory for each element.
+ * Returns the outline of a text in valid UTF-8, or null if the text begins neither like an object nor like an array.
+ * The cost is linear, and each element takes 8 bytes of memory.
+ *
+ * Throws ServiceError `request_too_large` if there are more than BODY_EVENTS_MAX elements, or more than
+ * EVENT_VALUES_MAX values in one element or in the root. Throws `invalid_payload` if the text is nested too deeply or
+ * cannot be JSON.
  */
 export function outlineOf(json: Uint8Array): BodyOutline | null {
   const walk = new OutlineWalk(asBuffer(json))
@@ -54,11 +64,11 @@ class OutlineWalk implements BodyOutline {
   elementCount = 0
   elementsFrom = 0
   readonly #bytes: Buffer
-  /** Start and end of each element. */
+  /** The start and the end of each element. */
   #ranges = new Uint32Array(2 * FIRST_RANGES)
-  /** Values of the root, or of the element at hand. */
+  /** The number of values seen so far in the root or in the current element. */
   #values = 0
-  /** The root, as far as it was copied. */
+  /** The part of the root that was copied so far. */
   #rootCopy: Buffer | null = null
   #rootBytes = 0
   #copiedTo = 0
@@ -90,7 +100,10 @@ class OutlineWalk implements BodyOutline {
     return true
   }
 
-  /** Takes the members of the root object, the first of which may stand at `start`; where it closes. */
+  /**
+   * Reads the members of the root object. The first member may begin at `start`. Returns the position where the object
+   * closes.
+   */
   #takeMembers(start: number): number {
     const bytes = this.#bytes
     let position = this.#skipSpace(start)
@@ -121,7 +134,10 @@ class OutlineWalk implements BodyOutline {
     }
   }
 
-  /** Takes the elements of an array, the first of which may stand at `start`; where the array closes. */
+  /**
+   * Reads the elements of an array. The first element may begin at `start`. Returns the position where the array
+   * closes.
+   */
   #takeElements(start: number, depth: number): number {
     const bytes = this.#bytes
     let position = this.#skipSpace(start)
@@ -137,7 +153,9 @@ class OutlineWalk implements BodyOutline {
     }
   }
 
-  /** Where the value that begins at `start` is followed by a comma, a closing bracket or the end. */
+  /**
+   * Returns the position of the comma, the closing bracket or the end of the text that follows the value at `start`.
+   */
   #pieceEnd(start: number, depth: number): number {
     const bytes = this.#bytes
     let open = depth
@@ -200,7 +218,7 @@ class OutlineWalk implements BodyOutline {
   }
 }
 
-/** Whether a key, with its quotes, is `batch`, however it is written. */
+/** Returns whether a key, given with its quotes, is `batch`. The key may contain escapes. */
 function isBatchKey(key: Buffer): boolean {
   if (key.length === BATCH.length + 2) return key.toString('latin1', 1, BATCH.length + 1) === BATCH
   if (key.length > BATCH_BYTES_MAX || !key.includes(BACKSLASH)) return false

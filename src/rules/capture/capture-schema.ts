@@ -1,15 +1,15 @@
 /**
- * One event as the public capture endpoints receive it. The schema holds exactly what refuses a whole
- * request; everything else about an event is a matter of the files beside it.
+ * The structure of one event of the public capture endpoints. The schema contains exactly those rules whose violation
+ * refuses the whole request. The other files of this folder check everything else about an event.
  * Source: docs/compatibility/ingestion.md, "Requests that are refused".
  */
 import { compileShape } from '../../base/validator.ts'
 
-/** An event of a request whose structure was checked. Fields that are not listed may be anything. */
+/** An event of a request whose structure was checked. Fields that are not listed may have any value. */
 export interface CaptureEvent {
   [field: string]: unknown
   properties?: Record<string, unknown> | null
-  /** Absent, null and '' mean that the server names the event. */
+  /** The UUID that the client chose. If it is absent, null or '', the server assigns one. */
   uuid?: string | null
 }
 

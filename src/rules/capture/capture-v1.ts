@@ -1,7 +1,7 @@
 /**
- * Capture v1, the protocol of `/i/v1/analytics/events`: the key and the version of the SDK stand in headers, a few
- * properties have typed fields of their own, and the answer names what became of each event. An event is written to
- * the log in the form of `/batch/`, so that everything behind the log knows one form only.
+ * Capture v1, the protocol of `/i/v1/analytics/events`. Headers carry the key and the version of the SDK, a few
+ * properties have typed fields of their own, and the answer reports the result of each event. Events are written to the
+ * log in the form of `/batch/`, so that the code that processes the log handles only one form.
  * Source: docs/compatibility/ingestion.md, "Capture v1".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -13,19 +13,22 @@ import { SDK_INFO_UNITS_MAX } from './limits.ts'
 import { ParsedEvents } from './log-block.ts'
 import { parseTimestamp } from './timestamp.ts'
 
-/** What the headers of a request of capture v1 say; '' where one is absent. */
+/** The values of the headers of a capture v1 request. A header that is absent has the value ''. */
 export interface CaptureV1Headers {
-  /** The key of `Authorization: Bearer`. */
+  /** The key in `Authorization: Bearer`. */
   readonly key: string
-  /** `PostHog-Sdk-Info`: `name/version`. */
+  /** The header `PostHog-Sdk-Info`, in the form `name/version`. */
   readonly sdkInfo: string
-  /** `PostHog-Request-Timestamp`: the client's clock when sending. */
+  /** The header `PostHog-Request-Timestamp`: the client's clock when it sent the request. */
   readonly sentAt: string
 }
 
-/** What became of one event, as SDKs read it. */
+/** The result of one event, as SDKs read it. */
 interface EventResult {
-  /** `ok` and `warning`: accepted. `drop`: not stored, and sending it again does not help. */
+  /**
+   * `ok` and `warning` mean that the event was accepted. `drop` means that it is not stored and that sending it again
+   * does not help.
+   */
   readonly result: 'ok' | 'warning' | 'drop'
   readonly details?: string
 }
@@ -42,7 +45,9 @@ const ACCEPTED_RESULT = /\{"result":"(?:ok|warning)"[^}]*\}/g
 const LIMITED_RESULT = JSON.stringify({ result: 'drop', details: 'daily_limit_reached' })
 const NO_PROPERTIES: JsonObject = {}
 
-/** Where each member of `options` lies among the properties of an event, and how its value is read. */
+/**
+ * For each member of `options`: its name, the event property that it becomes, and the function that reads its value.
+ */
 const OPTIONS = [
   ['cookieless_mode', '$cookieless_mode', flagOf],
   ['disable_skew_correction', '$ignore_sent_at', flagOf],
@@ -57,10 +62,12 @@ export function bearerKey(authorization: string): string {
 }
 
 /**
- * The events of a body in the form of `/batch/`. An event that cannot be stored is left out and named in the answer.
- * An event without a name or a `distinct_id` is named as well but written, because it is counted behind the log.
- * Throws ServiceError `invalid_payload` when there is no `batch`, or an event is no object or has no UUID, under
- * which its result could be told; `no_data` when there are no events.
+ * Reads the events of a body in the form of `/batch/`. An event that cannot be stored is left out and reported in the
+ * answer. An event without a name or a `distinct_id` is reported as well, but it is written, because processing counts
+ * it as a dropped event.
+ *
+ * Throws ServiceError `invalid_payload` if there is no `batch`, or if an event is not an object or has no UUID, because
+ * the answer identifies events by UUID. Throws `no_data` if there are no events.
  */
 export function takeCaptureV1(
   envelope: Envelope,
@@ -92,12 +99,15 @@ export function takeCaptureV1(
   return { events, answer: JSON.stringify({ results: Object.fromEntries(results) }) }
 }
 
-/** The same answer when a daily limit of the project is reached and no event was stored. */
+/** Returns the same answer for a project whose daily limit is reached, so that no event was stored. */
 export function limitedAnswer(answer: string): string {
   return answer.replace(ACCEPTED_RESULT, LIMITED_RESULT)
 }
 
-/** Moves the fields of capture v1 to where `/batch/` has them. Returns a result when the event cannot be stored. */
+/**
+ * Moves the fields of capture v1 to their positions in the form of `/batch/`. Returns a result if the event cannot be
+ * stored.
+ */
 function moveFields(
   event: OwnObject,
   sdk: { readonly name: string; readonly version: string } | null,
@@ -137,7 +147,10 @@ function resultOf(event: JsonObject): EventResult {
   return isTimed ? { result: 'warning', details: 'invalid_event_timestamp' } : OK
 }
 
-/** `name/version`, split at the last slash as names may have one; null when it is neither or too long. */
+/**
+ * Reads `name/version`. The text is split at the last slash, because names may contain slashes. Returns null if a part
+ * is missing or the text is too long.
+ */
 function readSdkInfo(sdkInfo: string): { readonly name: string; readonly version: string } | null {
   const slash = sdkInfo.lastIndexOf('/')
   if (slash === -1 || sdkInfo.length > SDK_INFO_UNITS_MAX) return null

@@ -1,7 +1,7 @@
 /**
- * Visitors without cookies. posthog-js with `cookieless_mode` sends the same distinct_id for everybody;
- * here it becomes one for each visitor and day: a hash of what the request tells anyway, with a secret
- * that exists for some days only. What went into the hash does not stay in the event.
+ * Identifies visitors without cookies. With `cookieless_mode`, posthog-js sends the same distinct_id for every visitor.
+ * This module replaces it by an id for each visitor and day. The id is a hash of data that every request contains, with
+ * a secret salt that is deleted after some days. The data that went into the hash is removed from the event.
  * Source: docs/compatibility/persons.md, "Visitors without cookies"; PostHog
  * nodejs/src/ingestion/cookieless/cookieless-manager.ts, stateless mode.
  */
@@ -16,49 +16,53 @@ import {
 import { NO_WARNINGS } from './time.ts'
 import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
 
-/** What the SDK sends as distinct_id of every visitor. */
+/** The distinct_id that the SDK sends for every visitor. */
 export const COOKIELESS_ID = '$posthog_cookieless'
 
 const HOUR_MS = 3_600_000
-/** A calendar day begins that long before it does in UTC, somewhere on earth, and ends that long after. */
+/**
+ * The time zones furthest from UTC. A calendar day begins 14 hours earlier than in UTC at the easternmost place on
+ * earth, and ends 12 hours later than in UTC at the westernmost.
+ */
 const AHEAD_MS = 14 * HOUR_MS
 const BEHIND_MS = 12 * HOUR_MS
 const DAY_MS = 24 * HOUR_MS
 const HASH_BYTES = 16
 
-/** What a hash is made of besides the salt. */
+/** The values that a hash is computed from, in addition to the salt. */
 export interface VisitorTraits {
   readonly projectId: number
   readonly address: string
   readonly host: string
   readonly userAgent: string
-  /** `$cookieless_extra`: what the site adds, or ''. */
+  /** The property `$cookieless_extra`, which the site may set, or ''. */
   readonly extra: string
 }
 
-/** Where an event comes from. */
+/** The origin of an event. */
 export interface CookielessContext {
   readonly projectId: number
-  /** The sender's address, also when the project stores none. */
+  /** The sender's address, even if the project does not store addresses. */
   readonly address: string
   readonly arrivedAtMs: number
-  /** The secret of a day, as `2026-11-22`; always the same as long as the day is open. */
+  /** Returns the salt of a day such as `2026-11-22`. The salt stays the same as long as the day is open. */
   readonly saltOf: (day: string) => Uint8Array
 }
 
-/** An event with its visitor, and what there is to warn of. */
+/** An event with the id of its visitor, and its warnings. */
 export type VisitorEvent = Extract<EventOutcome, { readonly kind: 'event' }>
 
 const zones = new Map<string, Intl.DateTimeFormat | null>()
 
-/** Whether an event is one of a visitor without cookies who has no id of his own. */
+/** Returns whether an event belongs to a visitor without cookies who has no id yet. */
 export function isCookieless(event: NormalisedEvent): boolean {
   return event.distinctId === COOKIELESS_ID && event.properties['$cookieless_mode'] === true
 }
 
 /**
- * An event of `isCookieless` with the id of its visitor, its device and its session, and without what
- * they are made of. When that is not known, the event keeps the id of all of them, and a warning says so.
+ * Returns an event that satisfies `isCookieless` with the ids of its visitor, device and session, and without the
+ * properties that they are computed from. If one of these properties is missing, the event keeps the shared distinct_id
+ * and gets a warning.
  */
 export function withVisitor(event: NormalisedEvent, context: CookielessContext): VisitorEvent {
   const { properties } = event
@@ -89,21 +93,24 @@ export function withVisitor(event: NormalisedEvent, context: CookielessContext):
   return { kind: 'event', event: { ...event, distinctId }, warnings: NO_WARNINGS }
 }
 
-/** The distinct_id of a visitor. */
+/** Returns the distinct_id of a visitor. */
 export function visitorId(salt: Uint8Array, traits: VisitorTraits): string {
   return `cookieless_${nameOf(visitorHash(salt, traits))}`
 }
 
 /**
- * The day that an event belongs to, by the calendar of the zone (UTC when it is unknown). One that is too
- * old or too far ahead belongs to the day on which it arrived: it has no salt of its own any more.
+ * Returns the day that an event belongs to, in the calendar of the time zone (UTC if the zone is unknown). An event
+ * that is too old or too far in the future belongs to the day on which it arrived, because its own day has no salt.
  */
 export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string {
   const day = calendarDay(timeMs, zone)
   return isDayOpen(day, arrivedAtMs) ? day : calendarDay(arrivedAtMs, zone)
 }
 
-/** Whether events that arrive now may belong to a day: it is that day somewhere, or was not long ago. */
+/**
+ * Returns whether events that arrive now may belong to a day: it is that day somewhere on earth, or the day ended at
+ * most `COOKIELESS_LATE_MS_MAX` ago.
+ */
 export function isDayOpen(day: string, nowMs: number): boolean {
   const startMs = Date.parse(`${day}T00:00:00Z`)
   return (
@@ -127,7 +134,7 @@ function nameOf(hash: Buffer): string {
   return hash.toString('base64').replace(/=+$/, '')
 }
 
-/** One session for each visitor and day: a UUID of version 7 whose time is the beginning of the day. */
+/** Returns the session of a visitor and day: a UUID of version 7 whose time is the beginning of the day. */
 function sessionId(day: string, hash: Buffer): string {
   const bytes = Buffer.from(hash)
   bytes.writeUIntBE(Date.parse(`${day}T00:00:00Z`), 0, 6)
@@ -153,7 +160,7 @@ function formatterOf(name: string): Intl.DateTimeFormat | null {
   return made
 }
 
-/** Writes days as ISO 8601 does; null for an unknown zone. */
+/** Returns a formatter that writes days in ISO 8601 form, or null if the time zone is unknown. */
 function makeFormatter(timeZone: string): Intl.DateTimeFormat | null {
   try {
     const parts = { year: 'numeric', month: '2-digit', day: '2-digit' } as const
@@ -167,7 +174,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** The warning about what is not known, and the property that would have told it. */
+/** Returns the warning for a missing trait, together with the name of the property that would have supplied it. */
 function missingTrait({
   userAgent,
   address,

@@ -1,6 +1,6 @@
 /**
- * From the bytes of a request to the bytes of its JSON: where the payload is, how it was compressed,
- * and in how many layers. Every layer is bounded and every step is linear.
+ * Turns the bytes of a request into the bytes of its JSON: finds the payload and undoes its layers of compression and
+ * base64. Every layer is bounded, and every step is linear.
  * Source: docs/compatibility/ingestion.md, "Reading the payload" and "Compression".
  */
 import { isUtf8 } from 'node:buffer'
@@ -10,7 +10,7 @@ import { decodeBase64 } from './base64.ts'
 import { asBuffer, decodePercent, parseForm, replaceByte } from './form.ts'
 import { decodeLz64 } from './lz64.ts'
 
-/** What arrived: header values as sent ('' when absent), the query without `?`, the body. */
+/** A request as it arrived: header values as they were sent ('' when absent), the query without `?`, and the body. */
 export interface RawPayload {
   readonly method: 'GET' | 'POST'
   readonly contentType: string
@@ -19,15 +19,18 @@ export interface RawPayload {
   readonly body: Uint8Array
 }
 
-/** Bounds of `decodePayload`. */
+/** The limits of `decodePayload`. */
 export interface DecodeLimits {
-  /** Bytes that gzip or lz64 may decode to. Beyond: `request_too_large`. */
+  /** The maximum number of bytes that gzip or lz64 may decode to. A larger output throws `request_too_large`. */
   readonly decodedBytesMax: number
-  /** Bytes of lz64, which takes many times longer than gzip. Beyond: `SlowBodyError`. None without it. */
+  /**
+   * The maximum number of bytes of lz64, which takes many times longer to decode than gzip. A larger text throws
+   * `SlowBodyError`. Without this limit, every size is accepted.
+   */
   readonly slowBytesMax?: number
 }
 
-/** A body takes longer to check than whoever checks it has time for; somebody else may have it. */
+/** Thrown when a body takes longer to check than the caller has time for. Another thread may still check it. */
 export class SlowBodyError extends ServiceError {
   constructor() {
     const detail = 'The body takes too long to check. Send fewer events in one request.'
@@ -35,29 +38,32 @@ export class SlowBodyError extends ServiceError {
   }
 }
 
-/** Fields of a form body, or parameters of a query, that ingestion reads, apart from `data`. Absent ones are undefined. */
+/**
+ * The fields of a form body, or the parameters of a query, that ingestion reads in addition to `data`. Absent fields
+ * are undefined.
+ */
 export interface OuterFields {
-  /** Of a query: counts for GET only, as `token`. */
+  /** The field `api_key`. In a query, it counts only on a GET request, as `token` does. */
   readonly apiKey: string | undefined
   readonly token: string | undefined
   readonly compression: string | undefined
-  /** `sent_at`. */
+  /** The field `sent_at`. */
   readonly sentAt: string | undefined
-  /** `_` of a query: the client's clock when sending; old browser clients. */
+  /** The query parameter `_` of old browser clients: the client's clock when it sent the request. */
   readonly underscore: string | undefined
   readonly projectId: string | undefined
   readonly beacon: string | undefined
 }
 
-/** The JSON of a request and what its envelope outside of the JSON says. */
+/** The JSON of a request, and the fields that were sent outside of the JSON. */
 export interface DecodedPayload {
-  /** Valid UTF-8 without byte order mark; may share memory with the body. Not yet known to be JSON. */
+  /** Valid UTF-8 without byte order mark. It may share memory with the body, and it is not yet known to be JSON. */
   readonly json: Uint8Array
   readonly form: OuterFields
   readonly query: OuterFields
 }
 
-/** What a client may declare as compression. */
+/** The kinds of compression that a client may declare. */
 export type CompressionHint = 'gzip' | 'lz64' | 'base64'
 
 const FORM_NAMES = ['api_key', 'token', 'compression', 'sent_at', 'project_id', 'data']
@@ -69,9 +75,9 @@ const PLUS = 0x2b
 const NO_FIELDS: OuterFields = Object.freeze(outerFields(new Map()))
 
 /**
- * Finds and decodes the payload of a request. Throws ServiceError `no_data` (nothing was sent),
- * `invalid_payload` (it cannot be decoded) or `request_too_large`. Plain JSON is passed on without a
- * copy. Source: docs/compatibility/ingestion.md, "Reading the payload".
+ * Finds and decodes the payload of a request. Plain JSON is returned without a copy. Throws ServiceError `no_data` if
+ * nothing was sent, `invalid_payload` if the payload cannot be decoded, or `request_too_large`. Source:
+ * docs/compatibility/ingestion.md, "Reading the payload".
  */
 export function decodePayload(request: RawPayload, limits: DecodeLimits): DecodedPayload {
   const queryFields = request.query === '' ? null : parseQuery(request.query)
@@ -106,8 +112,8 @@ export function decodePayload(request: RawPayload, limits: DecodeLimits): Decode
 }
 
 /**
- * The same for a body of capture v1, whose SDKs also compress with deflate (RFC 1950) and Brotli. ServiceError
- * `unsupported_media_type` for zstd.
+ * Decodes the body of a capture v1 request. Its SDKs also compress with deflate (RFC 1950) and Brotli. Throws
+ * ServiceError `unsupported_media_type` for zstd, and otherwise the same errors as `decodePayload`.
  */
 export function decodeCaptureV1(request: RawPayload, limits: DecodeLimits): DecodedPayload {
   const encoding = request.contentEncoding.trim().toLowerCase()
@@ -127,14 +133,14 @@ export function decodeCaptureV1(request: RawPayload, limits: DecodeLimits): Deco
   }
 }
 
-/** The query parameters that ingestion reads. `query` is the raw text without `?`. Linear. */
+/** Returns the query parameters that ingestion reads. `query` is the raw text without `?`. The cost is linear. */
 export function readQuery(query: string): OuterFields {
   return query === '' ? NO_FIELDS : outerFields(parseQuery(query))
 }
 
 /**
- * The declared compression: the query parameter `compression` if it names a known one, else the header
- * `Content-Encoding`; null when neither does. Case does not matter.
+ * Returns the declared compression: the query parameter `compression` if it names a known kind, otherwise the header
+ * `Content-Encoding`. Returns null if neither names a known kind. Case does not matter.
  */
 export function compressionHint(
   queryValue: string | undefined,
@@ -143,19 +149,19 @@ export function compressionHint(
   return hintOf(queryValue) ?? hintOf(contentEncoding)
 }
 
-/** True when the media type of a `Content-Type` is `application/x-www-form-urlencoded`. */
+/** Returns whether the media type of a `Content-Type` is `application/x-www-form-urlencoded`. */
 export function isForm(contentType: string): boolean {
   const semicolon = contentType.indexOf(';')
   const mediaType = semicolon === -1 ? contentType : contentType.slice(0, semicolon)
   return mediaType.trim().toLowerCase() === 'application/x-www-form-urlencoded'
 }
 
-/** True when bytes begin like gzip, whatever was declared. */
+/** Returns whether bytes begin like gzip, regardless of the declared compression. */
 export function isGzip(bytes: Uint8Array): boolean {
   return bytes.length > 2 && bytes[0] === 0x1f && bytes[1] === 0x8b && bytes[2] === 0x08
 }
 
-/** Undoes every layer of a payload: compression first, then base64. */
+/** Undoes every layer of a payload: first compression, then base64. */
 function decodeLayers(
   payload: Uint8Array,
   hint: CompressionHint | null,
@@ -181,7 +187,10 @@ function decodeLayers(
 
 const SURROGATE_PAIR_BYTES = 6
 
-/** Text of a payload that is no longer compressed, or compressed once more below base64. */
+/**
+ * Returns the JSON text of a payload that is no longer compressed. Below base64, the payload may be compressed once
+ * more.
+ */
 function toJsonBytes(
   payload: Uint8Array,
   hint: CompressionHint | null,
@@ -204,8 +213,8 @@ function toJsonBytes(
 }
 
 /**
- * UTF-8 of bytes that are none: two surrogates of three bytes each, as posthog-js up to 1.150 writes a
- * character beyond U+FFFF before base64, become that character; whatever else is wrong becomes U+FFFD.
+ * Repairs bytes that are not valid UTF-8. posthog-js up to version 1.150 writes a character above U+FFFF before base64
+ * as two surrogates of three bytes each; they become that character. Every other invalid sequence becomes U+FFFD.
  */
 function mendUtf8(bytes: Uint8Array): Uint8Array {
   const mended = Buffer.from(bytes)
@@ -223,7 +232,7 @@ function mendUtf8(bytes: Uint8Array): Uint8Array {
   return isUtf8(text) ? text : Buffer.from(text.toString('utf8'))
 }
 
-/** The code point of two surrogates written as three bytes each, or null. */
+/** Returns the code point of two surrogates that are written as three bytes each, or null. */
 function surrogatePair(bytes: Uint8Array, index: number): number | null {
   const unit = (start: number): number =>
     (((bytes[start] ?? 0) & 0x0f) << 12) |
@@ -237,7 +246,7 @@ function surrogatePair(bytes: Uint8Array, index: number): number | null {
   return (high - 0xd800) * 0x400 + (low - 0xdc00) + 0x1_0000
 }
 
-/** Gzip undone, within the limit. Throws ServiceError `invalid_payload` or `request_too_large`. */
+/** Decompresses gzip within the limit. Throws ServiceError `invalid_payload` or `request_too_large`. */
 export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array {
   try {
     return gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
@@ -266,7 +275,7 @@ function isBeyondOutput(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE'
 }
 
-/** What is left of a base64 text after transports that escape it: `%XX` decoded, spaces are plus signs. */
+/** Undoes the escapes that transports add to a base64 text: decodes `%XX` and turns spaces back into plus signs. */
 function unescapeBase64(text: Uint8Array): Buffer {
   return replaceByte(decodePercent(trimSpace(text)), SPACE, PLUS)
 }
@@ -304,14 +313,14 @@ function outerFields(fields: Map<string, Buffer>): OuterFields {
   }
 }
 
-/** A field as text; bytes that are no UTF-8 become U+FFFD, which no key and no number contains. */
+/** Returns a field as text. Bytes that are not UTF-8 become U+FFFD, which no key and no number contains. */
 function textOf(fields: Map<string, Buffer>, name: string): string | undefined {
   return fields.get(name)?.toString('utf8')
 }
 
 function startsLikeForm(body: Uint8Array): boolean {
   const first = body[0]
-  // d, _, i, c: the first letters of FORM_STARTS.
+  // The first letters of FORM_STARTS: d, _, i and c.
   if (first !== 0x64 && first !== 0x5f && first !== 0x69 && first !== 0x63) return false
   const start = asBuffer(body.subarray(0, 16)).toString('latin1')
   return FORM_STARTS.some((prefix) => start.startsWith(prefix))

@@ -1,8 +1,8 @@
-/** Why an accepted event is not stored: one table, from which documents, filters and counts derive. */
+/** The reasons why an accepted event is not stored. Documents, filters and counts are derived from this one table. */
 
 /**
- * Why an accepted event is not stored, and whether that is a loss: nothing of it is stored anywhere but among
- * the dropped ones. Source: docs/compatibility/events.md, "Events that are not stored".
+ * Maps each reason to whether it is a loss. An event with such a reason is stored nowhere except among the dropped
+ * events. Source: docs/compatibility/events.md, "Events that are not stored".
  */
 const DROPS = {
   no_event_name: true,
@@ -15,7 +15,7 @@ const DROPS = {
   properties_too_large: true,
   dead_letter: false,
 } as const
-/** A reason of that table. */
+/** A reason of the table. */
 export type DropReason = keyof typeof DROPS
 /** A reason that is a loss. */
 export type LossReason = {
@@ -23,5 +23,5 @@ export type LossReason = {
 }[DropReason]
 /** All reasons. */
 export const DROP_REASONS = Object.keys(DROPS) as readonly DropReason[]
-/** Those that are a loss. */
+/** The reasons that are a loss. */
 export const LOSS_REASONS = DROP_REASONS.filter((reason): reason is LossReason => DROPS[reason])

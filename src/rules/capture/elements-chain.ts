@@ -1,5 +1,5 @@
 /**
- * The elements of an autocapture event as the one text that is stored. Source: docs/compatibility/events.md,
+ * Turns the elements of an autocapture event into the one text that is stored. Source: docs/compatibility/events.md,
  * "elements_chain".
  */
 
@@ -14,21 +14,24 @@ import {
 
 const ATTRIBUTE_PREFIX = 'attr__'
 
-/** More attributes than this are sorted by the library, so that nobody can make many of them slow. */
+/**
+ * Above this number, attributes are sorted by the sort function of the library. A client therefore cannot make the
+ * request slow by sending many attributes.
+ */
 const FEW_ATTRIBUTES = 32
 
-/** Texts of classes and what becomes of them: pages have few, and clicks are many. */
+/** Caches the joined classes for each `class` text. A page has few different class texts, but sends many clicks. */
 const classesOfText = new Map<string, string>()
 
-/** Attributes of the element at hand; used again, because autocapture is much of the traffic. */
+/** The attributes of the current element. The arrays are reused, because much of the traffic is autocapture. */
 const names: string[] = []
 const texts: string[] = []
-/** Places in them by name, then as they came. */
+/** Indexes into `names` and `texts`, sorted by name. Equal names stay in the order of arrival. */
 const order: number[] = []
 
 /**
- * The chain of the elements, from the clicked one outwards; entries that are no objects are skipped. About 1 us
- * an element.
+ * Returns the chain of the elements, from the clicked one outwards. Entries that are not objects are skipped. An
+ * element takes about 1 us.
  */
 export function elementsChain(elements: readonly unknown[]): string {
   let chain = ''
@@ -48,7 +51,7 @@ function elementText(element: JsonObject): string {
   sortAttributes()
   for (let index = 0; index < order.length; index++) {
     const place = order[index] ?? 0
-    // Of several with one name the last one counts.
+    // If several attributes have the same name, the last one counts.
     if (names[place] === names[order[index + 1] ?? -1]) continue
     const value = texts[place] ?? ''
     text += `${names[place]}="${value.includes('"') ? value.replaceAll('"', '\\"') : value}"`
@@ -56,7 +59,9 @@ function elementText(element: JsonObject): string {
   return text
 }
 
-/** `.name` for each class in order, without quotes, from `attr__class` or else `classes`. */
+/**
+ * Returns `.name` for each class in order, without quotes. The classes come from `attr__class`, or else from `classes`.
+ */
 function classesText(element: JsonObject): string {
   const given = element['attr__class'] ?? element['classes']
   if (Array.isArray(given)) return joinedClasses(given)
@@ -130,7 +135,7 @@ function withoutQuotes(text: string): string {
   return text.includes('"') ? text.replaceAll('"', '') : text
 }
 
-/** Attributes may hold anything; what is no text is shown as JSON. */
+/** Returns the text of an attribute, which may have any value. Objects and arrays become JSON. */
 function attributeText(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? JSON.stringify(value) : plainText(value)

@@ -1,7 +1,7 @@
 /**
- * From the JSON of a request to its events: the three shapes of a body, what the root says about all
- * events, and the structure that each event must have. The key is resolved between the two functions
- * here, because a wrong key is reported before a wrong event.
+ * Turns the JSON of a request into its events: the three shapes of a body, the fields of the root that apply to all
+ * events, and the structure that each event must have. The caller resolves the key between `parseEnvelope` and
+ * `checkEvents`, because a wrong key is reported before a wrong event.
  * Source: docs/compatibility/ingestion.md, "Shapes of a body" and "Requests that are refused".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -12,42 +12,42 @@ import { captureEventShape } from './capture-schema.ts'
 import { isEmptyValue } from './fields.ts'
 import { parseJsonText } from './json-text.ts'
 
-/** What depends on the path of a request. */
+/** The options that depend on the path of a request. */
 export interface EnvelopeOptions {
-  /** `/engage`: every event is named `$identify`, whatever it says. */
+  /** True for `/engage`: every event is named `$identify`, regardless of the name that was sent. */
   readonly isEngage: boolean
-  /** Called now and then while an outlined body is parsed; it may throw, and then nobody goes on. */
+  /** Called from time to time while an outlined body is parsed. An error that it throws stops the parsing. */
   readonly checkTime?: (() => void) | undefined
 }
 
-/** Elements of an outlined body between two calls of `checkTime`. */
+/** The number of elements of an outlined body between two calls of `checkTime`. */
 const ELEMENTS_BETWEEN_LOOKS = 256
 
-/** A request body after parsing; nothing in it was checked against a schema yet. */
+/** A request body after parsing. No part of it has been checked against a schema yet. */
 export interface Envelope {
-  /** The root object; null when the root is an array. */
+  /** The root object, or null if the root is an array. */
   readonly root: JsonObject | null
   /**
-   * The elements, clean and in order. A single event is the root itself. Those of an outlined body are
-   * parsed each time that they are asked for, and throw then if they are no JSON.
+   * The elements, clean and in order. A single event is the root itself. The elements of an outlined body are parsed on
+   * every iteration; an element that is not JSON throws at that time.
    */
   readonly events: Iterable<unknown>
-  /** The events are the elements of an array or of `batch`, so that each may carry a key of its own. */
+  /** True if the events are the elements of an array or of `batch`, so that each event may carry a key of its own. */
   readonly isBatch: boolean
-  /** `batch` is there but no array; `events` is empty then and `checkEvents` refuses. */
+  /** True if `batch` exists but is not an array. In that case `events` is empty and `checkEvents` throws. */
   readonly isBatchMalformed: boolean
-  /** `project_id` of the root object or of the first element of a root array; undefined when absent. */
+  /** The field `project_id` of the root object or of the first element of a root array. Undefined when absent. */
   readonly projectId: unknown
-  /** `sent_at` of the root object; undefined when absent. */
+  /** The field `sent_at` of the root object. Undefined when absent. */
   readonly sentAt: unknown
-  /** `historical_migration` of the root is true. */
+  /** True if `historical_migration` of the root is true. */
   readonly isHistorical: boolean
 }
 
 /**
- * Parses a body in valid UTF-8. ServiceError `no_data` when it says nothing, `invalid_payload` when it
- * is not JSON, nested too deeply or a bare value. The events survive a round trip through JSON
- * unchanged. Linear. Source: docs/compatibility/ingestion.md, "JSON" and "Shapes of a body".
+ * Parses a body in valid UTF-8. The events survive a round trip through JSON unchanged. Throws ServiceError `no_data`
+ * if the body is empty, and `invalid_payload` if it is not JSON, is nested too deeply or is a bare value. The cost is
+ * linear. Source: docs/compatibility/ingestion.md, "JSON" and "Shapes of a body".
  */
 export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envelope {
   const value = parseJsonText(json, EVENT_VALUES_MAX)
@@ -90,8 +90,8 @@ export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envel
 }
 
 /**
- * The same for a body whose outline is known: its root is parsed now, each element when it is asked for,
- * so that no more than one of them is in memory.
+ * Returns the envelope of a body whose outline is known. The root is parsed immediately, and each element only when it
+ * is read, so that memory holds at most one parsed element.
  */
 export function outlinedEnvelope(outline: BodyOutline, options: EnvelopeOptions): Envelope {
   const envelope = parseEnvelope(outline.root, options)
@@ -109,9 +109,9 @@ function* elementsOf(outline: BodyOutline, options: EnvelopeOptions): Generator<
 }
 
 /**
- * The events of an envelope, one by one, as long as each of them has the structure of an event, to be
- * stored as they are. Throws ServiceError `invalid_payload` that names the first element and field at
- * fault. Source: docs/compatibility/ingestion.md, "Requests that are refused".
+ * Yields the events of an envelope, ready to be stored, after checking the structure of each. Throws ServiceError
+ * `invalid_payload`, which names the first element and field that are wrong. Source: docs/compatibility/ingestion.md,
+ * "Requests that are refused".
  */
 export function* checkEvents(envelope: Envelope): Generator<JsonObject> {
   if (envelope.isBatchMalformed) {
@@ -135,7 +135,7 @@ function refusal(event: unknown, index: number, isBatch: boolean): ServiceError 
 
 function nameIdentify(events: readonly unknown[]): void {
   for (const event of events) {
-    // An empty object must stay empty: it is refused.
+    // An empty object must stay empty, because it is refused.
     if (isObject(event) && !isEmptyValue(event)) (event as OwnObject)['event'] = '$identify'
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The name and the distinct_id of an event as text, and the tests on JSON values that the ingestion
+ * Reads the name and the distinct_id of an event as text, and provides the tests on JSON values that the ingestion
  * rules share. Source: docs/compatibility/events.md, "Event name" and "distinct_id".
  */
 
@@ -9,8 +9,8 @@ import { cleanText } from './json-text.ts'
 import { FIELD_JSON_UNITS_MAX } from './limits.ts'
 
 /**
- * The name of an event, cut to 200 UTF-16 units (a pair cut in half becomes U+FFFD); null when it has
- * none. Names that are no text become their JSON text.
+ * Returns the name of an event, cut to 200 UTF-16 units, or null if it has none. A surrogate pair that is cut in half
+ * becomes U+FFFD. A name that is not a text becomes its JSON text.
  */
 export function eventName(event: JsonObject): string | null {
   const name = event['event']
@@ -20,9 +20,9 @@ export function eventName(event: JsonObject): string | null {
 }
 
 /**
- * The distinct_id of an event: the first of `$distinct_id`, `distinct_id` and `properties.distinct_id`
- * that is neither absent nor null, as text. Null when there is none or it is blank: a blank one hides
- * those behind it.
+ * Returns the distinct_id of an event as text: the first of `$distinct_id`, `distinct_id` and `properties.distinct_id`
+ * that is neither absent nor null. Returns null if there is none, or if the first one is blank; the later ones are then
+ * not tried.
  */
 export function eventDistinctId(event: JsonObject, properties: JsonObject): string | null {
   const id = event['$distinct_id'] ?? event['distinct_id'] ?? properties['distinct_id']
@@ -30,18 +30,19 @@ export function eventDistinctId(event: JsonObject, properties: JsonObject): stri
 }
 
 /**
- * An id of any JSON type as text: strings as they are, others as compact JSON with sorted keys; clean,
- * and cut to 200 code points. Null when it is blank. Neither trims nor changes case. Linear.
+ * Returns an id of any JSON type as text. A string stays as it is; another value becomes compact JSON with sorted keys.
+ * The text is cleaned and cut to 200 code points, but neither trimmed nor changed in case. Returns null if it is blank.
+ * The cost is linear.
  */
 export function textOfId(id: unknown): string | null {
   const text = cleanText(typeof id === 'string' ? id : appendJson('', id, true))
-  // Most ids begin with a visible ASCII character.
+  // Fast path: most ids begin with a visible ASCII character, so they are not blank.
   const first = text.charCodeAt(0)
   if (!(first > 0x20 && first < 0x7f) && text.trim() === '') return null
   return cutPoints(text, DISTINCT_ID_POINTS_MAX)
 }
 
-/** Absent, null, `""`, 0, false, `[]` or `{}`: what counts as not given. */
+/** Returns whether a value counts as not given: absent, null, `""`, 0, false, `[]` or `{}`. */
 export function isEmptyValue(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return !value
   if (Array.isArray(value)) return value.length === 0
@@ -49,7 +50,7 @@ export function isEmptyValue(value: unknown): boolean {
   return true
 }
 
-/** At most `unitsMax` UTF-16 units of a clean text; a pair that is cut in half becomes U+FFFD. */
+/** Cuts a clean text to at most `unitsMax` UTF-16 units. A surrogate pair that is cut in half becomes U+FFFD. */
 export function cutUnits(text: string, unitsMax: number): string {
   if (text.length <= unitsMax) return text
   const last = text.charCodeAt(unitsMax - 1)
@@ -57,12 +58,14 @@ export function cutUnits(text: string, unitsMax: number): string {
   return isHalf ? `${ownText(text, unitsMax - 1)}\ufffd` : ownText(text, unitsMax)
 }
 
-/** The beginning of a text, copied: a slice would keep the whole text in memory for as long as it lives. */
+/**
+ * Returns a copy of the beginning of a text. A slice would keep the whole text in memory as long as the slice lives.
+ */
 function ownText(text: string, units: number): string {
   return Buffer.from(text.slice(0, units), 'utf16le').toString('utf16le')
 }
 
-/** At most `pointsMax` code points of a clean text. */
+/** Cuts a clean text to at most `pointsMax` code points. */
 export function cutPoints(text: string, pointsMax: number): string {
   if (text.length <= pointsMax) return text
   let position = 0
@@ -74,8 +77,9 @@ export function cutPoints(text: string, pointsMax: number): string {
 }
 
 /**
- * `text` and the compact JSON of a value, if wanted with the keys of every object sorted by UTF-16 units.
- * Stops soon after FIELD_JSON_UNITS_MAX units: names and ids are cut far below, and a value may be huge.
+ * Appends the compact JSON of a value to `text`. If `isSorted` is true, the keys of every object are sorted by UTF-16
+ * units. It stops soon after FIELD_JSON_UNITS_MAX units, because a value may be huge and names and ids are cut far
+ * below that length.
  */
 function appendJson(text: string, value: unknown, isSorted: boolean): string {
   if (typeof value === 'string') return text + JSON.stringify(value.slice(0, FIELD_JSON_UNITS_MAX))

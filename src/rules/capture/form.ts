@@ -1,7 +1,7 @@
 /**
- * `application/x-www-form-urlencoded` text: bodies, query strings and values that were percent-encoded
- * once too often. Works on bytes, in one pass, and decodes only the fields that are asked for, so
- * that a body of a million fields costs no more than its length.
+ * Reads `application/x-www-form-urlencoded` text: bodies, query strings, and values that were percent-encoded once too
+ * often. It works on bytes in one pass and decodes only the requested fields, so a body with a million fields costs no
+ * more than its length.
  */
 
 const AMPERSAND = 0x26
@@ -11,9 +11,9 @@ const PLUS = 0x2b
 const SPACE = 0x20
 
 /**
- * The decoded values of the named fields, as bytes (they need not be valid UTF-8). A field that occurs
- * more than once has its last value, as in JSON; a field without `=` has an empty one. Malformed
- * percent sequences stay as they are. `names` are ASCII. Linear.
+ * Returns the decoded values of the named fields as bytes, which need not be valid UTF-8. If a field occurs more than
+ * once, its last value counts, as in JSON. A field without `=` has an empty value. Malformed percent sequences stay as
+ * they are. `names` must be ASCII. The cost is linear.
  */
 export function parseForm(form: Uint8Array, names: readonly string[]): Map<string, Buffer> {
   const bytes = asBuffer(form)
@@ -23,7 +23,7 @@ export function parseForm(form: Uint8Array, names: readonly string[]): Map<strin
   for (let position = 0; position <= bytes.length; position++) {
     const byte = bytes[position]
     if (byte === EQUALS && equals === -1) equals = position
-    // Behind the last byte there is none: the end closes a field like an ampersand.
+    // Past the last byte, `byte` is undefined. The end of the form closes a field like an ampersand.
     if (byte !== AMPERSAND && byte !== undefined) continue
     const nameEnd = equals === -1 ? position : equals
     const name = nameEnd === start ? undefined : nameAt(bytes, start, nameEnd, names)
@@ -37,7 +37,10 @@ export function parseForm(form: Uint8Array, names: readonly string[]): Map<strin
   return fields
 }
 
-/** Which of the names stands between two positions. Allocates nothing: fields may be many. */
+/**
+ * Returns the name that stands between two positions, if it is one of `names`. It allocates nothing, because there may
+ * be many fields.
+ */
 function nameAt(
   bytes: Buffer,
   start: number,
@@ -64,14 +67,14 @@ function isNameAt(bytes: Buffer, start: number, end: number, name: string): bool
 }
 
 /**
- * Bytes with `%XX` sequences decoded and `+` read as a space; malformed sequences stay as they are.
- * Answers the very same bytes when there is nothing to decode. Linear.
+ * Decodes `%XX` sequences and reads `+` as a space. Malformed sequences stay as they are. Returns the same bytes if
+ * there is nothing to decode. The cost is linear.
  */
 function decodeFormText(encoded: Uint8Array): Buffer {
   return decodePercent(replaceByte(encoded, PLUS, SPACE))
 }
 
-/** Bytes with `%XX` sequences decoded; `+` stays. The very same bytes when there are none. Linear. */
+/** Decodes `%XX` sequences and leaves `+` as it is. Returns the same bytes if there are none. The cost is linear. */
 export function decodePercent(encoded: Uint8Array): Buffer {
   const bytes = asBuffer(encoded)
   const first = bytes.indexOf(PERCENT)
@@ -94,7 +97,7 @@ export function decodePercent(encoded: Uint8Array): Buffer {
   return decoded.subarray(0, length)
 }
 
-/** Bytes with every `from` replaced by `to`; the very same bytes when there is none. */
+/** Replaces every byte `from` by `to`. Returns the same bytes if there is none. */
 export function replaceByte(given: Uint8Array, from: number, to: number): Buffer {
   const bytes = asBuffer(given)
   let position = bytes.indexOf(from)
@@ -106,7 +109,7 @@ export function replaceByte(given: Uint8Array, from: number, to: number): Buffer
   return replaced
 }
 
-/** The same bytes as a Buffer; copies nothing. */
+/** Returns the same bytes as a Buffer, without a copy. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes)
     ? bytes

@@ -1,9 +1,11 @@
 /**
- * Reads one line of an import: an event as this program exports it, as SDKs send it, as the events API of
- * PostHog lists it (also a whole page of them), or as its batch exports write it (properties as JSON
- * text, times without a zone). What comes out are events for `/batch/`, always with a uuid and a time, so
- * that the same line sent twice is stored once, and never at the moment of the import. What the daemon
- * would refuse, drop or date anew is a fault with a reason. Source: docs/OPERATIONS.md, "Export and import".
+ * Reads one line of an import. The line is an event as this program exports it, as SDKs send it, as the events API of
+ * PostHog lists it (also a whole page of events), or as the batch exports of PostHog write it (properties as JSON text,
+ * times without a zone).
+ *
+ * The result is a list of events for `/batch/` that always have a uuid and a time. A line that is sent twice is
+ * therefore stored once, and never with the time of the import. Whatever the daemon would refuse, drop or give a new
+ * date is reported as a fault with a reason. Source: docs/OPERATIONS.md, "Export and import".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { parseUuid, uuidV5 } from '../../base/ids.ts'
@@ -16,10 +18,10 @@ import { normaliseEvent } from './normalise.ts'
 import { isTimestampUsable } from './time.ts'
 import { parseTimestamp } from './timestamp.ts'
 
-/** Name space of the uuids of events that came without one. */
+/** The name space of the uuids of events that came without one. */
 const NAMESPACE = '6e1b6d0e-58a0-5b0e-9b7f-2f6f3c1a7d44'
 
-/** Why the daemon would acknowledge an event and store nothing. */
+/** The reasons why the daemon would acknowledge an event but not store it. */
 const LOSSES: Record<LossReason, string> = {
   no_event_name: 'it has an event without a name',
   no_distinct_id: 'it has an event with a blank distinct_id',
@@ -32,28 +34,28 @@ const LOSSES: Record<LossReason, string> = {
   properties_too_large: 'its properties are larger than the setting event_properties_limit allows',
 }
 
-/** What a line is. */
+/** The events and the faults of a line. */
 export interface ImportedLine {
-  /** The JSON of events for `/batch/`. */
+  /** The JSON of each event for `/batch/`. */
   readonly events: readonly string[]
-  /** Why some of the line was left out; empty when nothing was. */
+  /** The reasons why parts of the line were left out. Empty if nothing was left out. */
   readonly faults: readonly string[]
 }
 
-/** What decides which events the daemon will store. */
+/** The values that decide which events the daemon will store. */
 export interface ImportContext {
-  /** Milliseconds since 1970: a time that is too far ahead of it is a fault. */
+  /** Milliseconds since 1970. An event whose time is too far after this moment is a fault. */
   readonly nowMs: number
-  /** Bytes of JSON that the properties of an event may have; 0 switches the limit off. */
+  /** The maximum number of JSON bytes of the properties of an event. 0 switches the limit off. */
   readonly propertiesBytesMax: number
 }
 
-/** Why an event of a line cannot be taken. */
+/** The reason why an event of a line cannot be imported. */
 class LineFault extends Error {}
 
 /**
- * Reads a line (UTF-8, without its newline). `lineNumber` counts from 1 and goes into the uuid of an event
- * that has none. An empty line has no events and no faults.
+ * Reads a line (UTF-8, without its newline). `lineNumber` counts from 1 and goes into the uuid of an event that has
+ * none. An empty line has no events and no faults.
  */
 export function readImportLine(
   line: Buffer,
@@ -88,7 +90,7 @@ export function readImportLine(
   return { events, faults }
 }
 
-/** The events of a page or a batch; else the line itself. */
+/** Returns the events of a page or a batch, or else the line itself. */
 function listOf(value: JsonObject): readonly unknown[] {
   for (const field of ['results', 'batch'] as const) {
     const list = value[field]
@@ -150,7 +152,10 @@ function uuidOf(uuid: unknown, seed: string): string {
   throw new LineFault(`its uuid is not a UUID: ${shown(uuid)}`)
 }
 
-/** Milliseconds since 1970. A client of BigQuery writes a time as an object with a `value`. */
+/**
+ * Returns the time of an event in milliseconds since 1970. A client of BigQuery writes a time as an object with a
+ * `value`.
+ */
 function timeOf(item: JsonObject, properties: JsonObject, nowMs: number): number {
   const given = item['timestamp']
   const value = isObject(given) ? given['value'] : given
@@ -179,7 +184,10 @@ function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** A member that is an object with members, also one that is written as JSON text; null when it is absent or empty. */
+/**
+ * Returns a field as an object with members. The field may also be written as JSON text. Returns null if it is absent
+ * or empty.
+ */
 function objectOf(item: JsonObject, field: string): JsonObject | null {
   const given = item[field]
   if (given === undefined || given === null || given === '') return null
@@ -189,7 +197,7 @@ function objectOf(item: JsonObject, field: string): JsonObject | null {
   return Object.keys(value).length === 0 ? null : value
 }
 
-/** JSON within JSON: it may hold what the line may not. */
+/** Parses JSON text within JSON. It may contain characters that the line itself may not. */
 function parsedText(text: string): unknown {
   try {
     return parseJsonText(Buffer.from(text))
@@ -199,7 +207,7 @@ function parsedText(text: string): unknown {
   }
 }
 
-/** The elements of an event as text; the events API lists them one by one. */
+/** Returns the elements of an event as text. The events API lists the elements one by one. */
 function chainOf(item: JsonObject): string | null {
   const chain = textOf(item['elements_chain'])
   if (chain !== null) return chain
@@ -208,7 +216,7 @@ function chainOf(item: JsonObject): string | null {
   return elementsChain(elements.filter(isObject).map(sentElement))
 }
 
-/** An element of the events API under the names that SDKs use. */
+/** Returns an element of the events API under the names that SDKs use. */
 function sentElement(element: JsonObject): JsonObject {
   const { text, attr_class, attr_id, href, attributes, ...rest } = element
   const sent: OwnObject = { ...rest }

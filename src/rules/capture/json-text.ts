@@ -1,6 +1,6 @@
 /**
- * Untrusted JSON text to plain data that can be stored as it is: bounded nesting, no lone surrogates,
- * no NUL, no `__proto__` keys, no infinite numbers, long integer ids with all their digits.
+ * Turns untrusted JSON text into plain data that can be stored unchanged: bounded nesting, no lone surrogates, no NUL,
+ * no `__proto__` keys, no infinite numbers, and long integer ids with all their digits.
  * Source: docs/compatibility/ingestion.md, "JSON".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -19,12 +19,12 @@ const COLON = 0x3a
 const MINUS = 0x2d
 const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
-/** Digits before the decimal point from which on a number may be infinite. */
+/** A number with more digits than this before the decimal point may be infinite. */
 const FINITE_DIGITS_MAX = 308
 const LONG_INTEGER = /\d{16}/
-/** An integer that may be beyond 2^53. */
+/** An integer that may be greater than 2^53. */
 const WHOLE_LONG_INTEGER = /^-?[1-9]\d{15,199}$/
-/** Members that name a person or a group. */
+/** The members that identify a person or a group. */
 const ID_MEMBERS: ReadonlySet<string> = new Set([
   'distinct_id',
   '$distinct_id',
@@ -32,23 +32,25 @@ const ID_MEMBERS: ReadonlySet<string> = new Set([
   'alias',
   '$group_key',
 ])
-/** The object whose members are keys of groups. */
+/** The object whose members are the keys of groups. */
 const GROUPS_MEMBER = '$groups'
 
 /**
- * Which integers beyond 2^53 keep their digits, as texts: those that name a person or a group, or all of them, where
- * values are compared as texts and nothing is stored as a number.
+ * Which integers beyond 2^53 keep all their digits by becoming texts. `ids` are the integers that identify a person or
+ * a group. `all` is for callers that compare values as texts and store no numbers.
  */
 export type LongIntegers = 'ids' | 'all'
 
-/** What opens and ends strings, escapes that hide it, and the numbers that Python writes. */
+/** Matches quotes, escapes (which may hide a quote) and the bare numbers that Python writes. */
 const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
 
 /**
- * The value of a JSON text in valid UTF-8. Undefined for a text of white space only. Bare `NaN`,
- * `Infinity` and `-Infinity`, which Python clients emit, are read as null when the text is no JSON
- * otherwise. ServiceError `invalid_payload` for anything that is not JSON or nested too deeply,
- * `request_too_large` for more than `valuesMax` values at all depths, before any is made. Linear.
+ * Returns the value of a JSON text in valid UTF-8, or undefined if the text contains only white space. Python clients
+ * emit bare `NaN`, `Infinity` and `-Infinity`; they are read as null if the text is not JSON otherwise. The cost is
+ * linear.
+ *
+ * Throws ServiceError `invalid_payload` if the text is not JSON or is nested too deeply. Throws `request_too_large` if
+ * it has more than `valuesMax` values at all depths, before any value is built.
  */
 export function parseJsonText(
   json: Uint8Array,
@@ -64,16 +66,16 @@ export function parseJsonText(
 }
 
 /**
- * Refuses a JSON text with more than `valuesMax` values at all depths, or more than `containersMax`
- * objects and lists, before anything is made of it: ServiceError `request_too_large`. Whether it is JSON
- * is not looked at. Linear.
+ * Throws ServiceError `request_too_large` if a JSON text has more than `valuesMax` values at all depths, or more than
+ * `containersMax` objects and lists. It counts before any object is built and does not check whether the text is JSON.
+ * The cost is linear.
  */
 export function refuseManyValues(
   json: Uint8Array,
   valuesMax: number,
   containersMax = valuesMax,
 ): void {
-  // No text has more values than bytes.
+  // A text never has more values than bytes.
   if (json.length <= containersMax) return
   let commas = 0
   let containers = 0
@@ -89,14 +91,14 @@ export function refuseManyValues(
 }
 
 /**
- * A text without what no store can hold: each lone surrogate and each NUL becomes U+FFFD. The very same
- * text when it is clean.
+ * Returns a text that can be stored: each lone surrogate and each NUL becomes U+FFFD. Returns the same text if it is
+ * already clean.
  */
 export function cleanText(text: string): string {
   return UNSTORABLE.test(text) ? text.replace(UNSTORABLE_EACH, '\ufffd') : text
 }
 
-/** Cleans a parsed value in place where it can and answers it. At most JSON_DEPTH_MAX deep. */
+/** Cleans a parsed value, in place where possible, and returns it. The recursion is at most JSON_DEPTH_MAX deep. */
 function cleanValue(value: unknown): unknown {
   if (typeof value === 'string') return cleanText(value)
   if (typeof value === 'number') return Number.isFinite(value) ? value : null
@@ -114,7 +116,7 @@ function cleanValue(value: unknown): unknown {
   return hasUnstorableKey ? withCleanKeys(object) : object
 }
 
-/** A copy with clean keys in the same order; two that become equal: the last one wins. */
+/** Returns a copy with clean keys in the same order. If two keys become equal, the last one wins. */
 function withCleanKeys(object: OwnObject): OwnObject {
   const clean: OwnObject = {}
   for (const key of Object.keys(object)) {
@@ -126,8 +128,8 @@ function withCleanKeys(object: OwnObject): OwnObject {
 }
 
 /**
- * One look at the bytes: refuses nesting beyond JSON_DEPTH_MAX, so that nothing later can exhaust the
- * stack, and answers whether the parsed value may hold something that has to be cleaned.
+ * Scans the bytes once. Throws if the nesting exceeds JSON_DEPTH_MAX, so that no later step can exhaust the stack.
+ * Returns whether the parsed value may contain something that must be cleaned.
  */
 function inspect(bytes: Buffer, valuesMax: number): boolean {
   let needsCleaning = bytes.includes('__proto__')
@@ -160,7 +162,10 @@ function inspect(bytes: Buffer, valuesMax: number): boolean {
   return needsCleaning
 }
 
-/** Position of the quote that ends a string whose first character is at `start`, or the end of the text. */
+/**
+ * Returns the position of the quote that ends the string whose first character is at `start`, or the length of the text
+ * if there is none.
+ */
 export function stringEnd(bytes: Uint8Array, start: number): number {
   let position = start
   while (position < bytes.length) {
@@ -171,14 +176,14 @@ export function stringEnd(bytes: Uint8Array, start: number): number {
   return bytes.length
 }
 
-/** True when a string may hold an escape of NUL, of a surrogate or of a character of `__proto__`. */
+/** Returns whether a string may contain an escape of NUL, of a surrogate or of a character of `__proto__`. */
 function hasSuspiciousEscape(bytes: Buffer, start: number, end: number): boolean {
   for (let position = start; position < end; position++) {
     if (bytes[position] !== BACKSLASH) continue
     position++
     if (bytes[position] !== 0x75) continue
     const first = (bytes[position + 1] ?? 0) | 0x20
-    // U+D8xx to U+DFxx; U+0000 to U+000F and U+0050 to U+007F.
+    // Suspicious are U+D8xx to U+DFxx, U+0000 to U+000F, and U+0050 to U+007F.
     const third = bytes[position + 3] ?? 0
     if (first === 0x64) return true
     if (first === 0x30 && (third === 0x30 || (third >= 0x35 && third <= 0x37))) return true
@@ -199,7 +204,7 @@ function parseLeniently(text: string): unknown {
   }
 }
 
-/** The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by `null`. Linear. */
+/** Replaces `NaN`, `Infinity` and `-Infinity` outside of strings by `null`. The cost is linear. */
 function withoutBareNumbers(text: string): string {
   let isInside = false
   return text.replace(QUOTES_AND_BARE_NUMBERS, (found) => {
@@ -209,12 +214,12 @@ function withoutBareNumbers(text: string): string {
 }
 
 /**
- * Puts integers beyond 2^53 into quotes: as numbers they would be rounded, and two users or groups be one. `isAll`: not
- * only ids. Linear.
+ * Puts integers beyond 2^53 into quotes. As numbers they would be rounded, and two users or groups would become one. If
+ * `isAll` is true, this applies to all integers and not only to ids. The cost is linear.
  */
 function quoteLongIntegers(text: string, isAll: boolean): string {
   if (!LONG_INTEGER.test(text)) return text
-  /** The members that the open objects and lists belong to. */
+  /** The member names under which the open objects and lists stand. */
   const owners: string[] = []
   let quoted = ''
   let copiedTo = 0
@@ -251,7 +256,7 @@ function isDigit(code: number): boolean {
   return code >= 0x30 && code <= 0x39
 }
 
-/** The position behind a number with a digit or sign before `start`. */
+/** Returns the position after a number whose first digit or sign is just before `start`. */
 function numberEnd(text: string, start: number): number {
   let position = start
   for (;;) {
@@ -262,7 +267,7 @@ function numberEnd(text: string, start: number): number {
   }
 }
 
-/** As `stringEnd`, of a text. */
+/** Works like `stringEnd`, but on a text. */
 function stringEndInText(text: string, start: number): number {
   let position = start
   while (position < text.length) {
@@ -273,7 +278,7 @@ function stringEndInText(text: string, start: number): number {
   return text.length
 }
 
-/** The refusal of a text that is nested too deeply. */
+/** Returns the error for a text that is nested too deeply. */
 export function tooDeep(): ServiceError {
   return new ServiceError(
     'invalid_payload',
@@ -281,12 +286,12 @@ export function tooDeep(): ServiceError {
   )
 }
 
-/** The refusal of a text that is no JSON. */
+/** Returns the error for a text that is not JSON. */
 export function notJson(): ServiceError {
   return new ServiceError('invalid_payload', 'The body is not valid JSON.')
 }
 
-/** The refusal of a text with more values than are made objects of. */
+/** Returns the error for a text that has too many values. */
 export function tooManyValues(valuesMax: number, what = 'values'): ServiceError {
   return new ServiceError(
     'request_too_large',

@@ -1,5 +1,6 @@
 /**
- * Which project a request belongs to: where the key is, and what it opens. Details never repeat a key.
+ * Finds the project that a request belongs to: the position of the key, and the project that it opens. Error details
+ * never repeat a key.
  * Source: docs/compatibility/ingestion.md, "Finding the key" and "Resolving the key".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -14,7 +15,9 @@ import { asBuffer } from './form.ts'
 import { KEY_PROOF_EVENTS_MAX } from './limits.ts'
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
-/** One of these stands in every body whose JSON has a key: its names, or an escape that may hide them. */
+/**
+ * Every JSON body that contains a key contains one of these: a name of the key, or an escape that may hide the name.
+ */
 const KEY_TRACES = ['token', 'api_key', '\\u']
 const DECIMAL_INTEGER = /^-?\d{1,15}$/
 
@@ -24,14 +27,16 @@ export interface KeySources {
   readonly query: OuterFields
   readonly form: OuterFields
   readonly envelope: Envelope
-  /** The key of `Authorization: Bearer`, the only place of capture v1; '' when absent. Undefined elsewhere. */
+  /**
+   * The key in `Authorization: Bearer`, the only source of capture v1; '' when absent. Undefined for other requests.
+   */
   readonly bearer?: string | undefined
 }
 
 /**
- * The key of a request, of whatever type it was sent: GET query, form, root, then the elements, which
- * must agree. ServiceError `missing_api_key` when there is none, `invalid_api_key` when elements
- * disagree. Source: docs/compatibility/ingestion.md, "Finding the key".
+ * Returns the key of a request, in whatever type it was sent. The order is: the query of a GET request, the form, the
+ * root, and then the elements, which must agree. Throws ServiceError `missing_api_key` if there is none, and
+ * `invalid_api_key` if the elements disagree. Source: docs/compatibility/ingestion.md, "Finding the key".
  */
 export function findKey(sources: KeySources): unknown {
   const key = namedKey(sources) ?? (sources.envelope.isBatch ? commonKey(sources) : undefined)
@@ -40,10 +45,10 @@ export function findKey(sources: KeySources): unknown {
 }
 
 /**
- * Whether the key of a large request opens a project, found out without looking at more of its events
- * than the first that has a key: the others must have the same. Throws as `findKey` and `resolveProject`
- * when it opens none or nothing in `json`, the whole body, can be a key. Null: undecided, because none of
- * the first KEY_PROOF_EVENTS_MAX events has one.
+ * Returns the project that the key of a large request opens. It reads events only up to the first one that has a key,
+ * because the others must have the same key. `json` is the whole body. Returns null if the question is undecided,
+ * because none of the first KEY_PROOF_EVENTS_MAX events has a key. Throws like `findKey` and `resolveProject` if the
+ * key opens no project, or if nothing in `json` can be a key.
  */
 export function proveKey(
   sources: KeySources,
@@ -63,8 +68,8 @@ export function proveKey(
 }
 
 /**
- * The first `project_id` that was given: query, form, root object or first element of a root array.
- * Undefined when there is none; null and '' count as none.
+ * Returns the first `project_id` that was given, in the order query, form, root object or first element of a root
+ * array. Returns undefined if there is none; null and '' count as none.
  */
 export function findProjectId(sources: KeySources): unknown {
   const { query, form, envelope } = sources
@@ -73,9 +78,9 @@ export function findProjectId(sources: KeySources): unknown {
 }
 
 /**
- * The project that a key opens; a personal key needs `scope`, unless that is null. ServiceError `invalid_api_key`,
- * `invalid_personal_api_key` or `invalid_project` (attr `project_id`). Source: docs/compatibility/ingestion.md,
- * "Resolving the key".
+ * Returns the project that a key opens. A personal key needs `scope`, unless `scope` is null. Throws ServiceError
+ * `invalid_api_key`, `invalid_personal_api_key` or `invalid_project` (attr `project_id`). Source:
+ * docs/compatibility/ingestion.md, "Resolving the key".
  */
 export function resolveProject(
   key: unknown,
@@ -107,7 +112,7 @@ export function resolveProject(
   return reached
 }
 
-/** The key that stands outside of the elements; undefined when there is none. */
+/** Returns the key outside of the elements, or undefined if there is none. */
 function namedKey({ method, query, form, envelope, bearer }: KeySources): unknown {
   if (bearer === '') {
     const detail = "The request has no project key. Send it as 'Authorization: Bearer <key>'."
@@ -120,7 +125,7 @@ function namedKey({ method, query, form, envelope, bearer }: KeySources): unknow
   return envelope.root === null ? undefined : keyOf(envelope.root)
 }
 
-/** The key of one object: the first of its four places that is not empty. */
+/** Returns the key of one object: the first of its four possible fields that is not empty. */
 function keyOf(object: JsonObject): unknown {
   if (!isEmptyValue(object['$token'])) return object['$token']
   if (!isEmptyValue(object['token'])) return object['token']

@@ -1,22 +1,21 @@
 /**
- * The bytes of the log: what is durable when a request is answered 200. A block holds the accepted
- * requests of one commit, a record holds one request: its project, its times and its events as the
- * client wrote them, each already cut out and with its uuid decided, so that processing the same block
- * again gives the same events.
+ * The bytes of the log, which are durable when a request is answered with 200. A block holds the accepted requests of
+ * one commit. A record holds one request: its project, its times and its events as the client wrote them. Each event is
+ * already cut out, and its uuid is decided, so that processing the same block again produces the same events.
  *
  * All numbers are little-endian.
  *
- *   block   magic u32 "TNL1" | crc32 u32 of all that follows | records u32 | events u32 | records...
+ *   block   magic u32 "TNL1" | crc32 u32 of all bytes after it | records u32 | events u32 | records...
  *   record  bytes u32 (of the whole record) | project u32 | flags u32 | events u32
  *           | arrived at f64 ms | sent at f64 ms (NaN: none) | body start u32 | body bytes u32
  *           | address bytes u16 | reserved u16
  *           | table, 24 bytes an event: offset u32, length u32 (top bit: the uuid is the client's), uuid
  *           | address (ASCII) | body (UTF-8 JSON)
  *
- * A record with flag 8 holds a command: something that a person asked for and that takes its place among
- * the events.
+ * A record with flag 8 holds a command: an action that a user requested and that is processed in order with the events.
  *
- * Offsets in the table count from where the body began in the request; subtract `body start`.
+ * Offsets in the table count from the start of the request body. Subtract `body start` to get an offset in the stored
+ * body.
  */
 import { crc32 } from 'node:zlib'
 import { writeUuidV7 } from '../../base/ids.ts'
@@ -27,35 +26,35 @@ const BLOCK_HEADER_BYTES = 16
 const RECORD_HEADER_BYTES = 44
 const LENGTH_MASK = 0x7fffffff
 const CRC_START = 8
-/** UTF-8 bytes of a UTF-16 unit. */
+/** The maximum number of UTF-8 bytes of one UTF-16 unit. */
 const UNIT_BYTES_MAX = 3
 
-/** The batch was marked as an import of old events by its sender. */
+/** The sender marked the batch as an import of old events. */
 export const RECORD_HISTORICAL = 1
-/** The request carried a send time that could not be read. */
+/** The request contained a send time that could not be read. */
 export const RECORD_INVALID_SENT_AT = 2
-/** The project stores no addresses. */
+/** The project does not store addresses. */
 export const RECORD_IP_ANONYMIZED = 4
 
-/** The record holds one command instead of events: its only "event" is the JSON of it, with a uuid. */
+/** The record holds one command instead of events. Its only "event" is the JSON of the command, with a uuid. */
 export const RECORD_COMMAND = 8
 
-/** The project takes no new group types. */
+/** The project accepts no new group types. */
 export const RECORD_GROUP_TYPES_CLOSED = 16
 
-/** What a record says about its request. */
+/** The fields of a record that describe its request. */
 export interface RecordHeader {
   readonly projectId: number
-  /** RECORD_* bits. */
+  /** A combination of the RECORD_* bits. */
   readonly flags: number
   readonly arrivedAtMs: number
-  /** NaN when the client gave no send time. */
+  /** NaN if the client sent no send time. */
   readonly sentAtMs: number
-  /** The sender's address, ASCII, at most 64 characters. */
+  /** The sender's address in ASCII, at most 64 characters. */
   readonly address: string
 }
 
-/** Where the events of a record come from: a scanner, or events that were parsed and repaired. */
+/** The source of the events of a record: a scanner, or events that were parsed and repaired. */
 export interface RecordEvents {
   readonly eventCount: number
   readonly eventsStart: number
@@ -64,7 +63,7 @@ export interface RecordEvents {
   copyBody(target: Buffer, targetStart: number, start: number, end: number): void
 }
 
-/** A block that is being filled. It grows; `finish` hands its bytes out and makes it unusable. */
+/** A block that is being filled. It grows as needed. `finish` returns its bytes and makes the writer unusable. */
 export class LogBlockWriter {
   #bytes: Buffer
   #length = BLOCK_HEADER_BYTES
@@ -72,7 +71,10 @@ export class LogBlockWriter {
   #eventCount = 0
   readonly #allocate: (bytes: number) => Buffer
 
-  /** `buffer`: memory to fill, at least 64 bytes; when it is full, `allocate` makes a larger one in its place. */
+  /**
+   * `buffer` is the memory to fill, at least 64 bytes. When it is full, `allocate` creates a larger buffer that
+   * replaces it.
+   */
   constructor(buffer: Buffer, allocate: (bytes: number) => Buffer = Buffer.allocUnsafeSlow) {
     this.#bytes = buffer
     this.#allocate = allocate
@@ -90,7 +92,10 @@ export class LogBlockWriter {
     return this.#eventCount
   }
 
-  /** Adds one request; returns the bytes that it took. Events without a client's uuid get one of version 7. */
+  /**
+   * Adds one request and returns the number of bytes that it took. Events without a client uuid get a UUID of version
+   * 7.
+   */
   add(header: RecordHeader, events: RecordEvents): number {
     const count = events.eventCount
     const bodyStart = events.eventsStart
@@ -122,7 +127,7 @@ export class LogBlockWriter {
     return end - start
   }
 
-  /** The finished block, without its checksum: `seal` adds that on the thread that writes the log. */
+  /** Returns the finished block without its checksum. `seal` adds the checksum on the thread that writes the log. */
   finish(): Buffer {
     this.#bytes.writeUInt32LE(MAGIC, 0)
     this.#bytes.writeUInt32LE(0, 4)
@@ -140,21 +145,21 @@ export class LogBlockWriter {
   }
 }
 
-/** What a block says before its records. */
+/** The fields at the beginning of a block, before its records. */
 export interface LogBlockHead {
-  /** How many bytes that is. */
+  /** The number of bytes before the first record. */
   readonly headBytes: number
   readonly records: number
   readonly events: number
 }
 
-/** Reads what a finished block says before its records, sealed or not. */
+/** Reads the fields at the beginning of a finished block, sealed or not. */
 export function readBlockHead(block: Buffer): LogBlockHead {
   const [records, events] = [block.readUInt32LE(8), block.readUInt32LE(12)]
   return { headBytes: BLOCK_HEADER_BYTES, records, events }
 }
 
-/** A sealed block of the records of others, one behind the other. */
+/** Returns a sealed block of records that were taken from other blocks and concatenated. */
 export function sealedBlock(bodies: Uint8Array, records: number, events: number): Buffer {
   const block = Buffer.allocUnsafe(BLOCK_HEADER_BYTES + bodies.length)
   block.writeUInt32LE(MAGIC, 0)
@@ -165,14 +170,14 @@ export function sealedBlock(bodies: Uint8Array, records: number, events: number)
   return block
 }
 
-/** Writes the checksum of a finished block into it, and answers it. Linear, about 0.2 ms a megabyte. */
+/** Writes the checksum into a finished block and returns it. The cost is linear, about 0.2 ms a megabyte. */
 export function seal(block: Buffer): number {
   const checksum = crc32(block.subarray(CRC_START))
   block.writeUInt32LE(checksum, 4)
   return checksum
 }
 
-/** One record of a block that is being read; its buffer is only valid while the block is. */
+/** One record of a block that is being read. Its buffer is valid only as long as the block is. */
 export interface LogRecord {
   readonly projectId: number
   readonly flags: number
@@ -180,17 +185,17 @@ export interface LogRecord {
   readonly arrivedAtMs: number
   readonly sentAtMs: number
   readonly address: string
-  /** The block's bytes. */
+  /** The bytes of the block. */
   readonly bytes: Buffer
-  /** Offset of the event table in `bytes`. */
+  /** The offset of the event table in `bytes`. */
   readonly tableStart: number
-  /** What to add to an offset of the table to get an offset in `bytes`. */
+  /** The number to add to an offset of the table to get an offset in `bytes`. */
   readonly bodyShift: number
 }
 
 /**
- * The records of a block in order. Throws when magic, checksum or lengths do not fit: nothing of a
- * damaged block is ever taken for an event.
+ * Returns the records of a block in order. Throws if the magic number, the checksum or the lengths are wrong, so that
+ * no part of a damaged block is ever read as an event.
  */
 export function readBlock(block: Buffer): readonly LogRecord[] {
   if (block.length < BLOCK_HEADER_BYTES || block.readUInt32LE(0) !== MAGIC) {
@@ -200,10 +205,10 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
     throw new RangeError('the log block does not match its checksum')
   }
   const records: LogRecord[] = []
-  // Numbers of a Buffer are read byte by byte, those of a view at once.
+  // A DataView reads a number at once; a Buffer reads it byte by byte.
   const view = new DataView(block.buffer, block.byteOffset, block.length)
   let position = BLOCK_HEADER_BYTES
-  // Neighbours often come from one sender: comparing is cheaper than making another text.
+  // Neighbouring records often have the same sender. Comparing the bytes is cheaper than creating another string.
   let address = ''
   while (position < block.length) {
     const recordBytes = view.getUint32(position, true)
@@ -237,28 +242,28 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
   return records
 }
 
-/** Where event `index` of a record begins in its bytes. */
+/** Returns the offset in the record's bytes at which event `index` begins. */
 export function eventStart(record: LogRecord, index: number): number {
   return record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES) + record.bodyShift
 }
 
-/** How many bytes event `index` of a record has. */
+/** Returns the number of bytes of event `index`. */
 export function eventBytes(record: LogRecord, index: number): number {
   return record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES + 4) & LENGTH_MASK
 }
 
-/** Offset in the record's bytes of the 16 bytes of the uuid of event `index`. */
+/** Returns the offset in the record's bytes of the 16 bytes of the uuid of event `index`. */
 export function eventUuidOffset(record: LogRecord, index: number): number {
   return record.tableStart + index * TABLE_ENTRY_BYTES + 8
 }
 
-/** True when the uuid of event `index` is the client's own. */
+/** Returns whether the client chose the uuid of event `index`. */
 export function hasClientUuid(record: LogRecord, index: number): boolean {
   const word = record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES + 4)
   return word >= HAS_CLIENT_UUID
 }
 
-/** Events that were parsed: written again as JSON, one behind the other, with a table like a scanner's. */
+/** Parsed events, written as JSON again and concatenated, with a table in the format of the scanner. */
 export class ParsedEvents implements RecordEvents {
   readonly eventsStart = 0
   eventCount = 0
@@ -266,7 +271,7 @@ export class ParsedEvents implements RecordEvents {
   #bodyBytes = 0
   #table: Buffer
 
-  /** `texts`: the JSON of each event; `uuids`: the 16 bytes of each client uuid, or null. */
+  /** `texts` are the JSON of each event. `uuids` are the 16 bytes of each client uuid, or null. */
   constructor(
     texts: readonly string[] = [],
     uuids: readonly (Uint8Array | null)[] = [],
@@ -281,7 +286,7 @@ export class ParsedEvents implements RecordEvents {
   add(text: string, uuid: Uint8Array | null): void {
     const start = this.#bodyBytes
     const entry = this.eventCount * TABLE_ENTRY_BYTES
-    // Counting bytes costs as much as writing them: only where it may be too tight.
+    // Counting the bytes costs as much as writing them, so they are counted only if the space may be too small.
     if (start + text.length * UNIT_BYTES_MAX > this.#body.length) {
       this.#body = withRoom(this.#body, start, Buffer.byteLength(text))
     }
@@ -308,7 +313,10 @@ export class ParsedEvents implements RecordEvents {
   }
 }
 
-/** Memory with the first `used` bytes of another and room for `more`: the same one if there is. */
+/**
+ * Returns a buffer with the first `used` bytes of the given one and room for `more`. Returns the same buffer if it has
+ * enough room.
+ */
 function withRoom(buffer: Buffer, used: number, more: number): Buffer {
   if (used + more <= buffer.length) return buffer
   const larger = Buffer.allocUnsafe(Math.max(used + more, 2 * buffer.length))
@@ -316,7 +324,10 @@ function withRoom(buffer: Buffer, used: number, more: number): Buffer {
   return larger
 }
 
-/** Byte by byte, as Latin-1: a call out of JavaScript costs more than an address has characters. */
+/**
+ * Writes the address byte by byte as Latin-1. A call out of JavaScript costs more than writing the few characters of an
+ * address.
+ */
 function writeAddress(bytes: Buffer, start: number, address: string): void {
   for (let index = 0; index < address.length; index++) {
     bytes[start + index] = address.charCodeAt(index)

@@ -1,7 +1,7 @@
 /**
- * Decoder of the "lz64" text that old browser clients send: LZString's dictionary coding, six bits to
- * a character of the standard base64 alphabet. Output is bounded while it is produced, because a
- * small text can stand for gigabytes. Source: docs/compatibility/ingestion.md, "Compression".
+ * Decodes the "lz64" text of old browser clients: the dictionary coding of LZString, with six bits for each character
+ * of the standard base64 alphabet. The output is bounded while it is produced, because a small text can stand for
+ * gigabytes. Source: docs/compatibility/ingestion.md, "Compression".
  */
 import { ServiceError } from '../../base/errors.ts'
 
@@ -13,16 +13,17 @@ const CODES_RESERVED = 3
 const CHARACTER_VALUES = characterValues()
 
 /**
- * The text that was compressed, as UTF-16 units (lone surrogates come out as they went in). Linear in
- * input and output. ServiceError `invalid_payload` when the text is no complete lz64 or stands for an
- * empty text, `request_too_large` when the output would have more than `outputBytesMax` UTF-8 bytes.
+ * Returns the text that was compressed, as UTF-16 units. Lone surrogates are preserved. The cost is linear in input and
+ * output. Throws ServiceError `invalid_payload` if the text is not complete lz64 or stands for an empty text. Throws
+ * `request_too_large` if the output would have more than `outputBytesMax` UTF-8 bytes.
  */
 export function decodeLz64(text: string, outputBytesMax: number): string {
   const reader = new BitReader(text)
   const output = new UnitBuffer(outputBytesMax)
   const phrases = new PhraseTable()
   let codeBits = 2
-  // Entries that still fit before codes get one bit longer; the first literal has taken its place.
+  // The number of entries that can still be added before codes become one bit longer. The first literal has already
+  // used one entry.
   let entriesLeft = 1
   let previousStart = -1
   let previousLength = 0
@@ -42,7 +43,7 @@ export function decodeLz64(text: string, outputBytesMax: number): string {
     } else {
       throw invalid()
     }
-    // The new phrase is the previous one and the next unit, which stand side by side in the output.
+    // The new phrase is the previous phrase and the unit after it, which are adjacent in the output.
     if (previousStart >= 0) {
       phrases.add(previousStart, previousLength + 1)
       if (--entriesLeft === 0) entriesLeft = 2 ** codeBits++
@@ -59,7 +60,7 @@ export function decodeLz64(text: string, outputBytesMax: number): string {
   return decoded
 }
 
-/** Reads numbers whose first bit is the lowest one; behind the end there are zero bits. */
+/** Reads numbers whose first bit is the lowest one. Past the end of the text it reads zero bits. */
 class BitReader {
   readonly #text: string
   readonly #bitsTotal: number
@@ -89,7 +90,7 @@ class BitReader {
   }
 }
 
-/** UTF-16 units that grow up to a limit. */
+/** A buffer of UTF-16 units that grows up to a limit. */
 class UnitBuffer {
   readonly #unitsMax: number
   #units: Uint16Array
@@ -105,7 +106,7 @@ class UnitBuffer {
     this.#units[this.length++] = unit
   }
 
-  /** Appends what stands at `start`; the range may reach into what is being appended. */
+  /** Appends `count` units from position `start`. The range may overlap the units that are being appended. */
   repeat(start: number, count: number): void {
     this.#reserve(count)
     const units = this.#units
@@ -130,10 +131,10 @@ class UnitBuffer {
   }
 }
 
-/** The dictionary: every phrase is a range of the output, so none is ever copied. */
+/** The dictionary. Every phrase is a range of the output, so phrases are never copied. */
 class PhraseTable {
   #ranges = new Int32Array(2048)
-  /** The code that the next phrase gets. */
+  /** The code of the next phrase. */
   next = CODES_RESERVED
 
   add(start: number, length: number): number {

@@ -1,7 +1,7 @@
 /**
- * From an event as it was accepted to the event that is stored, or to the reason why it is not. Runs once
- * per event: it takes the event object over and changes it in place. Duplicates, quotas, group numbers
- * and persons need state and are decided elsewhere.
+ * Turns an accepted event into the event that is stored, or into the reason why it is not stored. It runs once for each
+ * event, takes ownership of the event object and changes it in place. Duplicates, quotas, group numbers and persons
+ * need state, so other modules decide them.
  * Source: docs/compatibility/events.md, "Events that are not stored" and "Stored events".
  */
 
@@ -19,10 +19,10 @@ const NO_DISTINCT_ID = drop('no_distinct_id')
 const IGNORED = drop('ignored_event')
 
 /**
- * Normalises one event in the compact form of `NormalisedEvent`. The event was structurally checked, is
- * clean (no lone surrogates, NUL, `__proto__` or infinite numbers) and belongs to this function from now
- * on. `rawBytes` are the bytes of its JSON: only when they exceed the limit are the properties measured.
- * Never throws for anything that JSON can express.
+ * Normalises one event and returns it in the compact form of `NormalisedEvent`. The structure of the event was checked,
+ * and it is clean (no lone surrogates, NUL, `__proto__` or infinite numbers). The function takes ownership of the
+ * event. `rawBytes` is the number of bytes of its JSON; the properties are measured only if it exceeds the limit. It
+ * never throws for a value that JSON can express.
  */
 export function normaliseEvent(
   event: JsonObject,
@@ -77,7 +77,7 @@ export function normaliseEvent(
   }
 }
 
-/** Events that are never stored, by name; null when the event goes on. */
+/** Returns the drop of an event that is never stored because of its name, or null if the event is processed further. */
 function dropByName(name: string, distinctId: string, properties: JsonObject): EventOutcome | null {
   switch (name) {
     case '$snapshot':
@@ -108,7 +108,7 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
   }
 }
 
-/** Brings `$set`, `$set_once` and `$unset` of the top level and of the properties together. */
+/** Merges `$set`, `$set_once` and `$unset` of the top level into those of the properties. */
 function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
   mergeObject(event['$set'], properties, '$set')
   mergeObject(event['$set_once'], properties, '$set_once')
@@ -122,7 +122,7 @@ function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
   else if (inner !== undefined) properties['$unset'] = undefined
 }
 
-/** The top level wins key by key; what is no object is as if it were not there. */
+/** Merges one update object. For each key, the top level wins. A value that is not an object is ignored. */
 function mergeObject(top: unknown, properties: OwnObject, field: '$set' | '$set_once'): void {
   const inner = properties[field]
   if (top === undefined && inner === undefined) return
@@ -149,7 +149,8 @@ function removePersonFields(properties: OwnObject): void {
   if (properties['$group_4'] !== undefined) properties['$group_4'] = undefined
 }
 
-// `delete` makes an object slower to read for good, so it is used only where a key is there.
+// Assigns undefined because `delete` makes an object slower to read for good. The tests avoid adding keys that do not
+// exist.
 function removeUpdates(properties: OwnObject): void {
   if (properties['$set'] !== undefined) properties['$set'] = undefined
   if (properties['$set_once'] !== undefined) properties['$set_once'] = undefined
@@ -166,7 +167,7 @@ function setSender(properties: OwnObject, context: EventContext, sentAtMs: numbe
   if (sentAtMs !== null) properties['$sent_at'] = sharedIsoText(sentAtMs)
 }
 
-/** The elements as text; they leave the properties. */
+/** Removes the elements from the properties and returns them as text. */
 function takeElements(properties: OwnObject): string {
   const text = properties['$elements_chain']
   const elements = properties['$elements']
@@ -177,7 +178,10 @@ function takeElements(properties: OwnObject): string {
   return Array.isArray(elements) ? elementsChain(elements) : ''
 }
 
-/** A property `token` as it is stored: a personal key that a client sent by mistake must not be readable. */
+/**
+ * Returns the stored value of a property `token`. A personal key that a client sent by mistake is redacted, so that it
+ * cannot be read.
+ */
 export function redacted(token: unknown): unknown {
   return typeof token === 'string' && token.startsWith('phx_') ? REDACTED : token
 }

@@ -1,7 +1,7 @@
 /**
- * Recognises a line of our own export by its bytes, so that an import passes it on without parsing it.
- * It only ever says yes to what the export writes, and says nothing about what is between the braces of
- * the properties: whoever sends the result has to prove it well-formed (scanner/).
+ * Recognises a line of Tenrec's own export by its bytes, so that an import can forward it without parsing. It accepts
+ * only lines in the form that the export writes. It does not check the content between the braces of the properties;
+ * the module that sends the result must prove it to be well-formed (scanner/).
  */
 
 const QUOTE = 0x22
@@ -23,21 +23,21 @@ const PERSON_MODE = Buffer.from(',"person_mode":"')
 const ELEMENTS = Buffer.from(',"elements_chain":"')
 const PROPERTIES = Buffer.from(',"properties":{')
 
-/** The parts of a line that make an event for `/batch/`, as offsets in its bytes. */
+/** The parts of a line that form an event for `/batch/`, as offsets in its bytes. */
 export interface OwnLine {
-  /** From the quote in front of `uuid` to behind the timestamp. */
+  /** The head extends from the quote before `uuid` to the end of the timestamp. */
   headStart: number
   headEnd: number
-  /** The text of the elements with its quotes; both 0: none. */
+  /** The range of the elements text with its quotes. Both offsets are 0 if there is none. */
   chainStart: number
   chainEnd: number
-  /** From the comma in front of `properties` to the end of the line. */
+  /** The tail extends from the comma before `properties` to the end of the line. */
   tailStart: number
 }
 
 /**
- * Whether bytes `start` to `end` (without the newline) are an exported event, and where its parts lie:
- * that goes into `found`. Cost: a few hundred bytes are looked at, unless there are elements.
+ * Returns whether bytes `start` to `end` (without the newline) are an exported event, and writes the offsets of its
+ * parts into `found`. It reads a few hundred bytes, or more if the event has elements.
  */
 export function findOwnLine(bytes: Buffer, start: number, end: number, found: OwnLine): boolean {
   if (bytes[end - 1] !== OBJECT_END || bytes[end - 2] !== OBJECT_END) return false
@@ -68,11 +68,11 @@ export function findOwnLine(bytes: Buffer, start: number, end: number, found: Ow
   found.tailStart = at
   const tail = behind(bytes, at, PROPERTIES)
   if (tail < 0 || tail > end - 2) return false
-  // The property would be the one that counts.
+  // If the properties contain an elements chain, that property would take precedence.
   return chain < 0 || !bytes.subarray(tail, end).includes(CHAIN_KEY)
 }
 
-/** Where `expected` ends when it stands at `at`, else -1. */
+/** Returns the position after `expected` if it stands at `at`, otherwise -1. */
 function behind(bytes: Uint8Array, at: number, expected: Uint8Array): number {
   if (at < 0) return -1
   for (let index = 0; index < expected.length; index++) {
@@ -81,7 +81,7 @@ function behind(bytes: Uint8Array, at: number, expected: Uint8Array): number {
   return at + expected.length
 }
 
-/** Behind the closing quote of a text that is not empty and whose first character is at `at`, else -1. */
+/** Returns the position after the closing quote of a non-empty text whose first character is at `at`, otherwise -1. */
 function behindText(bytes: Uint8Array, at: number, end: number): number {
   if (at < 0 || bytes[at] === QUOTE) return -1
   let index = at

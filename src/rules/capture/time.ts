@@ -1,6 +1,6 @@
 /**
- * When an event happened: the client's timestamp or offset, corrected by how far the client's clock is
- * off, within what the server accepts. Source: docs/compatibility/events.md, "Time".
+ * Computes when an event happened: the client's timestamp or offset, corrected by the error of the client's clock,
+ * within the bounds that the server accepts. Source: docs/compatibility/events.md, "Time".
  */
 
 import type { JsonObject } from '../../base/json.ts'
@@ -10,33 +10,34 @@ import { TIME_SHOWN_UNITS_MAX } from './limits.ts'
 import { MOMENT_MS_MAX, MOMENT_MS_MIN, parseTimestamp } from './timestamp.ts'
 import type { EventContext, IngestionWarning } from './types.ts'
 
-/** First millisecond of 2001: a clock that says less was never set. */
+/** The first millisecond of 2001. A clock that shows an earlier time was never set. */
 const SENT_AT_MS_MIN = 978_307_200_000
 const MILLISECOND_DIGITS_MIN = 12
 const DIGITS = /^\d{1,16}$/
 
-/** No warnings; shared, so that the usual event allocates no list. */
+/** The shared list without warnings, so that the usual event allocates no list. */
 export const NO_WARNINGS: readonly IngestionWarning[] = Object.freeze([])
 
-/** The moment of an event and what it was computed with. */
+/** The moment of an event and the values that it was computed from. */
 export interface EventTime {
   readonly timestampMs: number
-  /** The client's clock when sending, milliseconds; null when it gave none that is valid. */
+  /** The client's clock when it sent the request, in milliseconds. Null if the client sent no valid one. */
   readonly sentAtMs: number | null
   readonly warnings: readonly IngestionWarning[]
 }
 
 /** The client's clock of a whole request. */
 export interface RequestSentAt {
-  /** Milliseconds; null when absent or invalid. */
+  /** Milliseconds, or null if absent or invalid. */
   readonly sentAtMs: number | null
-  /** One was given, but it is unreadable or in 2000 or earlier: ignored, with a warning. */
+  /** True if a clock was sent but is unreadable or in the year 2000 or earlier. It is then ignored, with a warning. */
   readonly isSentAtInvalid: boolean
 }
 
 /**
- * Milliseconds that a `sent_at` stands for: digits only are milliseconds (more than 11 of them) or
- * seconds, everything else is a timestamp. Null when unreadable or in the year 2000 or earlier.
+ * Returns the milliseconds that a `sent_at` stands for. A value of digits only is a number of milliseconds if it has
+ * more than 11 digits, otherwise of seconds. Every other value is a timestamp. Returns null if it is unreadable or in
+ * the year 2000 or earlier.
  */
 export function parseSentAt(value: unknown): number | null {
   const text = typeof value === 'number' ? String(value) : value
@@ -48,9 +49,9 @@ export function parseSentAt(value: unknown): number | null {
 }
 
 /**
- * The client's clock of a request from the places that can state it, strongest first: root of the
- * body, form field `sent_at`, query `_`, query `sent_at`. The first that is given decides, also when
- * it is invalid.
+ * Returns the client's clock of a request. Its sources, in order of precedence, are the root of the body, the form
+ * field `sent_at`, the query parameter `_` and the query parameter `sent_at`. The first source that is given decides,
+ * even if it is invalid.
  */
 export function requestSentAt(
   root: unknown,
@@ -65,8 +66,8 @@ export function requestSentAt(
 }
 
 /**
- * When an event happened, by the four steps of the reference: arrival time; timestamp, corrected by the
- * client's clock; offset; not more than 23 hours ahead. Never throws; what cannot be used is ignored
+ * Returns when an event happened, by the four steps of the reference: the arrival time; the timestamp, corrected by the
+ * client's clock; the offset; at most 23 hours in the future. It never throws. A value that cannot be used is ignored,
  * with a warning. Source: docs/compatibility/events.md, "Time".
  */
 export function eventTime(
@@ -100,8 +101,8 @@ export function eventTime(
 }
 
 /**
- * The moment of an event by its timestamp (null: none), its offset and the client's clock when it was sent
- * (null: taken as right), whatever the bounds are.
+ * Returns the moment of an event without checking bounds. It is computed from the timestamp (null: none), the offset,
+ * and the client's clock when the event was sent (null: the clock is taken to be right).
  */
 export function timestampOf(
   givenMs: number | null,
@@ -114,12 +115,12 @@ export function timestampOf(
   return sentAtMs === null ? givenMs : nowMs + (givenMs - sentAtMs)
 }
 
-/** Whether the server accepts a moment: at most 23 hours ahead, and within the years of four digits. */
+/** Returns whether the server accepts a moment: at most 23 hours in the future, and not before the year 0000. */
 export function isTimestampUsable(timestampMs: number, nowMs: number): boolean {
   return timestampMs <= nowMs + FUTURE_TIMESTAMP_MS_MAX && timestampMs >= MOMENT_MS_MIN
 }
 
-/** ISO text of a time that many events of one request share. */
+/** Returns the ISO text of a time that many events of one request share. */
 export function sharedIsoText(timeMs: number): string {
   if (timeMs !== lastTimeMs) {
     lastText = new Date(timeMs).toISOString()

@@ -1,8 +1,8 @@
 /**
- * Times as clients write them, as milliseconds since 1970 in UTC. This is the one parser of ingestion,
- * imports, parameters and the dates of flag filters. Nothing here reads a clock or a time zone of the
- * machine: a missing zone means UTC unless the caller says otherwise. Runs once per event, so the usual
- * form has a short way and nothing allocates; unusual forms are tried last.
+ * Reads times as clients write them and returns milliseconds since 1970 in UTC. This is the only parser of ingestion,
+ * imports, parameters and the dates of flag filters. It reads neither a clock nor the time zone of the machine: a
+ * missing zone means UTC unless the caller specifies another. It runs once for each event, so the usual form has a fast
+ * path that allocates nothing. Unusual forms are tried last.
  * Source: docs/compatibility/events.md, "Time".
  */
 import { TIME_CHARACTERS_MAX } from './limits.ts'
@@ -30,7 +30,10 @@ const MONTH_NAMES = [
 ]
 const WEEKDAYS = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun']
 const WEEKDAY_NAMES = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']
-/** Names that mean the same everywhere, and those of RFC 2822. `IST` and `BST` do not. */
+/**
+ * The zone names that mean the same everywhere, and those of RFC 2822. `IST` and `BST` are ambiguous and therefore
+ * missing.
+ */
 const ZONE_HOURS = new Map([
   ['ut', 0],
   ['utc', 0],
@@ -53,46 +56,51 @@ const ZONE_HOURS = new Map([
   ['msk', 3],
   ['jst', 9],
 ])
-/** A year, a month and a day, with one or two digits or the name of the month between equal separators. */
+/** Year, month and day between equal separators. Month and day have one or two digits, or the month is a name. */
 const YEAR_FIRST = /^(\d{4})([-/.])(\d{1,2}|[a-z]{3,9})\2(\d{1,2})(?!\d)/i
-/** Month, day, year, as spreadsheets of the United States write them. */
+/** Month, day and year, as spreadsheets of the United States write them. */
 const MONTH_FIRST = /^(\d{1,2})\/(\d{1,2})\/(\d{4}|\d{2})(?!\d)/
-/** `1 May 2024`, `01-May-24`, `1st of May, 2024`, `01/May/2024`. */
+/** Examples are `1 May 2024`, `01-May-24`, `1st of May, 2024` and `01/May/2024`. */
 const DAY_AND_NAME =
   /^(\d{1,2})(?:st|nd|rd|th)?(?: of)?[ \-/]([a-z]{3,9})\.?,?[ \-/](\d{4}|\d{2})(?!\d)/i
-/** `May 1, 2024`. */
+/** An example is `May 1, 2024`. */
 const NAME_AND_DAY = /^([a-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})(?!\d)/i
-/** `May  1 12:30:05 2024`, with a zone before or behind the year: `date`, `ctime` and their kin. */
+/**
+ * An example is `May 1 12:30:05 2024`, with a zone before or after the year. `date`, `ctime` and similar programs print
+ * this form.
+ */
 const YEAR_LAST =
   /^([a-z]{3,9}) {1,2}(\d{1,2}) (\d{1,2}:\d{2}:\d{2}(?:\.\d+)?)(?: ([a-z]{1,5}|[+-]\d{2}:?\d{2}))? (\d{4})(?: ([+-]\d{2}:?\d{2}|[a-z]{1,5}))?$/i
 const WEEKDAY = /^([a-z]{3,9})\.?,? /i
-/** Year, month, day and time without separators: `20240501T123005Z`. */
+/** Year, month, day and time without separators, such as `20240501T123005Z`. */
 const COMPACT = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})?/i
 const CLOCK = /^(\d{1,2}):(\d{2})(?::(\d{2}))?/
 const FRACTION = /^[.,](\d{1,3})\d*/
 const HALF_OF_DAY = /^ ?([ap])\.?m\b\.?/i
-/** What stands behind the time of day: an offset, a name, or both, and remarks about the zone. */
+/** The text after the time of day: an offset, a zone name or both, and remarks about the zone. */
 const ZONE =
   /^ ?(?:\(?(utc|gmt|ut|z) ?(?=[+-]))?([+-]\d{1,2}(?::?\d{2})?)?(?: ?\(?([a-z]{1,5})\)?)?(?: ?(?:\([a-z .-]{1,40}\)|\[[a-z0-9_+\-/]{1,40}\]))?(?: m=[+-][\d.]+)?$/i
-/** Behind a date. A minus sign there is more likely to separate a time. */
+/**
+ * An offset directly after a date. Only a plus sign counts, because a minus sign there more likely separates a time.
+ */
 const DATE_OFFSET = /^\+\d{2}:\d{2}$/
 const SECONDS_WITH_FRACTION = /^\d{10}\.\d+$/
 
-/** The earliest moment that four digits can name: 0000-01-01, milliseconds. */
+/** The earliest moment that a year of four digits can express: 0000-01-01, in milliseconds. */
 export const MOMENT_MS_MIN = -62_167_219_200_000
-/** The latest moment that four digits can name: the last millisecond of 9999. */
+/** The latest moment that a year of four digits can express: the last millisecond of 9999. */
 export const MOMENT_MS_MAX = 253_402_300_799_999
 
-/** Turns the time of a clock on the wall, as milliseconds as if it were UTC, into a moment. */
+/** Converts a local wall-clock time, given in milliseconds as if it were UTC, into a moment. */
 export type WallToMoment = (wallMs: number) => number
 
 const asUtc: WallToMoment = (wallMs) => wallMs
 
 /**
- * A moment in milliseconds, from a text that `parseTimeText` reads, or a count since 1970 of 10, 13, 16 or
- * 19 digits (seconds, milliseconds, microseconds, nanoseconds) as text or number. Seconds and milliseconds
- * may have decimals. Null for anything else and for days that do not exist. Digits beyond milliseconds are
- * cut. Source: docs/compatibility/events.md, "Time".
+ * Returns a moment in milliseconds. The value is a text that `parseTimeText` reads, or a count since 1970 of 10, 13, 16
+ * or 19 digits (seconds, milliseconds, microseconds, nanoseconds) as text or number. Seconds and milliseconds may have
+ * decimals. Digits beyond milliseconds are cut. Returns null for every other value and for days that do not exist.
+ * Source: docs/compatibility/events.md, "Time".
  */
 export function parseTimestamp(value: unknown): number | null {
   if (typeof value === 'string') return parseText(value)
@@ -108,9 +116,9 @@ function parseText(text: string): number | null {
 }
 
 /**
- * A moment from ISO 8601 (calendar, week or ordinal date, with or without a time), RFC 2822, or one of the
- * forms that programs, databases and spreadsheets print. A text without a zone is one of the clock of
- * `wallToMoment`. Counts of digits are not read. Null for anything else.
+ * Reads a moment from ISO 8601 (calendar, week or ordinal date, with or without a time), RFC 2822, or one of the forms
+ * that programs, databases and spreadsheets print. A text without a zone is converted by `wallToMoment`. Counts of
+ * digits are not read. Returns null for every other text.
  */
 export function parseTimeText(text: string, wallToMoment: WallToMoment): number | null {
   let ms = parseIso(text, wallToMoment)
@@ -122,7 +130,7 @@ function boundedMoment(ms: number): number | null {
   return ms >= MOMENT_MS_MIN && ms <= MOMENT_MS_MAX ? ms : null
 }
 
-/** `YYYY-MM-DDThh:mm:ss.sssZ`, else NaN. */
+/** Reads `YYYY-MM-DDThh:mm:ss.sssZ`. Returns NaN for every other text. */
 function parseUsualForm(text: string): number {
   if (text.length !== 24 || text.charCodeAt(23) !== 0x5a || text.charCodeAt(19) !== 0x2e)
     return Number.NaN
@@ -133,7 +141,7 @@ function parseUsualForm(text: string): number {
   return days * DAY_MS + clockMs(text, 11, 23)
 }
 
-/** The same of the 24 bytes from `start` on, for who has no text of them. */
+/** Does the same as `parseUsualForm` for the 24 bytes from `start`, so that the caller need not create a string. */
 export function usualMomentAt(bytes: Uint8Array, start: number): number {
   if (bytes[start + 23] !== 0x5a || bytes[start + 19] !== 0x2e || bytes[start + 10] !== 0x54) {
     return Number.NaN
@@ -150,7 +158,7 @@ export function usualMomentAt(bytes: Uint8Array, start: number): number {
   return days * DAY_MS + clock + digitsIn(bytes, start + 20, 3)
 }
 
-/** Any of the ISO forms, else NaN. */
+/** Reads any of the ISO forms. Returns NaN for every other text. */
 function parseIso(text: string, wallToMoment: WallToMoment): number {
   if (text.length < 8 || text.length > 40 || text.charCodeAt(4) !== 0x2d) return Number.NaN
   const year = digitsAt(text, 0, 4)
@@ -180,7 +188,7 @@ function momentOrNaN(wallMs: number, wallToMoment: WallToMoment): number {
   return Number.isNaN(wallMs) ? Number.NaN : wallToMoment(wallMs)
 }
 
-/** Milliseconds of `hh:mm`, `hh:mm:ss` or `hh:mm:ss.f` with 1 to 9 digits, else NaN. */
+/** Returns the milliseconds of `hh:mm`, `hh:mm:ss` or `hh:mm:ss.f` with 1 to 9 fraction digits, otherwise NaN. */
 function clockMs(text: string, start: number, end: number): number {
   const length = end - start
   if (length !== 5 && length !== 8 && (length < 10 || length > 18)) return Number.NaN
@@ -199,7 +207,7 @@ function clockMs(text: string, start: number, end: number): number {
   return ms + Math.floor((fraction * SECOND_MS) / 10 ** fractionDigits)
 }
 
-/** Milliseconds east of UTC of '', `Z`, `±hh`, `±hhmm` or `±hh:mm`, else NaN. */
+/** Returns the milliseconds east of UTC of '', `Z`, `±hh`, `±hhmm` or `±hh:mm`, otherwise NaN. */
 function zoneMs(text: string, start: number, end: number): number {
   const length = end - start
   if (length === 0) return 0
@@ -217,7 +225,7 @@ function zoneMs(text: string, start: number, end: number): number {
   return first === 0x2d ? -ms : ms
 }
 
-/** Days since 1970-01-01 of a day of the calendar; NaN when there is no such day. */
+/** Returns the number of days from 1970-01-01 to a calendar day, or NaN if the day does not exist. */
 function calendarDays(year: number, month: number, day: number): number {
   if (!(month >= 1 && month <= 12) || !(day >= 1)) return Number.NaN
   const isLateInLeapYear = month > 2 && isLeapYear(year)
@@ -239,13 +247,13 @@ function weekDays(year: number, week: number, weekday: number): number {
   return week === 53 && firstMonday(year) + 52 * 7 === firstMonday(year + 1) ? Number.NaN : days
 }
 
-/** Monday of the week that has 4 January in it. */
+/** Returns the Monday of the week that contains 4 January. */
 function firstMonday(year: number): number {
   const january4 = daysBeforeYear(year) + 3
   return january4 - weekdayIndex(january4)
 }
 
-/** 0 is Monday. */
+/** Returns the day of the week, where 0 is Monday. */
 function weekdayIndex(days: number): number {
   return (((days + 3) % 7) + 7) % 7
 }
@@ -266,7 +274,7 @@ function parseDigits(text: string): number {
   if (length !== 10 && length !== 13 && length !== 16 && length !== 19) return Number.NaN
   const wholeMs = digitsAt(text, 0, 10) * SECOND_MS
   if (length === 10) return wholeMs
-  // What is finer than milliseconds is cut, but must be digits.
+  // Digits beyond milliseconds are cut, but they must be digits.
   return Number.isNaN(digitsAt(text, 13, length - 13))
     ? Number.NaN
     : wholeMs + digitsAt(text, 10, 3)
@@ -280,15 +288,16 @@ function parseCount(count: number): number | null {
   return count >= 1e18 && count < 1e19 ? Math.floor(count / 1e6) : null
 }
 
-/** A date of `parseUnusual`, in days since 1970, and what stands behind it. */
+/** A date that `parseUnusual` found, in days since 1970, and the text after it. */
 interface WrittenDate {
   readonly days: number
   readonly rest: string
 }
 
 /**
- * Forms beside ISO 8601: other separators and orders, names of months, zones by name, blanks, parts of one
- * digit, second 60, any number of decimals. Else NaN. Runs only for texts that nothing else has read.
+ * Reads forms other than ISO 8601: other separators and orders, names of months, zone names, blanks, parts of one
+ * digit, second 60, any number of decimals. Returns NaN for every other text. It runs only for texts that no other
+ * parser has read.
  */
 function parseUnusual(given: string, wallToMoment: WallToMoment): number {
   if (given.length > TIME_CHARACTERS_MAX) return Number.NaN
@@ -346,13 +355,13 @@ function writtenDate(text: string): WrittenDate | null {
   return { days, rest: ` ${clock} ${zone ?? lastZone ?? ''}`.trimEnd() }
 }
 
-/** The moment of a date and of the time and zone behind it; a date alone is its midnight. */
+/** Returns the moment of a date with the time and zone after it. A date alone means its midnight. */
 function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): number {
   let text = rest.replace(/^(?:,? ?at |T(?=\d)|, |,| )/i, '')
   let wallMs = days * DAY_MS
   const clock = CLOCK.exec(text)
   if (clock !== null) {
-    // A time of day must not touch the date.
+    // A time of day must be separated from the date.
     if (text.length === rest.length) return Number.NaN
     const [whole, hourText, minuteText, secondText = '0'] = clock
     text = text.slice(whole.length)
@@ -369,7 +378,7 @@ function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): num
       text = text.slice(half[0].length)
       hour = (hour % 12) + (half[1]?.toLowerCase() === 'p' ? 12 : 0)
     }
-    // A leap second is the first second of the next minute, as for every clock that counts since 1970.
+    // A leap second counts as the first second of the next minute, as in every clock that counts from 1970.
     if (hour > 23 || minute > 59 || second > 60) return Number.NaN
     wallMs += hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS
   } else if (/^[+-]/.test(text) && !DATE_OFFSET.test(text)) return Number.NaN
@@ -377,7 +386,10 @@ function withClock({ days, rest }: WrittenDate, wallToMoment: WallToMoment): num
   return wallMs - writtenZoneMs(text)
 }
 
-/** Milliseconds east of UTC of an offset, a name, or an offset with the name beside it; else NaN. */
+/**
+ * Returns the milliseconds east of UTC of an offset, a zone name, or an offset with the name next to it. Returns NaN
+ * for every other text.
+ */
 function writtenZoneMs(text: string): number {
   const match = ZONE.exec(text)
   if (match === null) return Number.NaN
@@ -386,7 +398,7 @@ function writtenZoneMs(text: string): number {
     return (ZONE_HOURS.get((name ?? '').toLowerCase()) ?? Number.NaN) * HOUR_MS
   }
   const [hours = '', minutes] = offset.slice(1).split(':')
-  // `UTC+2` is usual, `+2` alone may be anything.
+  // `UTC+2` is common, but `+2` alone may mean anything.
   if (hours.length === 1 && prefix === undefined) return Number.NaN
   const digits = minutes === undefined ? hours : hours.padStart(2, '0') + minutes
   const padded = digits.length === 1 ? `0${digits}` : digits
@@ -398,21 +410,21 @@ function monthOf(text: string): number {
   return Number.isNaN(number) ? indexOfName(text, MONTHS, MONTH_NAMES) + 1 : number
 }
 
-/** The index of a name in its short or its long form, whatever its case; -1: it is none. */
+/** Returns the index of a name in its short or long form, regardless of case. Returns -1 if it is not a name. */
 function indexOfName(text: string, short: readonly string[], long: readonly string[]): number {
   const name = text.toLowerCase()
   const index = short.indexOf(name === 'sept' ? 'sep' : name)
   return index >= 0 ? index : long.indexOf(name)
 }
 
-/** Two digits are a year from 1950 to 2049. */
+/** Expands a year. Two digits mean a year from 1950 to 2049. */
 function fullYear(year: string): number {
   const number = Number(year)
   if (year.length > 2) return number
   return number + (number < 50 ? 2000 : 1900)
 }
 
-/** The number that `count` decimal digits at `start` stand for; NaN when one of them is no digit. */
+/** Returns the number that `count` decimal digits at `start` stand for, or NaN if one of them is not a digit. */
 function digitsAt(text: string, start: number, count: number): number {
   let value = 0
   for (let position = start; position < start + count; position++) {

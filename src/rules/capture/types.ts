@@ -1,9 +1,9 @@
-/** Plain data that the ingestion rules pass on. No behaviour. */
+/** Plain data types that the ingestion rules exchange. They have no behaviour. */
 import type { JsonObject, OwnObject } from '../../base/json.ts'
 import type { AutomaticValues } from '../persons/automatic-properties.ts'
 import type { LossReason } from './drop-reasons.ts'
 
-/** What an operator is warned of. Source: docs/compatibility/events.md, "Ingestion warnings". */
+/** The types of warnings that an operator sees. Source: docs/compatibility/events.md, "Ingestion warnings". */
 export const WARNING_TYPES = [
   'cannot_merge_already_identified',
   'cannot_merge_with_illegal_distinct_id',
@@ -22,26 +22,26 @@ export const WARNING_TYPES = [
 /** One of `WARNING_TYPES`. */
 export type WarningType = (typeof WARNING_TYPES)[number]
 
-/** One warning about one event; `details` are small and hold no property values of persons. */
+/** One warning about one event. `details` are small and contain no property values of persons. */
 export interface IngestionWarning {
   readonly type: WarningType
   readonly details: JsonObject
 }
 
-/** What the request says about each of its events. */
+/** The facts about a request that apply to each of its events. */
 export interface EventContext {
-  /** Arrival of the request, milliseconds. */
+  /** The arrival of the request, in milliseconds. */
   readonly arrivedAtMs: number
-  /** The client's clock when it sent the request, milliseconds; null when it gave none that is valid. */
+  /** The client's clock when it sent the request, in milliseconds. Null if the client sent no valid one. */
   readonly sentAtMs: number | null
-  /** The request gave a clock that is invalid: each of its events gets a warning. */
+  /** True if the client sent an invalid clock. Each event of the request then gets a warning. */
   readonly isSentAtInvalid: boolean
-  /** The sender's address as stored in `$ip`, or '' when unknown. */
+  /** The sender's address as it is stored in `$ip`, or '' if unknown. */
   readonly ip: string
-  /** The project stores no addresses at all. */
+  /** True if the project stores no addresses. */
   readonly isIpAnonymized: boolean
   readonly isHistorical: boolean
-  /** JSON bytes of `properties` beyond which an event is dropped; 0 switches the limit off. */
+  /** The maximum number of JSON bytes of `properties`. An event beyond it is dropped. 0 switches the limit off. */
   readonly propertiesBytesMax: number
 }
 
@@ -51,97 +51,106 @@ export const PERSON_MODES = ['full', 'propertyless', 'force_upgrade'] as const
 export type PersonMode = (typeof PERSON_MODES)[number]
 
 /**
- * An event after normalisation, in its compact stored form: what can be derived from the rest
- * (automatic `$set` and `$set_once` entries) is left out and added again by `expandProperties`.
+ * An event after normalisation, in its compact stored form. Values that can be derived from the rest (automatic `$set`
+ * and `$set_once` entries) are left out; `expandProperties` adds them again.
  */
 export interface NormalisedEvent {
   readonly name: string
   readonly distinctId: string
   readonly timestampMs: number
   /**
-   * Client properties after normalisation, without derived entries. Owned by the event: may be kept. What
-   * was taken out has the value undefined: deleting a key makes V8 slow on the whole object.
+   * The client's properties after normalisation, without derived entries. The event owns them, so they may be kept. A
+   * property that was removed has the value undefined, because deleting a key makes V8 slow on the whole object.
    */
   readonly properties: OwnObject
-  /** As of `PersonEvent`. */
+  /** The automatic properties; see `PersonEvent`. */
   readonly automatic?: AutomaticValues
   readonly elementsChain: string
-  /** `$process_person_profile` is false, or `$cookieless_mode` is true: no person is made or changed. */
+  /** True if `$process_person_profile` is false or `$cookieless_mode` is true. No person is then created or changed. */
   readonly isPersonless: boolean
 }
 
 /**
- * All properties of an event that was read without making an object of it: a cell for each, and some that
- * were added behind them. What stands for a key or a value means something else in another epoch. Valid
- * until the next event is read.
+ * All properties of an event that was read without building an object: one cell for each property, followed by some
+ * added properties. Numbers that stand for keys and values are valid only within one epoch. The cells are valid until
+ * the next event is read.
  */
 export interface EventCells {
   readonly epoch: number
   readonly cellCount: number
-  /** The key of a cell, a small number. */
+  /** Returns the key of a cell, which is a small number. */
   keyAt(cell: number): number
-  /** A number from 1 that stands for the value among those of its key; 0 or less: the value has none. */
+  /**
+   * Returns the number of the cell's value among the values of its key, from 1. It is 0 or less if the value has no
+   * number.
+   */
   codeAt(cell: number): number
-  /** The value of a cell. What has a number is the same each time; nobody may change it. */
+  /** Returns the value of a cell. A value that has a number is the same object each time and must not be changed. */
   valueAt(cell: number): unknown
-  /** Gives the value of a cell without a number to who takes it as it is; false: it is not of that kind. */
+  /**
+   * Passes the value of a cell without a number to a sink as it is. Returns false if the sink does not accept this kind
+   * of value.
+   */
   copyValue(cell: number, sink: ValueSink): boolean
-  /** Whether the value of a cell is the distinct_id of the event. */
+  /** Returns whether the value of a cell is the distinct_id of the event. */
   isId(cell: number): boolean
-  /** Whether the cell is no property of the event after all. */
+  /** Returns whether the cell was taken out and is no longer a property of the event. */
   isTakenOut(cell: number): boolean
   nameOfKey(key: number): string
   /**
-   * Puts the cells into a row of those columns of a table that know their values, and answers how many are
-   * left: the cells `leftAt` 0, 1 and so on. Cells that were taken out are not among them. About 3 ns a cell.
+   * Writes the cells into a row of those columns of a table that have an id for their value. Returns the number of
+   * cells that are left; `leftAt` 0, 1 and so on are these cells. Cells that were taken out are not among them. A cell
+   * takes about 3 ns.
    */
   fill(table: ColumnBlock | null, row: number): number
   leftAt(index: number): number
-  /** Rows of a block. */
+  /** The number of rows of a block. */
   readonly blockRows: number
-  /** Blank memory for a column or a table of them; null: there is none left. */
+  /** Returns blank memory for a column or for a table of columns, or null if there is none left. */
   takeBlock(): ColumnBlock | null
-  /** Only when it is blank again. */
+  /** Releases a block. It must be blank again. */
   giveBack(block: ColumnBlock): void
-  /** So many properties with these names and values follow. */
+  /** The number of added properties. Their names and values are in `addedNames` and `addedValues`. */
   readonly addedCount: number
   readonly addedNames: readonly string[]
   readonly addedValues: readonly unknown[]
   add(name: string, value: unknown): void
   /**
-   * The distinct_id as `idBytes` bytes of ASCII, four to a word from `idFirstWord` on, with zeros behind the
-   * last one, for who compares it without making a text of it. 0 bytes: it is known as text alone.
+   * The distinct_id as `idBytes` bytes of ASCII, four to a word from `idFirstWord` on, with zeros after the last one.
+   * Callers use it to compare ids without creating a string. If `idBytes` is 0, the id is available only as text.
    */
   readonly idWords: Int32Array
   readonly idFirstWord: number
   readonly idBytes: number
 }
 
-/** Memory that `fill` knows: a column, or the table of the columns of a segment. It stays where it is. */
+/** Memory that `fill` writes to: a column, or the table of the columns of a segment. It does not move. */
 export interface ColumnBlock {
   readonly address: number
-  /** Rows that have a value; 1 while all values are the distinct_id of their row, else 0. */
+  /** Two words: the number of rows that have a value, and 1 while every value is the distinct_id of its row, else 0. */
   readonly state: Int32Array
-  /** For each row its id, or 0. */
+  /** The id of each row, or 0. */
   readonly ids: Uint16Array
-  /** For the number of a value its id, or 0: it is not known. */
+  /** The id for each value number, or 0 if the value is not in the column yet. */
   readonly codes: Uint16Array
-  /** Of a table: for each key the address of its column, or 0. The same memory as all of the others. */
+  /** In a table: the address of the column of each key, or 0. It uses the same memory as the other views. */
   readonly columns: Int32Array
 }
 
-/** Takes values without making texts and number objects of them. */
+/** Accepts values without creating strings or number objects. */
 export interface ValueSink {
-  /** Takes texts that are their own JSON, one byte a character. */
+  /** Whether the sink accepts texts that equal their own JSON, one byte a character. */
   readonly takesBytes: boolean
   readonly takesNumbers: boolean
-  /** The bytes from `start` to `end` are a text with its quotes. Only while `takesBytes`. */
+  /**
+   * Adds the text in the bytes from `start` to `end`, including its quotes. Call it only while `takesBytes` is true.
+   */
   pushBytes(source: Uint8Array, start: number, end: number): void
-  /** Only while `takesNumbers`. */
+  /** Adds a number. Call it only while `takesNumbers` is true. */
   pushNumber(value: number): void
 }
 
-/** What became of one event of a request. */
+/** The outcome of one event of a request. */
 export type EventOutcome =
   | {
       readonly kind: 'event'

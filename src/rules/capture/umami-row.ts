@@ -1,22 +1,22 @@
 /**
- * Reads one row of Umami's table `website_event`, as its cloud exports it or a database prints it, with
- * the columns of its table `session`: a view or an event of a visitor. What comes out is an event for
- * `/batch/` with properties as `posthog-js` names them, the same for the same row every time.
+ * Reads one row of Umami's table `website_event`, with the columns of its table `session`, as Umami Cloud exports it or
+ * a database prints it. A row is a page view or an event of a visitor. The result is an event for `/batch/` with
+ * properties under the names of `posthog-js`. The same row always gives the same event.
  * Source: docs/MIGRATING.md, "Umami".
  */
 import { formatUuid, parseUuid, uuidV5 } from '../../base/ids.ts'
 import type { JsonObject, OwnObject } from '../../base/json.ts'
 import { parseTimestamp } from './timestamp.ts'
 
-/** Texts of a row by the names of their columns; what is NULL is absent or ''. */
+/** The texts of a row by column name. A NULL value is absent or ''. */
 export type UmamiRow = ReadonlyMap<string, string>
 
-/** What a table has to have; whatever else is absent is no property. */
+/** The columns that a table must have. Any other column may be missing; its property is then missing too. */
 export const UMAMI_COLUMNS: readonly string[] = [
   ...['event_id', 'session_id', 'created_at', 'event_type', 'url_path'],
 ]
 
-/** Name space of what is derived from ids of Umami. */
+/** The name space of the uuids that are derived from ids of Umami. */
 const NAMESPACE = '0c5c0f5e-6c1b-5d61-9a3f-6a2f1d0b7c58'
 const SCREEN = /^(\d+)x(\d+)$/
 const WINDOWS = /^Windows (?!Mobile)(.+)$/
@@ -37,7 +37,7 @@ const RENAMED = [
   ['$geoip_country_code', 'country'],
   ['$geoip_city_name', 'city'],
 ] as const
-/** Milliseconds; `cls` has no unit. */
+/** The values are in milliseconds, except `cls`, which has no unit. */
 const WEB_VITALS = ['lcp', 'inp', 'cls', 'fcp']
 const BROWSERS: ReadonlyMap<string, string> = new Map([
   ['chrome', 'Chrome'],
@@ -68,7 +68,10 @@ const DEVICES: ReadonlyMap<string, string> = new Map([
   ['tablet', 'Tablet'],
 ])
 
-/** The event of a row, with what its visitor told about it (`data`); a text says why there is none. */
+/**
+ * Returns the event of a row, with the data of its visitor (`data`) among the properties. Returns a text with the
+ * reason if the row is not an event.
+ */
 export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string {
   const uuid = textOf(row, 'event_id')
   const visitor = textOf(row, 'session_id')
@@ -88,7 +91,7 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
       ...data,
       $lib: 'umami',
       $session_id: sessionIdOf(textOf(row, 'visit_id') || visitor),
-      // Where somebody was says the row, and not the address that sends it.
+      // The row already contains the place of the visitor. The address of the sender must not replace it.
       $geoip_disable: true,
       ...pageProperties(row),
       ...deviceProperties(row),
@@ -97,7 +100,7 @@ export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string
   }
 }
 
-/** What a row of Umami's table `event_data` says: of which event, the name and the value. */
+/** Reads a row of Umami's table `event_data` and returns the id of its event, the name and the value. */
 export function umamiEventData(row: UmamiRow): readonly [string, string, unknown] {
   const [number, text] = [textOf(row, 'number_value'), textOf(row, 'string_value')]
   const date = textOf(row, 'date_value')
@@ -116,7 +119,7 @@ function eventName(row: UmamiRow): string | null {
   return (type === CUSTOM && textOf(row, 'event_name')) || null
 }
 
-/** A UUID of version 7 with the time 0, because a row does not say when its visit began. */
+/** Returns the session id: a UUID of version 7 with the time 0, because a row does not say when its visit began. */
 function sessionIdOf(visit: string): string {
   const bytes = parseUuid(uuidV5(NAMESPACE, visit)) ?? new Uint8Array(16)
   bytes.fill(0, 0, 6)
@@ -154,7 +157,7 @@ function deviceProperties(row: UmamiRow): OwnObject {
   const windows = WINDOWS.exec(system)?.[1] ?? ''
   addText(properties, '$os', windows === '' ? (SYSTEMS.get(system) ?? system) : 'Windows')
   addText(properties, '$os_version', windows)
-  // `DE-BE`, or only the second half.
+  // The column holds `DE-BE`, or only the second half.
   const region = textOf(row, 'region') || textOf(row, 'subdivision1')
   addText(properties, '$geoip_subdivision_1_code', region.replace(/^[A-Z]{2}-/, ''))
   const [, width, height] = SCREEN.exec(textOf(row, 'screen')) ?? []
@@ -172,7 +175,7 @@ function webVitals(row: UmamiRow): OwnObject {
   )
 }
 
-/** With its question mark; Umami keeps it without. */
+/** Returns the query with its question mark, which Umami stores without. */
 function queryOf(row: UmamiRow, column: string): string {
   const query = textOf(row, column).replace(/^\?/, '')
   return query === '' ? '' : `?${query}`
@@ -182,7 +185,7 @@ function addText(properties: OwnObject, name: string, text: string): void {
   if (text !== '') properties[name] = text
 }
 
-/** `\N` and `NULL` are how MySQL and its clients print NULL. */
+/** Returns the text of a column. `\N` and `NULL` are the forms in which MySQL and its clients print NULL. */
 function textOf(row: UmamiRow, column: string): string {
   const text = row.get(column)?.trim() ?? ''
   return text === '\\N' || text === 'NULL' ? '' : text

@@ -1,18 +1,21 @@
 /**
- * What a user agent tells: whether it is a bot, and browser, system and device under the names that
- * posthog-js gives them, so that events of servers and of browsers fall into the same groups. Source:
- * docs/compatibility/enrichment.md, "User agents" and "Bots"; posthog-js user-agent-utils.ts.
+ * Reads a user agent: whether it is a bot, and the browser, system and device under the names of posthog-js, so that
+ * events of servers and browsers fall into the same groups. Source: docs/compatibility/enrichment.md, "User agents" and
+ * "Bots"; posthog-js user-agent-utils.ts.
  */
 import type { JsonObject, OwnObject } from '../../base/json.ts'
 import { loadPackage } from '../../base/load-package.ts'
 import { AGENT_UNITS_MAX } from './limits.ts'
 
-/** Where clients put the user agent, the first that is there counts. */
+/** The properties in which clients send the user agent. The first one that exists counts. */
 const AGENT_NAMES = ['$raw_user_agent', '$user_agent', '$useragent', '$user-agent'] as const
-/** An event with one of these was described by its client. */
+/** The properties that show that the client has already described its browser or system. */
 const DESCRIBED_BY = ['$browser', '$browser_version', '$os', '$device', '$device_type'] as const
 
-/** Name, what tells it, and behind what its version stands; the first row that fits counts. */
+/**
+ * For each browser: its name, the pattern that recognises it, and the pattern that precedes its version. The first row
+ * that matches counts.
+ */
 const BROWSERS: readonly (readonly [name: string, sign: RegExp, version: RegExp | null])[] = [
   ['Opera Mini', / OPR\/.*Mini|Mini.* OPR\/|Opera Mini/, null],
   ['Opera', / OPR\/|^Opera\//, /(?:Opera|OPR)\//],
@@ -79,7 +82,7 @@ const DEVICES: readonly (readonly [name: string, type: string, sign: RegExp])[] 
 
 const VERSION = /^\d+(?:\.\d+)?/
 
-/** The user agent that an event names, cut to what is looked at; '' when it names none. */
+/** Returns the user agent of an event, cut to the maximum length. Returns '' if there is none. */
 export function agentOf(properties: JsonObject): string {
   for (const name of AGENT_NAMES) {
     const value = properties[name]
@@ -88,20 +91,23 @@ export function agentOf(properties: JsonObject): string {
   return ''
 }
 
-/** Whether an event says nothing of what `agentProperties` tells. */
+/** Returns whether an event contains none of the properties that `agentProperties` returns. */
 export function isUndescribed(properties: JsonObject): boolean {
   return DESCRIBED_BY.every((name) => properties[name] === undefined)
 }
 
-/** Whether a user agent, which is not empty, is that of a bot by the list of the package isbot. About 2 us. */
+/**
+ * Returns whether a non-empty user agent is that of a bot, according to the list of the package isbot. It takes about 2
+ * us.
+ */
 export function isBot(agent: string): boolean {
   const { isbot } = loadPackage('isbot') as typeof import('isbot')
   return isbot(agent)
 }
 
 /**
- * `$browser`, `$browser_version` (a number), `$os`, `$device` and `$device_type` of a user agent, each only
- * when it tells them; desktops have no `$device`. A few microseconds.
+ * Returns `$browser`, `$browser_version` (a number), `$os`, `$device` and `$device_type` of a user agent. A property
+ * that the user agent does not reveal is missing, and desktops have no `$device`. It takes a few microseconds.
  */
 export function agentProperties(agent: string): JsonObject {
   const properties: OwnObject = {}
@@ -122,7 +128,7 @@ export function agentProperties(agent: string): JsonObject {
   return properties
 }
 
-/** Major and minor version as one number: 120.1; null when there is none. */
+/** Returns the major and minor version as one number such as 120.1, or null if there is none. */
 function versionBehind(agent: string, sign: RegExp): number | null {
   const found = sign.exec(agent)
   if (found === null) return null

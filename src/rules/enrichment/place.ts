@@ -1,23 +1,25 @@
 /**
- * What a record of a GeoIP database says of an address, as properties of events and persons. Source:
- * docs/compatibility/enrichment.md, "GeoIP"; PostHog, transformation geoip.
+ * Turns a record of a GeoIP database into properties of events and persons. Source: docs/compatibility/enrichment.md,
+ * "GeoIP"; PostHog, transformation geoip.
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { PLACE_SUBDIVISIONS_MAX, PLACE_TEXT_UNITS_MAX } from './limits.ts'
 
-/** What an address adds. Those for the person are shared by all events of the address, and frozen. */
+/**
+ * The properties that an address adds. All events of the address share the objects for the person, which are frozen.
+ */
 export interface Place {
-  /** `$geoip_*` of the event, what the database has. */
+  /** The `$geoip_*` properties of the event that the database contains. */
   readonly event: JsonObject
-  /** Into `$set`: the same, and null for what a place usually has and this one has not. */
+  /** The properties for `$set`: the same properties, and null for usual properties that this place does not have. */
   readonly set: JsonObject
-  /** Into `$set_once`: the same as `$initial_geoip_*`. */
+  /** The properties for `$set_once`: the same properties under `$initial_geoip_*`. */
   readonly setOnce: JsonObject
-  /** JSON bytes of all three at most. */
+  /** An upper bound for the JSON bytes of all three. */
   readonly bytes: number
 }
 
-/** Where each value stands in a record. */
+/** The path of each value within a record. */
 const PATHS: readonly (readonly [name: string, path: readonly string[]])[] = [
   ['city_name', ['city', 'names', 'en']],
   ['country_name', ['country', 'names', 'en']],
@@ -31,7 +33,9 @@ const PATHS: readonly (readonly [name: string, path: readonly string[]])[] = [
   ['time_zone', ['location', 'time_zone']],
 ]
 
-/** What a person loses when a new place does not have it: a city that is not known any more is wrong. */
+/**
+ * The properties that are reset if a new place does not have them, because a value of an earlier place would be wrong.
+ */
 const RESET: readonly string[] = [
   ...['city_name', 'city_confidence', 'subdivision_2_name', 'subdivision_2_code'],
   ...['subdivision_1_name', 'subdivision_1_code', 'country_name', 'country_code'],
@@ -39,7 +43,9 @@ const RESET: readonly string[] = [
   ...['accuracy_radius', 'time_zone'],
 ]
 
-/** The place of a record; null when it says nothing that we take. Some microseconds. */
+/**
+ * Returns the place of a record, or null if the record contains no property that is used. It takes a few microseconds.
+ */
 export function placeOf(record: unknown): Place | null {
   const values = valuesOf(record)
   if (values.size === 0) return null

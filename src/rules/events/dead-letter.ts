@@ -1,38 +1,41 @@
-/** An event, or a block of the log, that could not be processed, and how it is listed. The store keeps them. */
+/**
+ * The shape of dead letters, which are events or blocks of the log that could not be processed, and of lists of them.
+ * The store keeps them.
+ */
 import { RECORD_IP_ANONYMIZED } from '../capture/log-block.ts'
 import type { FateSample } from './ingestion-fates.ts'
 import { LETTER_BODY_BYTES_MAX } from './limits.ts'
 
-/** What else the log knew about an event. */
+/** The other data that the log contains about an event. */
 export interface DeadLetterOrigin {
-  /** RECORD_* bits of the record. */
+  /** The RECORD_* bits of the record. */
   readonly flags: number
   readonly arrivedAtMs: number
-  /** NaN when the client gave no send time. */
+  /** The send time. NaN if the client sent none. */
   readonly sentAtMs: number
-  /** '' where the project stores no addresses. */
+  /** The sender's address. It is '' if the project stores no addresses. */
   readonly address: string
-  /** 16 bytes; null when the client gave none. */
+  /** The uuid of 16 bytes. Null if the client sent none. */
   readonly uuid: Uint8Array | null
 }
 
-/** How many letters there are. */
+/** The number of dead letters and their bytes. */
 export interface DeadLetterCounts {
   readonly count: number
   readonly bytes: number
-  /** Given up for the limits since the last call. */
+  /** The number of letters that were discarded because of the limits since the last call. */
   readonly forgotten: number
 }
 
-/** An event, or a whole block, that could not be processed. */
+/** An event or a whole block that could not be processed. */
 export interface DeadLetter {
-  /** 0 when the project is not known. */
+  /** The project. It is 0 if the project is unknown. */
   readonly projectId: number
-  /** Where it failed: `read` or `process`. */
+  /** The step that failed: `read` or `process`. */
   readonly step: string
-  /** What was thrown. */
+  /** The text of the error. */
   readonly reason: string
-  /** What was accepted. */
+  /** The bytes as they were accepted. */
   readonly raw: Uint8Array
   readonly origin?: DeadLetterOrigin
 }
@@ -41,28 +44,28 @@ export interface DeadLetter {
 export interface StoredDeadLetter extends Omit<DeadLetter, 'origin'> {
   readonly number: number
   readonly storedAtMs: number
-  /** Null for blocks, commands, and letters of old versions. */
+  /** The origin. Null for blocks, commands, and letters of old versions. */
   readonly origin: DeadLetterOrigin | null
 }
 
-/** A dead letter as it is listed. */
+/** A dead letter as lists show it. */
 export interface DeadLetterView {
   readonly number: number
-  /** ISO 8601, UTC. */
+  /** The time in ISO 8601, UTC. */
   readonly stored_at: string
-  /** Null: not known. */
+  /** The project. Null if it is unknown. */
   readonly project: number | null
   readonly step: string
   readonly reason: string
   readonly bytes: number
-  /** The beginning of what was accepted; null for blocks, and where the project stores no addresses. */
+  /** The beginning of the accepted bytes. Null for blocks, and if the project stores no addresses. */
   readonly body: string | null
 }
 
-/** How a letter is listed. */
+/** Returns a letter as lists show it. */
 export function letterView(letter: StoredDeadLetter): DeadLetterView {
   const { number, storedAtMs, projectId, step, reason, raw } = letter
-  // As it was sent an event may tell an address.
+  // The event as it was sent may contain an address.
   const isPrivate = ((letter.origin?.flags ?? 0) & RECORD_IP_ANONYMIZED) !== 0
   const start = raw.subarray(0, LETTER_BODY_BYTES_MAX)
   const isCut = start.length < raw.length
@@ -77,7 +80,7 @@ export function letterView(letter: StoredDeadLetter): DeadLetterView {
   }
 }
 
-/** The same among samples of a reason. */
+/** Returns a letter as a sample of a reason. */
 export function letterSample(letter: StoredDeadLetter): FateSample {
   const { stored_at: at, reason: detail, body } = letterView(letter)
   const known = { at, distinct_id: null, event: null, uuid: null, detail }

@@ -1,32 +1,35 @@
-/** Commands about dead letters: the front asks, the processing thread carries out. */
+/** Commands about dead letters. The front issues them, and the processing thread executes them. */
 import type { Actor } from '../access/user.ts'
 
-/** What to do with the letters behind number `after` up to `through`, oldest first; some at a time. */
+/**
+ * A command for the letters whose number is greater than `after` and at most `through`, oldest first. One command
+ * handles a limited number of letters.
+ */
 export interface DeadLetterCommand {
-  /** Process them again, or forget them for good. */
+  /** Whether to process the letters again or to discard them for good. */
   readonly kind: 'replay_dead_letters' | 'drop_dead_letters'
   readonly after: number
   readonly through: number
 }
 
-/** What became of the letters that one command has dealt with. */
+/** The result of one command. */
 export interface DeadLetterOutcome {
-  /** Replayed or dropped: they are gone. */
+  /** The number of letters that were replayed or dropped. They no longer exist. */
   readonly done: number
-  /** Failed again: events are new letters now, unreadable blocks have stayed. */
+  /** The number of letters that failed again. Events have become new letters; unreadable blocks remain. */
   readonly failed: number
-  /** Commands, which are not replayed: whoever gave them was told that they failed. */
+  /** The number of commands, which are not replayed because their callers were told that they failed. */
   readonly skipped: number
-  /** Number of the last letter that was looked at; `after` of the next command. */
+  /** The number of the last letter that was handled. It is the `after` of the next command. */
   readonly last: number
-  /** Number of the newest letter when the command began: what fails again has a higher one. */
+  /** The number of the newest letter at the start of the command. A letter that fails again gets a higher number. */
   readonly newest: number
-  /** There are more letters up to `through`. */
+  /** True if there are more letters up to `through`. */
   readonly hasMore: boolean
 }
 
-/** Commands as a port: the front calls it, the daemon wires it to the log. */
+/** The port for these commands. The front calls it, and the daemon connects it to the log. */
 export interface DeadLetterCommands {
-  /** Resolves when it is done, durably. Rejects with `ServiceError` 503 when it cannot be done. */
+  /** Resolves when the command was executed durably. Rejects with `ServiceError` 503 if it cannot be executed. */
   deadLetters(actor: Actor, command: DeadLetterCommand): Promise<DeadLetterOutcome>
 }

@@ -1,7 +1,6 @@
 /**
- * Names of events and of properties as definitions: what is known about each, which of them a question means,
- * in which order, and how they are shown. Source: docs/compatibility/definitions.md, "Names of events"
- * and "Names of properties".
+ * Definitions of the names of events and properties: the facts about each name, the search, the order, and the form in
+ * which clients receive them. Source: docs/compatibility/definitions.md, "Names of events" and "Names of properties".
  */
 import { uuidV5 } from '../../base/ids.ts'
 import { timeText } from '../../base/time.ts'
@@ -12,105 +11,105 @@ const ISO_TIME =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?$/
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** Properties of events that say what is done with the event, not what it is about. */
+/** Event properties that control the processing of an event and do not describe it. Lists leave them out. */
 const UNLISTED: ReadonlySet<string> = new Set([
   ...['distinct_id', '$set', '$set_once', '$initial_referrer', '$initial_referring_domain'],
   ...['$groups', '$group_type', '$group_key', '$group_set'],
   ...['$group_0', '$group_1', '$group_2', '$group_3', '$group_4'],
 ])
-/** Numbers that nobody does arithmetic with. */
+/** Properties whose numbers are not used in arithmetic. */
 const NO_NUMBERS: ReadonlySet<string> = new Set(['distinct_id', 'timestamp'])
 
-/** What the values of a property are. `Duration`, in seconds, is for sessions alone. */
+/** The type of the values of a property. `Duration`, in seconds, is only for sessions. */
 export type PropertyType = 'DateTime' | 'String' | 'Numeric' | 'Boolean' | 'Duration'
 
-/** What is known about the events of one name. Times are milliseconds since 1970. */
+/** The facts about the events of one name. Times are milliseconds since 1970. */
 export interface EventFacts {
-  /** A UUID that is the same for ever. */
+  /** A UUID that never changes. */
   readonly id: string
   readonly name: string
   readonly count: number
-  /** By their timestamps. */
+  /** The timestamps of the earliest and of the latest event. */
   readonly firstSeenMs: number
   readonly lastSeenMs: number
   readonly firstArrivalMs: number
   readonly lastArrivalMs: number
-  /** S of the newest. */
+  /** The sequence number of the newest event. */
   readonly lastSequence: number
 }
 
-/** A definition that counts as deleted until an event comes. */
+/** A definition that counts as deleted until a new event arrives. */
 export interface DeletedDefinition {
   readonly id: string
-  /** S of the newest event of the project at that time. */
+  /** The sequence number of the newest event of the project at the time of the deletion. */
   readonly sequence: number
 }
 
-/** What is known about the properties of one name. */
+/** The facts about the properties of one name. */
 export interface PropertyFacts {
   readonly name: string
-  /** Of the first value that is not null; null while there is none. */
+  /** The type of the first value that is not null. Null as long as there is none. */
   readonly type: PropertyType | null
-  /** How many events, persons or groups have it. Absent where nobody has counted. */
+  /** The number of events, persons or groups that have the property. Absent if it was not counted. */
   readonly count?: number
-  /** Of events, by their timestamps. */
+  /** The timestamps of the earliest and of the latest event with the property. */
   readonly firstSeenMs?: number
   readonly lastSeenMs?: number
 }
 
-/** Parts of a list of definitions that are alike. */
+/** The parts that both queries of definitions share. */
 interface DefinitionQuery {
   readonly projectId: number
-  /** In lower case; each must be contained in the name. */
+  /** Words in lower case. The name must contain each of them. */
   readonly words: readonly string[]
   readonly excluded: readonly string[]
 }
 
-/** The kinds of events that can be asked for. */
+/** The kinds of events that a query can select. */
 export const EVENT_TYPES = ['event', 'event_custom', 'event_posthog'] as const
 
-/** What a list of events can be ordered by. */
+/** The possible orders of a list of events. */
 const ORDERS = {
   name: (a: EventFacts, b: EventFacts) => compare(a.name, b.name),
   last_seen_at: (a: EventFacts, b: EventFacts) => a.lastSeenMs - b.lastSeenMs,
   'last_seen_at::date': (a: EventFacts, b: EventFacts) => dayOf(a) - dayOf(b),
 } as const
 
-/** Which names of events. */
+/** A query for names of events. */
 export interface EventDefinitionQuery extends DefinitionQuery {
   readonly type: (typeof EVENT_TYPES)[number]
-  /** Names of orders, with `-` in front for descending; what is no order is passed over. */
+  /** The names of orders, with a leading `-` for descending. Unknown names are ignored. */
   readonly ordering: readonly string[]
 }
 
-/** Which names of properties. */
+/** A query for names of properties. */
 export interface PropertyDefinitionQuery extends DefinitionQuery {
-  /** `group`: of the type with the number in `groupType`. */
+  /** The owner of the properties. `group` means groups of the type with the number `groupType`. */
   readonly of: 'event' | 'person' | 'group'
   readonly groupType: number
-  /** Only these; null: all. */
+  /** The wanted names. Null means all names. */
   readonly names: readonly string[] | null
   readonly isNumerical: boolean
-  /** Only those of flags, or only others; null: both. */
+  /** True selects only flag properties, false only other properties. Null selects both. */
   readonly isFeatureFlag: boolean | null
-  /** Events of which it is said whether they have the property; null: of none. */
+  /** The events for which the answer says whether they have the property. Null means none. */
   readonly eventNames: readonly string[] | null
-  /** Only properties that one of these has. */
+  /** True if only properties that one of these events has are selected. */
   readonly isSeenOnly: boolean
 }
 
-/** A property as a list shows it; `isSeen` null: nobody has asked. */
+/** A property as a list shows it. `isSeen` is null if the query named no events. */
 export interface SeenProperty<Facts extends PropertyFacts> {
   readonly facts: Facts
   readonly isSeen: boolean | null
 }
 
-/** The id of a definition. About 2 us. */
+/** Returns the id of a definition. It takes about 2 us. */
 export function definitionId(projectId: number, kind: string, name: string): string {
   return uuidV5(NAMESPACE, `${projectId}:${kind}:${name}`)
 }
 
-/** The words of a search, which are split at spaces. */
+/** Returns the words of a search, which are separated by spaces. */
 export function searchWords(text: string): readonly string[] {
   return text
     .toLowerCase()
@@ -118,7 +117,7 @@ export function searchWords(text: string): readonly string[] {
     .filter((word) => word !== '')
 }
 
-/** What a value says about its property; null for what is no value. */
+/** Returns the type that a value indicates, or null if it is not a value. */
 export function propertyType(value: unknown): PropertyType | null {
   if (value === null || value === undefined) return null
   if (typeof value === 'number') return 'Numeric'
@@ -127,7 +126,10 @@ export function propertyType(value: unknown): PropertyType | null {
   return day !== undefined && !Number.isNaN(Date.parse(day)) ? 'DateTime' : 'String'
 }
 
-/** The events that a question means, in order. `deleted`: id -> the newest S that does not count. */
+/**
+ * Returns the events that a query selects, in order. `deleted` maps an id to the newest sequence number that does not
+ * count.
+ */
 export function findEvents(
   events: Iterable<EventFacts>,
   deleted: ReadonlyMap<string, number>,
@@ -153,14 +155,14 @@ export function findEvents(
   })
 }
 
-/** Whether the definition of an event was deleted, and no event has come since. */
+/** Returns whether the definition of an event was deleted and no event has arrived since. */
 export function isDeleted(event: EventFacts, deleted: ReadonlyMap<string, number>): boolean {
   return deleted.size > 0 && event.lastSequence <= (deleted.get(event.id) ?? 0)
 }
 
 /**
- * The properties that a question means, in order: those first that the events have. `isSeen` says so of
- * one; null: nobody has asked.
+ * Returns the properties that a query selects, in order. Properties that the events have come first. `isSeen` returns
+ * whether the events have a property; null if the query named no events.
  */
 export function findProperties<Facts extends PropertyFacts>(
   properties: Iterable<Facts>,
@@ -187,7 +189,7 @@ export function findProperties<Facts extends PropertyFacts>(
   )
 }
 
-/** A definition of an event as the API has it; `count` and `first_seen_at` are ours. */
+/** Returns the definition of an event in the form of the API. `count` and `first_seen_at` are additions of Tenrec. */
 export function eventBody({ id, name, count, ...times }: EventFacts) {
   return {
     id,
@@ -207,7 +209,7 @@ export function eventBody({ id, name, count, ...times }: EventFacts) {
   }
 }
 
-/** A definition of a property as the API has it; `count` and the times are ours. */
+/** Returns the definition of a property in the form of the API. `count` and the times are additions of Tenrec. */
 export function propertyBody(id: string, { facts, isSeen }: SeenProperty<PropertyFacts>) {
   const { name, type, count, firstSeenMs, lastSeenMs } = facts
   return {

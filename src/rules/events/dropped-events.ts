@@ -1,34 +1,34 @@
-/** What can be asked about events that were accepted and are not stored. Shapes only. */
+/** The shapes of queries about dropped events, which were accepted but not stored, and of their answers. */
 
-/** An event that was accepted and is not stored. Source: docs/compatibility/events.md, "Dropped events". */
+/** An event that was accepted but not stored. Source: docs/compatibility/events.md, "Dropped events". */
 export interface DroppedEventView {
   readonly uuid: string
-  /** Arrival: ISO 8601, UTC, milliseconds. */
+  /** The arrival time in ISO 8601, UTC, with milliseconds. */
   readonly timestamp: string
   /** One of `LOSS_REASONS`. */
   readonly reason: string
-  /** Its name and distinct_id; null when it has none. */
+  /** The name of the event. It is null if the event has none; the same applies to `distinct_id`. */
   readonly event: string | null
   readonly distinct_id: string | null
   /** The beginning of its JSON as it was accepted. */
   readonly data: string
-  /** Bytes of its whole JSON. */
+  /** The number of bytes of its whole JSON. */
   readonly bytes: number
 }
 
-/** A page of dropped events, newest arrival first. */
+/** A query for a page of dropped events, newest arrival first. */
 export interface DroppedEventsQuery {
   readonly projectId: number
   readonly reason?: string
-  /** Only later arrivals, milliseconds. */
+  /** Only events that arrived later, in milliseconds. */
   readonly afterMs: number
-  /** Only earlier arrivals, milliseconds. */
+  /** Only events that arrived earlier, in milliseconds. */
   readonly beforeMs?: number
   readonly limit: number
   readonly cursor?: DroppedEventCursor
 }
 
-/** The last event of a page: its block of the log, and its place there. */
+/** The last event of a page: its block of the log, and its position in the block. */
 export interface DroppedEventCursor {
   readonly block: number
   readonly place: number
@@ -40,9 +40,9 @@ export interface DroppedEventPage {
   readonly nextCursor: DroppedEventCursor | null
 }
 
-/** How many events of a project were not stored for a reason in an hour. */
+/** The number of events of a project that were not stored for one reason in one hour. */
 export interface DroppedCount {
-  /** Begin of the hour of arrival: ISO 8601, UTC. */
+  /** The start of the hour of arrival, in ISO 8601, UTC. */
   readonly hour: string
   /** One of `DROP_REASONS`. */
   readonly reason: string

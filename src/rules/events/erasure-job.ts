@@ -1,49 +1,49 @@
 /**
- * Jobs that erase events: of deleted persons, of what somebody asked for, of retention; one that is
- * done is the receipt.
+ * Jobs that erase events: those of deleted persons, those of a request, and those that retention selects. A finished
+ * job is the receipt.
  */
 import type { ErasureCriteria, ErasureOrigin, ErasureReceipt, ErasureRule } from './erasure.ts'
 
-/** D with the S between which its events are meant: behind `after`, up to `through`. */
+/** A distinct ID number with a range of sequence numbers: greater than `after` and at most `through`. */
 export type ErasureSpan = readonly [distinctId: number, after: number, through: number]
 
-/** What an erasure means, as jobs store it. */
+/** The events that an erasure selects, in the form that jobs store. */
 export interface ErasureTarget {
-  /** Null: everybody's. */
+  /** The distinct ids. Null means the events of everybody. */
   readonly ids: readonly ErasureSpan[] | null
   /**
-   * An event falls under the rule of its name, else under the one without a name; without one it
+   * The rules. The rule for an event is the one with its name, or else the one without a name. An event without a rule
    * stays.
    */
   readonly rules: readonly ErasureRule[]
-  /** Everything up to this S, whatever the rules say. */
+  /** All events up to this sequence number are selected, regardless of the rules. */
   readonly oldestThrough: number
-  /** Nothing behind this S. */
+  /** Events after this sequence number are never selected. */
   readonly through: number
 }
 
 /** The erasure of events. */
 export interface DeletionJob extends ErasureTarget {
   readonly origin: ErasureOrigin
-  /** As it was asked for; of a deleted person only `personId`. */
+  /** The criteria of the request. For a deleted person, only `personId` is set. */
   readonly criteria: ErasureCriteria
-  /** E-mail address of the user, '' for the daemon itself. */
+  /** The e-mail address of the user, or '' for the daemon itself. */
   readonly requestedBy: string
   readonly requestedAt: string
-  /** What the log says: when it was first heard that the job is carried out. */
+  /** The time at which the log first recorded that the job was executed. Null if it has not yet. */
   readonly doneAt: string | null
   /**
-   * This store has erased everything that is meant. Together with `doneAt` the job is over. Absent in jobs of
-   * old versions, which were carried out when they were done.
+   * True if this store has erased all selected events. The job is finished if `doneAt` is also set. It is absent in
+   * jobs of old versions, in which `doneAt` had the same meaning.
    */
   readonly isCarriedOut?: boolean
-  /** Retention by size: when the newest event that goes for it arrived, milliseconds. */
+  /** For retention by size: the arrival time in milliseconds of the newest event that is erased because of the size. */
   readonly arrivedThroughMs: number | null
-  /** S up to which everything is done. */
+  /** The sequence number up to which the job is done. */
   readonly progress: number
   readonly deletedRows: number
   readonly releasedBytes: number
-  /** Segments that could not be read, and may hold what was to be erased. */
+  /** The number of segments that could not be read. They may still contain selected events. */
   readonly damagedSegments: number
 }
 
@@ -55,27 +55,27 @@ type JobProgress =
   | 'releasedBytes'
   | 'damagedSegments'
 
-/** What a new job says. */
+/** The properties of a new job. */
 export type JobOrder = Omit<DeletionJob, JobProgress>
 
-/** A job that has not begun. */
+/** Returns a job that has not started. */
 export function newJob(order: JobOrder): DeletionJob {
   const figures = { progress: 0, deletedRows: 0, releasedBytes: 0, damagedSegments: 0 }
   return { ...order, doneAt: null, isCarriedOut: false, ...figures }
 }
 
-/** Whether a store still has something to erase for a job. */
+/** Returns whether a store still has events to erase for a job. */
 export function isToCarryOut({ isCarriedOut, doneAt }: DeletionJob): boolean {
   return isCarriedOut === undefined ? doneAt === null : !isCarriedOut
 }
 
-/** A job that is over says what was asked for, and whom it concerned only as far as it was asked. */
+/** Returns a finished job without its distinct ids. The criteria remain as they were requested. */
 export function withoutNeedlessIds(job: DeletionJob): DeletionJob {
   const isOver = job.doneAt !== null && !isToCarryOut(job)
   return isOver && job.ids !== null ? { ...job, ids: [] } : job
 }
 
-/** A job as its receipt says it. */
+/** Returns the receipt of a job. */
 export function receiptOf(number: number, job: DeletionJob): ErasureReceipt {
   const { criteria, rules } = job
   return {

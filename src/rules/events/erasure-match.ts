@@ -1,8 +1,11 @@
-/** What an erasure means, prepared for looking at many events, and what it can mean at all within a range of time. */
+/**
+ * Prepares the target of an erasure for matching many events, and checks whether it can match anything within a time
+ * range.
+ */
 import type { ErasureRule } from './erasure.ts'
 import type { ErasureTarget } from './erasure-job.ts'
 
-/** An `ErasureTarget`, ready for looking up. */
+/** An `ErasureTarget` in a form for fast lookups. */
 export interface ErasureMatch {
   readonly spans: ReadonlyMap<number, readonly [after: number, through: number]> | null
   readonly byName: ReadonlyMap<string, ErasureRule>
@@ -11,14 +14,14 @@ export interface ErasureMatch {
   readonly through: number
 }
 
-/** Neighbouring events: the S of the first, and their range of time, milliseconds. */
+/** A run of consecutive events: the sequence number of the first, and their time range in milliseconds. */
 export interface EventSpan {
   readonly firstSequence: number
   readonly firstTimestampMs: number
   readonly lastTimestampMs: number
 }
 
-/** Prepares the search for what an erasure means. */
+/** Prepares the target of an erasure for matching. */
 export function erasureMatch({ ids, rules, oldestThrough, through }: ErasureTarget): ErasureMatch {
   const named = rules.flatMap((rule) => (rule.event === null ? [] : [[rule.event, rule] as const]))
   const spans = ids?.map(([id, after, last]) => [id, [after, last] as const] as const)
@@ -31,19 +34,19 @@ export function erasureMatch({ ids, rules, oldestThrough, through }: ErasureTarg
   }
 }
 
-/** The rule for events of a name, or null. */
+/** Returns the rule for events of a name, or null. */
 export function ruleOf({ byName, others }: ErasureMatch, name: string): ErasureRule | null {
   return byName.get(name) ?? others
 }
 
-/** Whether a rule means some moment between two, both included. */
+/** Returns whether a rule selects a moment between two moments, both inclusive. */
 export function overlaps(rule: ErasureRule | null, firstMs: number, lastMs: number): boolean {
   if (rule === null) return false
   const { afterMs, beforeMs } = rule
   return (afterMs === null || lastMs >= afterMs) && (beforeMs === null || firstMs < beforeMs)
 }
 
-/** Whether one event is meant: its S, D, name and time. */
+/** Returns whether an event is selected, given its sequence number, distinct ID number, name and time. */
 export function isMeant(
   match: ErasureMatch,
   sequence: number,
@@ -60,7 +63,7 @@ export function isMeant(
   return overlaps(ruleOf(match, name), timestampMs, timestampMs)
 }
 
-/** Whether some of these events may be meant. */
+/** Returns whether some of these events may be selected. */
 export function mayMatch(match: ErasureMatch, span: EventSpan): boolean {
   if (span.firstSequence > match.through) return false
   if (span.firstSequence <= match.oldestThrough) return true

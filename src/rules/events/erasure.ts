@@ -1,54 +1,58 @@
 /**
- * Erasing events: what can be asked for, what a receipt says, and the rules of retention. Shapes, and
- * the moments that follow from rules; the store finds the events. Source: docs/compatibility/events.md,
- * "Erasure and retention".
+ * The shapes of erasure requests, of their receipts and of retention rules, and the moments that follow from rules. The
+ * store finds the events. Source: docs/compatibility/events.md, "Erasure and retention".
  */
 const DAY_MS = 86_400_000
 
-/** Which events to erase: those that fulfil everything that is not null. */
+/** The events to erase: those that meet all criteria that are not null. */
 export interface ErasureCriteria {
   readonly event: string | null
-  /** Timestamps from this moment on, milliseconds. */
+  /** Only events whose timestamp is at or after this moment, in milliseconds. */
   readonly afterMs: number | null
-  /** Timestamps before this moment, milliseconds. */
+  /** Only events whose timestamp is before this moment, in milliseconds. */
   readonly beforeMs: number | null
   readonly distinctId: string | null
-  /** uuid of a person, in lower case with hyphens. */
+  /** The uuid of a person, in lower case with hyphens. */
   readonly personId: string | null
 }
 
-/** Erases events of a name, or of every name that has no rule of its own, within a range of time. */
+/**
+ * A rule that erases events within a time range: the events of one name, or of all names without a rule of their own.
+ */
 export interface ErasureRule {
-  /** Null: of all names without a rule. */
+  /** The name. Null means all names without a rule. */
   readonly event: string | null
   readonly afterMs: number | null
   readonly beforeMs: number | null
 }
 
-/** A rule that erases nothing: its range is empty. */
+/** Returns a rule that erases nothing, because its range is empty. */
 function nothing(event: string): ErasureRule {
   return { event, afterMs: 0, beforeMs: 0 }
 }
 
-/** How long events of one name are kept. */
+/** The retention of the events of one name. */
 export interface EventRetention {
   readonly event: string
-  /** Null: for ever, whatever the rule for the others says. */
+  /** The number of days. Null means for ever, regardless of the rule for other events. */
   readonly days: number | null
 }
 
-/** How long a project keeps its events; null: for ever, as much as there is. */
+/** The retention rules of a project. Null means no limit. */
 export interface RetentionRules {
   readonly days: number | null
-  /** Bytes of segments. */
+  /** The maximum number of bytes of segments. */
   readonly bytesMax: number | null
   readonly events: readonly EventRetention[]
 }
 
-/** What a project has that nobody has given rules. */
+/** The rules of a project without configured rules. */
 export const NO_RETENTION: RetentionRules = { days: null, bytesMax: null, events: [] }
 
-/** Rules with the moments that they mean at `nowMs`: whole days of UTC, so that each goes at once. */
+/**
+ * Returns the erasure rules at `nowMs`. The moments are whole days in UTC, so that all events of a day are erased at
+ * once.
+ */
 export function rulesAt(rules: RetentionRules, nowMs: number): readonly ErasureRule[] {
   const today = Math.floor(nowMs / DAY_MS) * DAY_MS
   const before = (days: number): number => today - days * DAY_MS
@@ -59,44 +63,44 @@ export function rulesAt(rules: RetentionRules, nowMs: number): readonly ErasureR
   return [...named, { event: null, afterMs: null, beforeMs: before(rules.days) }]
 }
 
-/** How much an erasure would remove now. */
+/** The amount of data that an erasure would remove now. */
 export interface ErasureEstimate {
   readonly events: number
-  /** Bytes of segments, in proportion to the events. */
+  /** The bytes of segments, in proportion to the events. */
   readonly bytes: number
 }
 
-/** What retention would erase now. */
+/** The events that retention would erase now. */
 export interface RetentionPlan extends ErasureEstimate {
   readonly rules: readonly ErasureRule[]
-  /** Because of the size, everything up to this S goes; 0: nothing. */
+  /** All events up to this sequence number are erased because of the size. It is 0 if there are none. */
   readonly oldestThrough: number
-  /** When the newest of those arrived, milliseconds. */
+  /** The arrival time of the newest of these events, in milliseconds. */
   readonly arrivedThroughMs: number | null
-  /** An erasure by retention is still at work, so that some of these events are on their way out. */
+  /** True if an erasure by retention is still running, so that some of these events are already being removed. */
   readonly isRunning: boolean
-  /** False: segments are damaged, and what goes of them is not counted. */
+  /** False if segments are damaged. Their events are not counted. */
   readonly isComplete: boolean
 }
 
-/** Rules, and how large the project is. */
+/** The rules and the size of the project. */
 export interface RetentionView {
   readonly rules: RetentionRules
-  /** Bytes of its segments now. */
+  /** The bytes of its segments now. */
   readonly bytes: number
 }
 
-/** Why events were erased: with their person, because somebody asked, or because of the rules. */
+/** The reason for an erasure: a deleted person, a request, or the retention rules. */
 export type ErasureOrigin = 'person' | 'request' | 'retention'
 
-/** The receipt of an erasure. Times in ISO 8601. */
+/** The receipt of an erasure. Times are in ISO 8601. */
 export interface ErasureReceipt {
-  /** Number within the project, from 1, never reused. */
+  /** The number within the project. It begins at 1 and is never reused. */
   readonly id: number
   readonly origin: ErasureOrigin
-  /** Incomplete: it is over, but damaged segments may still hold such events. */
+  /** `incomplete` means that the job is finished, but that damaged segments may still contain selected events. */
   readonly status: 'running' | 'done' | 'incomplete'
-  /** E-mail address of the user; null for the daemon itself. */
+  /** The e-mail address of the user. Null for the daemon itself. */
   readonly requested_by: string | null
   readonly requested_at: string
   readonly finished_at: string | null
@@ -106,32 +110,35 @@ export interface ErasureReceipt {
     readonly before: string | null
     readonly distinct_id: string | null
     readonly person_id: string | null
-    /** Retention: before which moment events of a name (null: of the others) go. */
+    /** For retention: the moment before which the events of a name (null: of other names) are erased. */
     readonly rules: readonly { readonly event: string | null; readonly before: string | null }[]
-    /** Retention by size: everything that arrived up to this moment. */
+    /** For retention by size: all events that arrived up to this moment are erased. */
     readonly arrived_through: string | null
   }
   readonly events_removed: number
   readonly bytes_released: number
-  /** Damaged segments that were left alone; they may hold what was to be erased. */
+  /** The number of damaged segments, which were not changed. They may still contain selected events. */
   readonly segments_unreadable: number
 }
 
 /** A page of receipts, newest first. */
 export interface ErasurePage {
   readonly count: number
-  /** Those of the whole list that are not done. */
+  /** The number of receipts in the whole list that are not finished. */
   readonly runningCount: number
   readonly results: readonly ErasureReceipt[]
 }
 
-/** A command about erasing; see `PersonCommand`. */
+/** A command about erasure; see `PersonCommand`. */
 export type ErasureCommand =
   | { readonly kind: 'erase_events'; readonly criteria: ErasureCriteria }
   | { readonly kind: 'set_retention'; readonly rules: RetentionRules }
-  /** From the daemon itself: a job is carried out. Its receipt gets the time of this command, if it has none. */
+  /**
+   * The daemon reports that a job was executed. The receipt gets the time of this command, unless it already has a
+   * time.
+   */
   | { readonly kind: 'finish_erasure'; readonly job: number }
-  /** Says every moment that it means, so that a replay erases the same events. */
+  /** The command contains every moment, so that a replay erases the same events. */
   | {
       readonly kind: 'run_retention'
       readonly rules: readonly ErasureRule[]

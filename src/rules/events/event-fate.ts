@@ -1,33 +1,36 @@
-/** What became of one event. Shapes only. */
+/** The shape of the fate of one event. */
 
-/** The fate of an event, with whatever is still known of it. Times are ISO 8601, UTC. */
+/** The fate of an event, with all data that is still available. Times are in ISO 8601, UTC. */
 export interface EventFate {
   readonly fate: 'stored' | 'waiting' | 'skipped' | 'dead_letter' | 'erased' | 'unknown'
   /** A sentence, or one of `DROP_REASONS`. */
   readonly because: string
-  /** S. */
+  /** The sequence number. */
   readonly id?: number
   readonly event?: string | null
   readonly distinct_id?: string | null
   readonly timestamp?: string
   readonly person_id?: string
-  /** Arrival, of one that is stored, waits or is a dead letter, or was dropped; and of the warning about it. */
+  /**
+   * The arrival time. The name of the member depends on the fate: an event may be stored, waiting, a dead letter or
+   * dropped. `warned_at` is the time of the warning about it.
+   */
   readonly created_at?: string
   readonly arrived_at?: string
   readonly dropped_at?: string
   readonly warned_at?: string
-  /** When it became a dead letter. */
+  /** The time at which it became a dead letter. */
   readonly stored_at?: string
-  /** Types of the warnings about it. */
+  /** The types of the warnings about it. */
   readonly warnings?: readonly string[]
-  /** The warning that tells why it was skipped. */
+  /** The warning that explains why it was skipped. */
   readonly warning?: string
-  /** Of the log. */
+  /** The number of the log block. */
   readonly block?: number
-  /** Number of the dead letter, and what failed. */
+  /** The number of the dead letter. `step` is the step that failed. */
   readonly letter?: number
   readonly step?: string
-  /** Bytes of its JSON, and the beginning of that. */
+  /** The number of bytes of its JSON. `data` is the beginning of that JSON. */
   readonly bytes?: number
   readonly data?: string
 }

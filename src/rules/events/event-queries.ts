@@ -1,16 +1,16 @@
-/** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
+/** The shapes of queries about stored events and of their answers. The store implements the queries. */
 import type { RowsText } from '../../base/pages.ts'
 import type { PropertyFilter } from '../filters/filter-group.ts'
 import type { PersonView } from '../persons/person-queries.ts'
 
 /** One stored event as a reader sees it. Source: docs/compatibility/events.md, "Stored events". */
 export interface EventView {
-  /** Position in the project's order of arrival, from 1. */
+  /** The position in the project's order of arrival, from 1. */
   readonly id: number
   readonly uuid: string
   readonly event: string
   readonly distinct_id: string
-  /** ISO 8601, UTC, milliseconds. */
+  /** The time in ISO 8601, UTC, with milliseconds. */
   readonly timestamp: string
   readonly created_at: string
   readonly properties: Readonly<Record<string, unknown>>
@@ -21,43 +21,43 @@ export interface EventView {
   readonly historical_migration?: true
 }
 
-/** The person who owns an event at the time of reading, with the first of its ids. */
+/** The person that owns an event at the time of reading, with the first of its distinct ids. */
 export type PersonSummary = Omit<PersonView, 'id' | 'name'>
 
-/** Which events of a project are wanted. */
+/** The criteria for events of a project. */
 export interface EventCriteria {
   readonly projectId: number
   readonly distinctId?: string
   readonly personId?: string
   readonly event?: string
-  /** Only events with a later timestamp, milliseconds. */
+  /** Only events with a later timestamp, in milliseconds. */
   readonly afterMs?: number
-  /** Only events with an earlier timestamp, milliseconds. */
+  /** Only events with an earlier timestamp, in milliseconds. */
   readonly beforeMs?: number
   readonly properties?: readonly PropertyFilter[]
 }
 
-/** A page of events, newest timestamp first; ties: latest arrival first. */
+/** A query for a page of events, newest timestamp first. For equal timestamps, the latest arrival comes first. */
 export interface EventListQuery extends EventCriteria {
   readonly limit: number
-  /** Continue behind this event; from `nextCursor` of the page before. */
+  /** The page begins after this event. The value is the `nextCursor` of the page before. */
   readonly cursor?: EventCursor
 }
 
-/** An export, in order of arrival. */
+/** An export of events in the order of arrival. */
 export interface EventExportQuery extends EventCriteria {
-  /** Only events behind this id; 0: from the first. */
+  /** Only events with a greater id. 0 starts at the first event. */
   readonly afterId: number
-  /** Events that are given together, at most; else those of a segment are. */
+  /** The maximum number of events in one batch. Without it, a batch is the events of a segment. */
   readonly rowsMax?: number
 }
 
-/** What is left of an export, and how it is written: `ndjson` as `tenrec export` does. */
+/** The remaining part of an export and its format. `ndjson` is the format of `tenrec export`. */
 export interface EventExportTask extends EventExportQuery {
   readonly format: 'csv' | 'ndjson'
 }
 
-/** The last event of a page. Later arrivals never move what lies behind it. */
+/** The last event of a page. Events that arrive later never change the pages after it. */
 export interface EventCursor {
   readonly timestampMs: number
   readonly id: number
@@ -74,11 +74,11 @@ export interface EventRows extends RowsText {
   readonly nextCursor: EventCursor | null
 }
 
-/** One line of the warnings log. */
+/** One line of the log of warnings. */
 export interface WarningView {
   readonly type: string
   readonly timestamp: string
   readonly details: Readonly<Record<string, unknown>>
-  /** Occurrences of this type and key that this line stands for. */
+  /** The number of occurrences of this type and key that the line represents. */
   readonly count: number
 }

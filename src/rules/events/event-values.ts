@@ -1,6 +1,6 @@
 /**
- * Values of a property of events, to be offered in a list. Source: docs/compatibility/definitions.md, "Offered
- * values".
+ * Collects the values of an event property that a list offers to the user. Source: docs/compatibility/definitions.md,
+ * "Offered values".
  */
 import { propertyText } from '../filters/property-text.ts'
 import type { EventFacts } from './definitions.ts'
@@ -11,25 +11,25 @@ import {
   VALUES_COUNTED_MAX,
 } from './limits.ts'
 
-/** The values of which property, and of which events. */
+/** A query for the values of a property. */
 export interface EventValueQuery {
   readonly projectId: number
   readonly key: string
-  /** In lower case: only values that contain it. */
+  /** A text in lower case. Only values that contain it are offered. */
   readonly contains: string
-  /** Only of events with one of these names; null: of all. */
+  /** Only events with one of these names. Null means all events. */
   readonly eventNames: readonly string[] | null
-  /** Timestamps, both inclusive. */
+  /** The range of timestamps, both inclusive. */
   readonly fromMs: number
   readonly toMs: number
 }
 
-/** Something that is offered. */
+/** An offered value. */
 export interface Offered {
   readonly name: string
 }
 
-/** Names of events that do not begin with `$` and contain a text in lower case, the most frequent first. */
+/** Returns the names of events that do not begin with `$` and contain a text in lower case, the most frequent first. */
 export function offeredEvents(
   events: Iterable<Pick<EventFacts, 'name' | 'count'>>,
   contains: string,
@@ -50,7 +50,7 @@ export class ValueCounts {
     this.#contains = contains
   }
 
-  /** Notes a value, any JSON, of `count` events. The members of lists are values of their own. */
+  /** Adds a value, which may be any JSON, of `count` events. The members of a list count as separate values. */
   add(value: unknown, count: number): void {
     if (Array.isArray(value)) {
       for (const member of value) this.add(member, count)
@@ -65,13 +65,13 @@ export class ValueCounts {
     this.#counts.set(text, (known ?? 0) + count)
   }
 
-  /** The most frequent texts. */
+  /** Returns the most frequent texts. */
   offered(): readonly Offered[] {
     return mostFrequent([...this.#counts], OFFERED_VALUES_MAX)
   }
 }
 
-/** Equally frequent ones in order. */
+/** Returns the most frequent names. Equally frequent names are in alphabetical order. */
 function mostFrequent(counts: [string, number][], countMax: number): readonly Offered[] {
   return counts
     .sort(([a, countOfA], [b, countOfB]) => countOfB - countOfA || (a < b ? -1 : 1))

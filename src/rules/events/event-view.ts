@@ -1,4 +1,4 @@
-/** What a reader sees of a stored event, made of what is known about it and of the person who owns it now. */
+/** Builds the view of a stored event from its facts and the person that owns it now. */
 import type { PersonMode } from '../capture/types.ts'
 import { expandProperties } from '../persons/automatic-properties.ts'
 import { personUuid } from '../persons/person-uuid.ts'
@@ -7,21 +7,21 @@ import type { EventView, PersonSummary } from './event-queries.ts'
 /** A stored event without its person. */
 export interface EventFacts {
   readonly projectId: number
-  /** S. */
+  /** The sequence number. */
   readonly sequence: number
   readonly uuid: string
   readonly name: string
   readonly distinctId: string
   readonly timestampMs: number
   readonly createdAtMs: number
-  /** In their compact stored form. */
+  /** The properties in their compact stored form. */
   readonly properties: Readonly<Record<string, unknown>>
   readonly elementsChain: string
   readonly personMode: PersonMode
   readonly isHistorical: boolean
 }
 
-/** The event as lists show it. `expand` adds what the stored form of properties leaves out. */
+/** Returns the event as lists show it. `expand` adds the entries that the stored form of the properties leaves out. */
 export function eventView(
   facts: EventFacts,
   person: PersonSummary | null,

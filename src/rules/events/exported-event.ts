@@ -1,4 +1,4 @@
-/** Events as an export gives them out: as lines, or field by field. */
+/** Events as an export returns them: as lines, or field by field. */
 import type { JsonBytes } from '../../base/json-bytes.ts'
 
 /** One event, ready to be written. */
@@ -7,23 +7,28 @@ export interface ExportedEvent {
   readonly uuid: string
   readonly event: string
   readonly distinctId: string
-  /** uuid of the person that the event belongs to now; without one that of its distinct_id. */
+  /**
+   * The uuid of the person that the event belongs to now. Without a person, the uuid that its distinct_id would have.
+   */
   readonly personId: string
   readonly timestampMs: number
   readonly arrivedAtMs: number
   readonly personMode: string
   readonly elementsChain: string
-  /** JSON of the properties. */
+  /** The JSON of the properties. */
   readonly propertiesJson: string
 }
 
-/** The events of one segment that are wanted, and how far the project is read. */
+/** The wanted events of one segment, and the position up to which the project was read. */
 export interface ExportedSegment {
   readonly count: number
-  /** To be gone through once, begun before the next segment: each is made when it is asked for. */
+  /**
+   * The events. They can be iterated once, and the iteration must start before the next segment. Each event is built
+   * when it is read.
+   */
   readonly events: Iterable<ExportedEvent>
-  /** Appends event `place`, 0 to `count` - 1, as a line of NDJSON with its newline. */
+  /** Appends event `place`, from 0 to `count` - 1, as a line of NDJSON with its newline. */
   writeLine(place: number, target: JsonBytes): void
-  /** Id of the last event of the segment, wanted or not. */
+  /** The id of the last event of the segment, whether or not it is wanted. */
   readonly lastId: number
 }

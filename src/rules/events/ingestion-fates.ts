@@ -1,38 +1,37 @@
 /**
- * What became of the events that have no stored row, by reason: how often, when last, what to do about it, and
- * some of them.
+ * Groups the events that were not stored by reason: the number, the time of the last one, the remedy, and some samples.
  */
 import { getOrAdd } from '../../base/maps.ts'
 import type { DropReason } from '../capture/drop-reasons.ts'
 import type { DroppedCount, DroppedEventView } from './dropped-events.ts'
 import { FATE_SAMPLES_MAX } from './limits.ts'
 
-/** One event, or a refused request. */
+/** One event or refused request. */
 export interface FateSample {
-  /** Arrival: ISO 8601, UTC. */
+  /** The arrival time in ISO 8601, UTC. */
   readonly at: string
   readonly distinct_id: string | null
   readonly event: string | null
   readonly uuid: string | null
-  /** What was wrong. */
+  /** The description of the problem. */
   readonly detail: string
-  /** The beginning of what was sent, where that may be shown. */
+  /** The beginning of the data that was sent, if it may be shown. */
   readonly body?: string
 }
 
-/** A reason. */
+/** One reason with its events. */
 export interface IngestionFate {
   /** One of `DROP_REASONS`, or the code of a refusal. */
   readonly reason: string
   readonly count: number
   readonly last_seen_at: string
-  /** What to do about it. */
+  /** The remedy. */
   readonly sentence: string
-  /** The newest first. */
+  /** The samples, newest first. */
   readonly samples: readonly FateSample[]
 }
 
-/** Reason -> what to do about it. */
+/** The remedy for each reason. */
 const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, string | undefined>> = {
   no_event_name: 'Name the event: send a text as "event".',
   no_distinct_id: 'Say who did it: send "distinct_id" beside "event", or in its properties.',
@@ -60,12 +59,15 @@ const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, stri
   throttled: 'Send less often, or raise the limits of requests and events of the project.',
 }
 
-/** What to do about a reason. */
+/** Returns the remedy for a reason. */
 export function sentenceOf(reason: string): string {
   return CURES[reason] ?? 'The detail of the sample says what is wrong.'
 }
 
-/** The reasons of accepted events: `dropped` the newest first, `letters` samples of dead letters. */
+/**
+ * Returns the reasons of accepted events. `dropped` are dropped events, newest first, and `letters` are samples of dead
+ * letters.
+ */
 export function droppedFates(
   counts: readonly DroppedCount[],
   dropped: readonly DroppedEventView[],
@@ -86,7 +88,7 @@ export function droppedFates(
   }
   return [...totals].map(([reason, { count, hour }]) => {
     const some = samples.get(reason) ?? []
-    // Where there is no sample the hour is all that is known.
+    // Without a sample, only the hour is known.
     const last_seen_at = some[0]?.at ?? hour
     return { reason, count, last_seen_at, sentence: sentenceOf(reason), samples: some }
   })

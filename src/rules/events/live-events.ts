@@ -1,36 +1,36 @@
-/** What streams of events ask of processing, and what it has stored for them. Shapes only. */
+/** The shapes of live streams: the requests to the processing thread, and the stored events that it returns. */
 import type { EventFacts } from './event-view.ts'
 
-/** Which events of a project a stream shows. */
+/** The events of a project that a stream shows. */
 export interface LiveFilter {
   readonly projectId: number
-  /** Their names; none: all. */
+  /** The names of the events. An empty list means all names. */
   readonly events: readonly string[]
-  /** Null: anybody's. */
+  /** The distinct_id. Null means everybody. */
   readonly distinctId: string | null
 }
 
-/** The same on its way to the thread that processes. */
+/** The same filter, in the form that is sent to the processing thread. */
 export interface LiveWatch extends LiveFilter {
-  /** Number of the stream. */
+  /** The number of the stream. */
   readonly id: number
-  /** Events that it may be shown now; further ones are counted. */
+  /** The maximum number of events that the stream may receive now. Further events are only counted. */
   readonly eventsMax: number
 }
 
 /** A stored event on its way to a stream. */
 export interface LiveEvent extends Omit<EventFacts, 'properties'> {
-  /** D of its distinct_id. */
+  /** The distinct ID number. */
   readonly distinctIdNumber: number
-  /** JSON of its properties. */
+  /** The JSON of its properties. */
   readonly properties: string
 }
 
-/** What a run of processing has stored for a stream. */
+/** The events that one run of the processing has stored for a stream. */
 export interface LiveFound {
-  /** Number of the stream. */
+  /** The number of the stream. */
   readonly id: number
   readonly events: readonly LiveEvent[]
-  /** Further ones. */
+  /** The number of further events. */
   readonly missed: number
 }

@@ -1,10 +1,10 @@
 /**
- * The properties that a session has, for those who filter by them. Source: docs/compatibility/definitions.md,
- * "Properties of sessions".
+ * The properties of sessions, for users who filter by them. Source: docs/compatibility/definitions.md, "Properties of
+ * sessions".
  */
 import type { PropertyFacts, PropertyType } from './definitions.ts'
 
-/** What an address holds when an advertisement has led to it. */
+/** The parameters of an address that advertisements add. */
 const CLICK_IDS = [
   ...['gclid', 'gad_source', 'fbclid', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'msclkid', 'twclid'],
   ...['li_fat_id', 'mc_cid', 'igshid', 'ttclid', 'epik', 'qclid', 'sccid', '_kx', 'irclid'],
@@ -24,7 +24,7 @@ const NAMES: readonly (readonly [type: PropertyType, names: readonly string[]])[
   ['Boolean', ['$is_bounce']],
 ]
 
-/** All of them; nobody counts how many sessions have one. */
+/** All properties of sessions. The number of sessions that have them is not counted. */
 export const SESSION_PROPERTIES: readonly PropertyFacts[] = NAMES.flatMap(([type, names]) =>
   names.map((name) => ({ name, type })),
 )

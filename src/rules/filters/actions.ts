@@ -1,6 +1,6 @@
 /**
- * Actions: sets of events that somebody has given a name, by steps of which one has to fit. Shapes, and
- * what a step means. Source: docs/compatibility/analytics.md, "Actions".
+ * Actions: named sets of events. An action consists of steps, and an event belongs to it if one step matches. This file
+ * contains the shapes and the meaning of a step. Source: docs/compatibility/analytics.md, "Actions".
  */
 import type { ActionStepMatch } from '../analytics/event-columns.ts'
 import { allOf, type FilterGroup, type PropertyFilter } from './filter-group.ts'
@@ -9,7 +9,7 @@ import { readStoredFilters } from './filter-tree.ts'
 /** How a text of a step is compared. */
 export type StepMatching = 'contains' | 'exact' | 'regex'
 
-/** A step as it is stored and shown; null stands for no condition. */
+/** A step as it is stored and shown. A null member means no condition. */
 export interface ActionStep {
   readonly event: string | null
   readonly url: string | null
@@ -37,7 +37,7 @@ export interface ActionView {
   readonly is_calculating: false
 }
 
-/** What may be said about an action. */
+/** The fields of an action that a client may set. */
 export interface ActionDraft {
   readonly name: string
   readonly description: string
@@ -53,7 +53,7 @@ export interface ActionRecord extends ActionDraft {
   readonly createdBy: Readonly<Record<string, unknown>> | null
 }
 
-/** An action as the API shows it. */
+/** Returns an action as the API shows it. */
 export function actionView(action: ActionRecord): ActionView {
   return {
     id: action.id,
@@ -70,7 +70,7 @@ export function actionView(action: ActionRecord): ActionView {
 
 const OPERATORS = { contains: 'icontains', exact: 'exact', regex: 'regex' } as const
 
-/** What the steps of an action ask of an event; one of them has to fit. Throws 400 `invalid_input`. */
+/** Returns the conditions of the steps of an action, one of which must match. Throws 400 `invalid_input`. */
 export function actionSteps(steps: readonly ActionStep[]): readonly ActionStepMatch[] {
   return steps.map((step) => ({
     name: step.event,

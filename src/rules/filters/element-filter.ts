@@ -1,15 +1,15 @@
 /**
- * Filters on the chain of elements that an autocapture event carries: tag names, texts, links and CSS
- * selectors, of any element of the chain. Source: docs/compatibility/analytics.md, "Actions".
+ * Filters on the chain of elements of an autocaptured event: tag names, texts, links and CSS selectors. Any element of
+ * the chain may match. Source: docs/compatibility/analytics.md, "Actions".
  */
 import type { PropertyFilter } from './filter-group.ts'
 import { ELEMENTS_MAX, SELECTOR_UNITS_MAX } from './limits.ts'
 import { propertyTest } from './property-filter.ts'
 
-/** What a filter on the element of an autocaptured event can name. */
+/** The keys that a filter on the element of an autocaptured event may have. */
 export const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
 
-/** Whether a chain passes; '' stands for an event without elements. */
+/** Returns whether a chain passes. An event without elements has the chain ''. */
 export type ElementTest = (chain: string) => boolean
 
 const ATTRIBUTES_START = /^[\w-]*="/
@@ -21,18 +21,18 @@ export interface ChainElement {
   readonly attributes: ReadonlyMap<string, string>
 }
 
-/** One part of a selector: what one element must be. */
+/** One part of a selector: the conditions on one element. */
 interface SelectorPart {
   readonly tagName: string | null
   readonly classes: readonly string[]
   readonly attributes: readonly (readonly [name: string, value: string | null])[]
-  /** It is the parent of the next part, and not just some ancestor. */
+  /** True if the element must be the parent of the next part's element, and not just an ancestor. */
   readonly isParent: boolean
 }
 
 /**
- * The test of a filter of type `element`; null when it cannot be built. A negative operator passes when no
- * element of the chain fits. A selector that cannot be read fits nothing.
+ * Returns the test of a filter of type `element`, or null if it cannot be built. A negative operator passes if no
+ * element of the chain matches. A selector that cannot be parsed matches nothing.
  */
 export function elementTest(filter: PropertyFilter): ElementTest | null {
   const { operator = 'exact', negation = false, key, value } = filter
@@ -44,7 +44,7 @@ export function elementTest(filter: PropertyFilter): ElementTest | null {
   return (chain) => fits(parsedChain(chain)) !== isNegative
 }
 
-/** Whether a text is a selector that can be read. */
+/** Returns whether a text is a selector that can be parsed. */
 export function isSelector(text: string): boolean {
   return parseSelector(text) !== null
 }
@@ -67,10 +67,14 @@ function selectorsTest(value: unknown): ChainTest {
   return (elements) => selectors.some((parts) => isSelected(elements, parts))
 }
 
-/** Some element, not only the clicked one, is what the last part says, and its ancestors the others. */
+/**
+ * Returns whether an element matches the last part and its ancestors match the other parts. It need not be the clicked
+ * element.
+ */
 function isSelected(elements: readonly ChainElement[], parts: readonly SelectorPart[]): boolean {
   const failed = new Set<number>()
-  // Whether elements from `start` outwards fit parts from `part` down to 0; chains go outwards.
+  // Returns whether elements from `start` outwards match the parts from `part` down to 0. Chains are in the order from
+  // the inside outwards.
   const fits = (part: number, start: number, isNext: boolean): boolean => {
     const wanted = parts[part]
     if (wanted === undefined) return true
@@ -101,7 +105,10 @@ const SIMPLE =
   /\*|([\w-]+)|\.((?:\\.|[^\s.#:[\]>,\\])+)|#((?:\\.|[^\s.#:[\]>,\\])+)|\[\s*([\w:@.-]+)\s*(?:=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\]"']*)))?\s*\]|:(nth-child|nth-of-type)\(\s*(\d+)\s*\)/y
 const COMBINATOR = /\s*([>,])\s*|\s+/y
 
-/** The alternatives of a selector, each from the outermost part inwards; null when it cannot be read. */
+/**
+ * Returns the alternatives of a selector, each from the outermost part inwards. Returns null if the selector cannot be
+ * parsed.
+ */
 function parseSelector(selector: string): readonly (readonly SelectorPart[])[] | null {
   const text = selector.trim()
   if (text === '' || selector.length > SELECTOR_UNITS_MAX) return null
@@ -113,7 +120,7 @@ function parseSelector(selector: string): readonly (readonly SelectorPart[])[] |
     const combinator = matchAt(COMBINATOR, text, end)
     offset = end + (combinator?.[0].length ?? 0)
     const isEnd = offset >= text.length
-    // Parts have something between them, and nothing behind the last one.
+    // There is a combinator between two parts and none after the last part.
     if ((combinator === null) !== isEnd) return null
     parts.push({ ...part, isParent: combinator?.[1] === '>' })
     if (combinator?.[1] !== ',' && !isEnd) continue
@@ -123,7 +130,7 @@ function parseSelector(selector: string): readonly (readonly SelectorPart[])[] |
   return alternatives
 }
 
-/** What one element must be, null when that cannot be read, and where it ends. */
+/** Returns one part of a selector, or null if it cannot be parsed, and the offset at which it ends. */
 function readPart(text: string, start: number) {
   let tagName: string | null = null
   const classes: string[] = []
@@ -148,7 +155,7 @@ function readPart(text: string, start: number) {
   return { part: end === start ? null : { tagName, classes, attributes }, end }
 }
 
-/** What a sticky pattern finds at an offset. */
+/** Returns the match of a sticky pattern at an offset. */
 function matchAt(pattern: RegExp, text: string, offset: number): RegExpExecArray | null {
   pattern.lastIndex = offset
   return pattern.exec(text)
@@ -161,7 +168,9 @@ function unescaped(text: string): string {
 let lastChain = ''
 let lastElements: readonly ChainElement[] = []
 
-/** Several filters look at the same chain one after the other. */
+/**
+ * Returns the parsed chain. The last result is cached, because several filters read the same chain one after the other.
+ */
 function parsedChain(chain: string): readonly ChainElement[] {
   if (chain !== lastChain) {
     lastElements = chainElements(chain)
@@ -170,7 +179,7 @@ function parsedChain(chain: string): readonly ChainElement[] {
   return lastElements
 }
 
-/** Elements as ingestion writes them: `tag.class.class:name="value"name="value";tag...`. */
+/** Parses a chain as ingestion writes it: `tag.class.class:name="value"name="value";tag...`. */
 export function chainElements(chain: string): readonly ChainElement[] {
   const elements: ChainElement[] = []
   let offset = 0
@@ -194,7 +203,7 @@ export function chainElements(chain: string): readonly ChainElement[] {
   return elements
 }
 
-/** Where tag and classes end. Names of classes may hold colons themselves. */
+/** Returns the offset at which tag and classes end. Class names may contain colons. */
 function endOfHead(chain: string, start: number): number {
   const first = chain.indexOf('="', start)
   const semicolon = chain.indexOf(';', start)

@@ -1,7 +1,7 @@
 /**
- * Stored filters that can never match: an operator that nobody knows, a pattern that the engine refuses.
- * They are refused when they are saved; those that were stored before stay, and are named by `status_details`
- * of a flag and by `tenrec doctor`. Source: docs/compatibility/flags.md, "Filters that can never match".
+ * Finds stored filters that can never match, because of an unknown operator or a pattern that the engine rejects. New
+ * filters of this kind are rejected when they are saved. Filters that were stored before remain; `status_details` of a
+ * flag and `tenrec doctor` report them. Source: docs/compatibility/flags.md, "Filters that can never match".
  */
 
 import type { JsonObject } from '../../base/json.ts'
@@ -10,18 +10,18 @@ import { PATTERN_UNITS_SUM_MAX, PATTERNS_MAX } from './limits.ts'
 import { operatorRefusal, PATTERN_OPERATORS } from './operator-names.ts'
 import { sortedText } from './property-text.ts'
 
-/** What is wrong with one filter. */
+/** A fault of one filter. */
 export interface FilterFault {
-  /** Where it is in what was stored: `groups[0].properties[2]`. */
+  /** The position of the filter in the stored value, such as `groups[0].properties[2]`. */
   readonly path: string
   readonly code: 'invalid_operator' | 'invalid_value'
-  /** To be read behind the path: `has the operator ...`. */
+  /** The reason, which continues a sentence that begins with the path: `has the operator ...`. */
   readonly reason: string
   /** The filter itself. */
   readonly filter: JsonObject
 }
 
-/** The patterns of filters, from left to right. */
+/** Returns the patterns of filters, from left to right. */
 export function patternsOf(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
 ): readonly string[] {
@@ -32,8 +32,8 @@ export function patternsOf(
 }
 
 /**
- * What is wrong with the number of patterns among the filters of one flag, cohort or action, which the main
- * thread compiles when it is saved or published; null: nothing.
+ * Returns the fault if the filters of one flag, cohort or action contain too many patterns, or null. The main thread
+ * compiles these patterns when the object is saved or published.
  */
 export function patternLimitFault(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
@@ -47,7 +47,7 @@ export function patternLimitFault(
   )
 }
 
-/** The first fault whose filter is not among those of `before`; null when there is none. */
+/** Returns the first fault whose filter is not among the filters of `before`, or null if there is none. */
 export function newFault(
   faults: readonly FilterFault[],
   before: () => readonly FilterFault[],
@@ -57,21 +57,21 @@ export function newFault(
   return faults.find(({ filter }) => !known.has(sortedText(filter))) ?? null
 }
 
-/** Where and what, in one sentence. */
+/** Returns the position and the reason of a fault in one sentence. */
 export function faultText({ path, reason, filter }: FilterFault): string {
   const { key } = filter
   return `${path}${typeof key === 'string' ? ` (${JSON.stringify(key)})` : ''} ${reason}`
 }
 
-/** One filter and where it is. */
+/** A filter and its position. */
 export interface PlacedFilter {
   readonly path: string
   readonly filter: JsonObject
 }
 
 /**
- * What is wrong with a filter that may have `known` operators: the operator, or one of `patterns`, which are
- * what its value stands for. One at most. Cost: that of compiling each pattern in each dialect.
+ * Returns the fault of a filter, at most one: an operator that is not in `known`, or an invalid pattern. `patterns` are
+ * the patterns that the filter's value stands for. Each pattern is compiled in each dialect.
  */
 export function faultsOfFilter(
   { path, filter }: PlacedFilter,
@@ -91,7 +91,10 @@ export function faultsOfFilter(
   return []
 }
 
-/** To be read behind the place of the filter. The value may be any JSON: its text is the pattern. */
+/**
+ * Returns the reason why a pattern is invalid, as the continuation of a sentence that begins with the position of the
+ * filter. The value may be any JSON; its text is the pattern.
+ */
 function patternFaultReason(value: unknown, dialect: PatternDialect): string | null {
   if (value === undefined || value === null) return 'has no pattern: give one as value'
   const refusal = patternRefusal(sortedText(value), dialect)

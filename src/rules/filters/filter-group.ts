@@ -1,5 +1,5 @@
 /**
- * Trees of property filters as they are after reading, and what can be asked of one without evaluating it.
+ * Trees of property filters after they were read, and the functions that inspect a tree without evaluating it.
  * Source: docs/compatibility/events.md, "Property filters".
  */
 
@@ -9,13 +9,13 @@ export interface PropertyFilter {
   readonly value?: unknown
   readonly operator?: string
   readonly type?: string
-  /** Of a filter on groups: the number of their type. */
+  /** The number of the group type, for a filter on groups. */
   readonly group_type_index?: number
-  /** Swaps the operator with its opposite. */
+  /** True if the operator is replaced by its opposite. */
   readonly negation?: boolean
 }
 
-/** A tree of filters: all (`AND`) or one (`OR`) of `values` must hold. */
+/** A tree of filters. All of `values` must hold for `AND`, and one of them for `OR`. */
 export interface FilterGroup {
   readonly type: 'AND' | 'OR'
   readonly values: readonly (FilterGroup | PropertyFilter)[]
@@ -23,14 +23,13 @@ export interface FilterGroup {
 
 const COHORT_TYPES: readonly unknown[] = ['cohort', 'static-cohort', 'precalculated-cohort']
 
-/** Whether filters of this type ask for the membership in a cohort. */
+/** Returns whether filters of this type test the membership in a cohort. */
 export function isCohortFilterType(type: unknown): boolean {
   return COHORT_TYPES.includes(type)
 }
 
 /**
- * The number of the cohort that a filter of such a type names; null when it names none, and then nobody
- * is a member.
+ * Returns the number of the cohort that a cohort filter names. Returns null if it names none; nobody is then a member.
  */
 export function cohortIdOf(filter: PropertyFilter): number | null {
   const { value } = filter
@@ -39,17 +38,17 @@ export function cohortIdOf(filter: PropertyFilter): number | null {
   return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
 }
 
-/** All filters of a tree from left to right. */
+/** Returns all filters of a tree from left to right. */
 export function filtersOf(tree: FilterGroup): readonly PropertyFilter[] {
   return tree.values.flatMap((value) => (isGroup(value) ? filtersOf(value) : [value]))
 }
 
-/** Tells a group from a filter. */
+/** Returns whether a node of a tree is a group and not a filter. */
 export function isGroup(value: FilterGroup | PropertyFilter): value is FilterGroup {
   return 'values' in value
 }
 
-/** All trees at once; null when there is none. */
+/** Returns a tree that requires all given trees, or null if there is none. */
 export function allOf(trees: readonly (FilterGroup | null)[]): FilterGroup | null {
   const values = trees.filter((tree) => tree !== null)
   const [first] = values

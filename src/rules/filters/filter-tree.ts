@@ -1,10 +1,12 @@
 /**
- * Reading trees of filters from what clients send: a list of filters, a tree of AND and OR, one filter, or
- * the old form with the operator in the name. Source: docs/compatibility/persons.md, "Persons" and docs/compatibility/persons.md, "Cohorts" and docs/compatibility/analytics.md, "Analytic person routes".
+ * Reads trees of filters that clients send: a list of filters, a tree of AND and OR, one filter, or the old form with
+ * the operator in the name. Source: docs/compatibility/persons.md, "Persons" and docs/compatibility/persons.md,
+ * "Cohorts" and docs/compatibility/analytics.md, "Analytic person routes".
  *
- * Lists of persons and analytic queries leave out what cannot be used, a cohort refuses it: what a list
- * shows can be seen, a cohort that forgot a condition would go on unnoticed. Nobody means an operator that
- * does not exist: requests with one are refused, what was stored with one is read without it.
+ * Lists of persons and analytic queries leave out filters that cannot be used, but a cohort with such a filter is
+ * rejected: the user sees the result of a list, while a missing condition of a cohort would remain unnoticed. A request
+ * with an unknown operator is always rejected, because no client sends one on purpose. A stored filter with an unknown
+ * operator is left out.
  */
 
 import { invalidInput } from '../../base/errors.ts'
@@ -15,27 +17,27 @@ import { TREE_COHORT_DEPTH_MAX, TREE_FILTERS_MAX, TREE_LIST_DEPTH_MAX } from './
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './operator-names.ts'
 import { propertyTest } from './property-filter.ts'
 
-/** What requests may ask of a cohort; equal and unequal count as within and without. */
+/** The operators that requests may use on cohort filters. `exact` and `is_not` mean the same as `in` and `not_in`. */
 const COHORT_LIST_OPERATORS = [...COHORT_OPERATORS, 'exact', 'is_not']
 
-/** What filters of analytic queries can be about, besides cohorts. */
+/** The types of filters in analytic queries, in addition to cohorts. */
 const EVENT_TYPES: readonly unknown[] = ['event', 'person', 'group', 'element']
 
-/** Those of `ELEMENT_KEYS` that are equal to something or not. */
+/** The keys of `ELEMENT_KEYS` that can only be compared for equality. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
 
 /**
- * The filters of a list of persons. Filters on anything but persons and cohorts, and filters that cannot
- * be built, are left out; null when nothing is left. Throws 400 `invalid_input` with `properties` as
- * `attr` for what is no tree at all, and for unknown operators.
+ * Reads the filters of a list of persons. Filters on anything except persons and cohorts, and filters that cannot be
+ * built, are left out. Returns null if no filter remains. Throws 400 `invalid_input` with `properties` as `attr` if the
+ * value is not a tree or contains an unknown operator.
  */
 export function readListFilters(value: unknown): FilterGroup | null {
   return readTree(value, TREE_LIST_DEPTH_MAX, 'properties', takeForList)
 }
 
 /**
- * The filters of a dynamic cohort, at most groups of groups. Throws 400 `invalid_input` with `filters` as
- * `attr` for every filter that cannot be used, and for none at all.
+ * Reads the filters of a dynamic cohort, with at most one level of groups within the root group. Throws 400
+ * `invalid_input` with `filters` as `attr` for every filter that cannot be used, and if there is no filter at all.
  */
 export function readCohortFilters(value: unknown): FilterGroup {
   const tree = readTree(value, TREE_COHORT_DEPTH_MAX, 'filters', takeForCohort)
@@ -44,10 +46,9 @@ export function readCohortFilters(value: unknown): FilterGroup {
 }
 
 /**
- * The filters of an analytic query, about events when they do not say what else. Filters that cannot be
- * built are left out; null when nothing is left. Throws 400 `invalid_input` with `attr` for what is no
- * tree, for filters on sessions, for parts of elements that only have an exact form, and for unknown
- * operators.
+ * Reads the filters of an analytic query. A filter without a type is about events. Filters that cannot be built are
+ * left out. Returns null if no filter remains. Throws 400 `invalid_input` with `attr` if the value is not a tree, or
+ * for filters on sessions, for an operator that an element key does not support, and for unknown operators.
  */
 export function readEventFilters(value: unknown, attr: string): FilterGroup | null {
   return readTree(value, TREE_LIST_DEPTH_MAX, attr, (raw) => {
@@ -55,19 +56,19 @@ export function readEventFilters(value: unknown, attr: string): FilterGroup | nu
   })
 }
 
-/** The same for filters that are stored: those with an unknown operator are left out. */
+/** Reads stored filters in the same way. Filters with an unknown operator are left out. */
 export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
   return readTree(value, TREE_LIST_DEPTH_MAX, attr, takeForStored)
 }
 
-/** A filter as it stands in a tree, and the way to it. */
+/** A filter of a tree and the path to it. */
 export interface FilterPlace {
-  /** Such as `values[0].values[2]`, or `[2]` in a list. */
+  /** A path such as `values[0].values[2]`, or `[2]` in a list. */
   readonly path: string
   readonly raw: JsonObject
 }
 
-/** All filters of what `readStoredFilters` or `readCohortFilters` has read, from left to right. */
+/** Returns all filters of a tree that `readStoredFilters` or `readCohortFilters` can read, from left to right. */
 export function filterPlaces(tree: unknown): readonly FilterPlace[] {
   const places: FilterPlace[] = []
   readTree(tree, TREE_LIST_DEPTH_MAX, 'filters', (raw, path) => {
@@ -77,13 +78,15 @@ export function filterPlaces(tree: unknown): readonly FilterPlace[] {
   return places
 }
 
-/** The operators that requests may use on filters of a type; null for a type that is left out. */
+/**
+ * Returns the operators that requests may use on filters of a type. Returns null for a type whose filters are left out.
+ */
 export function operatorsInRequests(type: unknown): readonly string[] | null {
   if (isCohortFilterType(type)) return COHORT_LIST_OPERATORS
   return EVENT_TYPES.includes(type) ? LIST_OPERATORS : null
 }
 
-/** The filter, null to leave it out, or a text that says why it is refused. */
+/** Returns the filter to use, null to leave it out, or a text with the reason why it is rejected. */
 type TakeFilter = (raw: JsonObject, path: string) => PropertyFilter | string | null
 
 function readTree(
@@ -93,7 +96,7 @@ function readTree(
   take: TakeFilter,
 ): FilterGroup | null {
   let count = 0
-  /** `path` leads to the group. */
+  /** Reads a group. `path` is the path to the group. */
   const treeOf = (raw: JsonObject, depth: number, path: string): FilterGroup | null => {
     const type = raw['type'] ?? 'AND'
     if (type !== 'AND' && type !== 'OR') {
@@ -102,7 +105,7 @@ function readTree(
     const list = path === '' ? 'values' : `${path}.values`
     return groupOf(type, raw['values'] as readonly unknown[], depth, list)
   }
-  /** `path` leads to the list. */
+  /** Reads a list of groups and filters. `path` is the path to the list. */
   const groupOf = (
     type: 'AND' | 'OR',
     items: readonly unknown[],
@@ -180,7 +183,7 @@ function takeForCohort(raw: JsonObject): PropertyFilter | string {
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
     return 'may hold filters of the types person and cohort only'
   }
-  // Those of filters on cohorts are checked when a cohort is saved: stored ones may have any.
+  // The operators of cohort filters are checked when a cohort is saved, because stored cohorts may have any.
   if (refusal !== null && filter.type === 'person') return refusal
   return isBuildable(filter) ? filter : 'needs a value'
 }
@@ -190,12 +193,12 @@ function operatorFault({ operator }: JsonObject, type: unknown): string | null {
   return known === null ? null : operatorRefusal(operator, known)
 }
 
-/** The path to a filter, and its key. */
+/** Returns the path to a filter, followed by its key. */
 function placeText(path: string, { key }: JsonObject): string {
   return typeof key === 'string' ? `${path} (${JSON.stringify(key)})` : path
 }
 
-/** The parts of a filter that have a meaning; null without a key. */
+/** Returns the parts of a filter that have a meaning, or null if it has no key. */
 function filterOf(raw: JsonObject, defaultType: string): PropertyFilter | null {
   const { key, value, operator, negation } = raw
   const type = raw['type'] ?? defaultType
@@ -225,7 +228,10 @@ function isBuildable(filter: PropertyFilter): boolean {
   return value !== undefined && value !== null
 }
 
-/** `plan__is_not` and a value; a name without a known operator behind `__` is a name. */
+/**
+ * Reads the old form, such as `plan__is_not` and a value. If no known operator follows `__`, the whole text is the
+ * name.
+ */
 function filterOfOldForm([name, value]: readonly [string, unknown]): PropertyFilter {
   const start = name.lastIndexOf('__')
   const operator = start > 0 ? name.slice(start + 2) : ''

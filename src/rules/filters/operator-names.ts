@@ -1,10 +1,10 @@
 /**
- * The operators of property filters, all of them: which there are, which take a pattern or a date, and
- * where. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions".
+ * The names of all operators of property filters: where each is allowed, and which take a pattern or a date. Source:
+ * docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions".
  */
 import { QUOTED_UNITS_MAX } from './limits.ts'
 
-/** In lists, analytic questions, cohorts and actions. */
+/** The operators in lists, analytic questions, cohorts and actions. */
 export const LIST_OPERATORS = [
   'exact',
   'is_not',
@@ -23,7 +23,7 @@ export const LIST_OPERATORS = [
   'is_date_exact',
 ] as const
 
-/** In conditions of flags, on properties. */
+/** The operators on properties in conditions of flags. */
 export const FLAG_OPERATORS = [
   ...LIST_OPERATORS,
   'icontains_multi',
@@ -47,24 +47,24 @@ export const FLAG_OPERATORS = [
 /** One of `FLAG_OPERATORS`. */
 export type FlagOperator = (typeof FLAG_OPERATORS)[number]
 
-/** In filters on cohorts. */
+/** The operators in filters on cohorts. */
 export const COHORT_OPERATORS: readonly string[] = ['in', 'not_in']
-/** In filters on other flags. */
+/** The operator in filters on other flags. */
 export const DEPENDENCY_OPERATOR = 'flag_evaluates_to'
-/** Their value is a pattern. */
+/** The operators whose value is a pattern. */
 export const PATTERN_OPERATORS: readonly unknown[] = ['regex', 'not_regex']
-/** Their value is a date. */
+/** The operators whose value is a date. */
 export const DATE_OPERATORS: readonly unknown[] = [
   'is_date_before',
   'is_date_after',
   'is_date_exact',
 ]
-/** They need no value. */
+/** The operators that need no value. */
 export const OPERATORS_WITHOUT_VALUE: readonly unknown[] = ['is_set', 'is_not_set']
 
 /**
- * Why an operator of a filter is none of `known`, to be read behind the place of the filter; null when it is
- * one, or absent.
+ * Returns the reason why an operator is not one of `known`, as the continuation of a sentence that begins with the
+ * position of the filter. Returns null if it is one of them or absent.
  */
 export function operatorRefusal(operator: unknown, known: readonly string[]): string | null {
   if (operator === undefined || operator === null) return null

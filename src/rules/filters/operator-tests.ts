@@ -1,7 +1,8 @@
 /**
- * The operators of property filters, compiled: a filter becomes a test of one property value. One table for
- * lists, charts, cohorts, actions and flags; where these read values differently, a dialect says how.
- * A comparison that cannot be made is false. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions".
+ * Compiles the operators of property filters: a filter becomes a test of one property value. Lists, charts, cohorts,
+ * actions and flags use this one table. A dialect describes how they differ in reading values. A comparison that cannot
+ * be made is false. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag
+ * decisions".
  */
 import { compilePattern, PatternBudget, type PatternDialect } from '../../base/pattern/pattern.ts'
 import type { FlagOperator } from './operator-names.ts'
@@ -14,44 +15,47 @@ import {
   wildcardRange,
 } from './version-filters.ts'
 
-/** What a test may need besides the value. */
+/** The values that a test may need in addition to the property value. */
 export interface TestMoment {
   readonly nowMs: number
   readonly patternBudget: PatternBudget
 }
 
 /**
- * Whether a value passes; `undefined` stands for a property that is not there, `null` is a value. Without a
- * moment patterns may take their time (each search is limited, not all), and relative dates count from 1970.
+ * Returns whether a value passes. `undefined` means that the property does not exist; `null` is a value. Without a
+ * moment, the total time of patterns is not limited (each single search is), and relative dates are relative to 1970.
  */
 export type PropertyTest = (value: unknown, moment?: TestMoment) => boolean
 
-/** How a date stands to that of a filter. */
+/** The relation between a date and the date of a filter. */
 export type DateRelation = 'before' | 'after' | 'exact'
 
-/** How those who ask read values. */
+/** The way in which one user of the table reads values. */
 export interface FilterDialect {
-  /** A missing property counts as the empty text; else it passes exactly the negative operators. */
+  /** If true, a missing property counts as the empty text. Otherwise it passes exactly the negative operators. */
   readonly isMissingEmpty: boolean
-  /** What a filter's value stands for: each value of a list, or the list as one text. */
+  /** Returns the values that a filter's value stands for: each value of a list, or the list as one text. */
   readonly each: (value: unknown) => readonly unknown[]
   readonly text: (value: unknown) => string
-  /** For comparisons that ignore case. */
+  /** Folds the case of a text, for comparisons that ignore case. */
   readonly folded: (text: string) => string
-  /** The test of `exact`; the value is never undefined unless a missing one is empty. */
+  /** Returns the test of `exact`. Its value is never undefined unless a missing property counts as empty. */
   readonly equals: (wanted: unknown) => (value: unknown) => boolean
-  /** NaN for what is no number. */
+  /** Returns the number that a value stands for, or NaN. */
   readonly number: (value: unknown) => number
   readonly date: (relation: DateRelation, wanted: unknown, timezone: string) => PropertyTest
   readonly patterns: PatternDialect
-  /** What is thrown when the budget does not cover a pattern: nobody knows, and "no" would be a lie. */
+  /**
+   * Returns the error that is thrown if the budget does not cover a pattern. The result is then unknown, and "no" would
+   * be wrong.
+   */
   readonly beyondBudget: () => Error
 }
 
 /** The test that nothing passes. */
 export const NEVER: PropertyTest = () => false
 
-/** The moment of a test that is given none. */
+/** The moment that a test uses if it is given none. */
 export const UNLIMITED: TestMoment = {
   nowMs: 0,
   patternBudget: new PatternBudget(Number.POSITIVE_INFINITY),
@@ -101,9 +105,9 @@ const TESTS: Record<Exclude<FlagOperator, 'is_set' | 'is_not_set'>, Build> = {
 const BUILDS = new Map<string, Build>(Object.entries(TESTS))
 
 /**
- * The test of an operator against the value of a filter; null when the operator is unknown or the value is
- * missing or null. Dates without an offset are those of `timezone`. Cost: that of a pattern when there is
- * one, see `compilePattern`. The test throws `beyondBudget`.
+ * Returns the test of an operator with the value of a filter. Returns null if the operator is unknown, or if the value
+ * is missing or null. Dates without an offset are in the time zone `timezone`. If there is a pattern, the cost is that
+ * of `compilePattern`. The test throws `beyondBudget`.
  */
 export function operatorTest(
   operator: string,
@@ -117,7 +121,7 @@ export function operatorTest(
   return BUILDS.get(operator)?.(wanted, dialect, timezone) ?? null
 }
 
-/** The values of a list, or the one that is none. */
+/** Returns the values of a list, or the single value in a list. */
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [value]
 }
@@ -142,7 +146,7 @@ function folded(
   }
 }
 
-/** A pattern that is invalid passes nothing, whether it is wanted or not. */
+/** Returns the test of patterns. An invalid pattern passes nothing, whether or not the operator is negative. */
 function patternTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
   const { text: textOf, isMissingEmpty, beyondBudget } = dialect
   const sources = dialect.each(wanted)
@@ -162,7 +166,7 @@ function patternTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean)
   }
 }
 
-/** NaN compares as false with everything. */
+/** Returns the test of a numeric comparison. NaN compares as false with everything. */
 function comparison(
   wanted: unknown,
   { each, number: numberOf }: FilterDialect,
@@ -177,7 +181,7 @@ function comparison(
   }
 }
 
-/** Two numbers, the first not above the second. */
+/** Returns the test of a range of two numbers. The first number must not be greater than the second. */
 function betweenTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
   const { number: numberOf } = dialect
   if (!Array.isArray(wanted) || wanted.length !== 2) return NEVER

@@ -1,5 +1,5 @@
 /**
- * Trees of filters on persons as pure tests, membership in cohorts included. Source:
+ * Turns trees of filters on persons into pure tests, including the membership in cohorts. Source:
  * docs/compatibility/events.md, "Property filters" and docs/compatibility/persons.md, "Cohorts".
  */
 import {
@@ -12,37 +12,40 @@ import { PERSON_COHORT_DEPTH_MAX } from './limits.ts'
 import { propertyTest } from './property-filter.ts'
 import { membershipTest, type TreeDialect, treeTest } from './tree-test.ts'
 
-/** What a test looks at; whoever keeps persons decides how. */
+/** The person that a test reads. The store of persons implements it. */
 export interface PersonCandidate {
   readonly number: number
-  /** The value of a property, undefined when it is missing. */
+  /** Returns the value of a property, or undefined if it is missing. */
   property(key: string): unknown
 }
 
-/** Whoever is not known as a person: without properties, and in no cohort. */
+/** The candidate that stands for a visitor without a person. It has no properties and is in no cohort. */
 export const NO_PERSON: PersonCandidate = { number: 0, property: () => undefined }
 
-/** Whether a person passes. */
+/** Returns whether a person passes. */
 export type PersonTest = (person: PersonCandidate) => boolean
 
-/** A cohort as far as membership is concerned. */
+/** The definition of a cohort, as far as membership needs it. */
 export type CohortDefinition =
   | { readonly kind: 'static'; readonly hasMember: (personNumber: number) => boolean }
   | { readonly kind: 'dynamic'; readonly filters: FilterGroup }
 
-/** Answers null for cohorts that do not exist or are deleted: nobody is a member. */
+/**
+ * Returns the definition of a cohort. Returns null for a cohort that does not exist or is deleted; nobody is then a
+ * member.
+ */
 export type CohortLookup = (id: number) => CohortDefinition | null
 
 /**
- * The test of a tree. Each cohort is looked up here and not at the test; a group without usable filters
- * holds for everybody. Cost of a test: that of its filters, each cohort at most once.
+ * Returns the test of a tree. Each cohort is looked up now, and not when the test runs. A group without usable filters
+ * passes everybody. A test costs as much as its filters, and evaluates each cohort at most once.
  */
 export function personTest(tree: FilterGroup, cohorts: CohortLookup): PersonTest {
   const builder = new TestBuilder(cohorts)
   return builder.counted(builder.group(tree))
 }
 
-/** The test for membership in one cohort. */
+/** Returns the test for the membership in one cohort. */
 export function cohortTest(cohortId: number, cohorts: CohortLookup): PersonTest {
   const builder = new TestBuilder(cohorts)
   return builder.counted(builder.cohort(cohortId))
@@ -51,13 +54,13 @@ export function cohortTest(cohortId: number, cohorts: CohortLookup): PersonTest 
 class TestBuilder {
   readonly #cohorts: CohortLookup
   readonly #known = new Map<number, PersonTest>()
-  /** Cohorts on the way to the one that is being built. */
+  /** The cohorts that lead to the cohort that is being built, from the outside inwards. */
   readonly #path: number[] = []
-  /** Number of the person that is being tested; results for cohorts count for one person. */
+  /** The number of the current test run. The results for cohorts are valid for one run. */
   #round = 0
 
   readonly #dialect: TreeDialect<PersonCandidate> = {
-    // What lists and cohorts hold was read by `filter-tree.ts`.
+    // `filter-tree.ts` has already read the filters of lists and cohorts, so they have this shape.
     leaf: (filter) => this.#filter(filter as unknown as PropertyFilter),
     isLenient: true,
     depthMax: Number.POSITIVE_INFINITY,
@@ -67,7 +70,7 @@ class TestBuilder {
     this.#cohorts = cohorts
   }
 
-  /** The outermost test: each call of it is about another person. */
+  /** Returns the outermost test. Each call of it tests another person. */
   counted(test: PersonTest): PersonTest {
     return (person) => {
       this.#round++
@@ -80,8 +83,8 @@ class TestBuilder {
   }
 
   /**
-   * Members are persons. Nobody is a member of a cohort that leads back to itself by way of itself, or of one
-   * too deep.
+   * Returns the test for the membership in a cohort. Nobody is a member of a cohort that contains itself, directly or
+   * through other cohorts, or of a cohort that is nested too deeply.
    */
   cohort(id: number): PersonTest {
     if (this.#path.includes(id) || this.#path.length >= PERSON_COHORT_DEPTH_MAX) return () => false
@@ -105,7 +108,7 @@ class TestBuilder {
     return test
   }
 
-  /** Many filters may ask for the same cohort: each person is tested once. */
+  /** Returns a test that runs once for each person, because many filters may use the same cohort. */
   #remembered(test: PersonTest): PersonTest {
     let round = -1
     let result = false

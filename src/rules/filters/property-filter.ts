@@ -1,6 +1,6 @@
 /**
- * Property filters of lists, charts, cohorts and actions as pure tests on one value. Both sides are compared
- * as text; a missing property is the empty text. Source: docs/compatibility/events.md, "Property filters".
+ * Turns the property filters of lists, charts, cohorts and actions into pure tests on one value. Both sides are
+ * compared as text, and a missing property is the empty text. Source: docs/compatibility/events.md, "Property filters".
  */
 import { dateParts, isDayOfCalendar, utcOf } from '../../base/time-zone.ts'
 import type { PropertyFilter } from './filter-group.ts'
@@ -49,8 +49,8 @@ const LISTS: FilterDialect = {
 }
 
 /**
- * The test of a filter, or null when it cannot be built (no key, no value, unknown operator): such
- * filters are left out, not refused. `negation` swaps the operator with its opposite.
+ * Returns the test of a filter, or null if it cannot be built (no key, no value or an unknown operator). Such filters
+ * are left out and not rejected. `negation` replaces the operator by its opposite.
  */
 export function propertyTest(filter: PropertyFilter): PropertyTest | null {
   const operator = effectiveOperator(filter)
@@ -58,12 +58,12 @@ export function propertyTest(filter: PropertyFilter): PropertyTest | null {
   return operatorTest(operator, filter.value, LISTS, 'UTC')
 }
 
-/** The operator of a filter, or its opposite where it is negated. */
+/** Returns the operator of a filter, or its opposite if the filter is negated. */
 export function effectiveOperator({ operator = 'exact', negation }: PropertyFilter): string {
   return negation === true ? (OPPOSITES.get(operator) ?? operator) : operator
 }
 
-/** The number that a text is, spaces aside; NaN for any other text. */
+/** Returns the number in a text, ignoring spaces. Returns NaN for any other text. */
 export function numberOf(text: string): number {
   const compact = text.replaceAll(' ', '')
   return NUMBER.test(compact) ? Number(compact) : Number.NaN
@@ -71,7 +71,7 @@ export function numberOf(text: string): number {
 
 interface DateLimit {
   readonly startMs: number
-  /** It names a day, not a moment. */
+  /** True if the limit is a day and not a moment. */
   readonly isDay: boolean
 }
 
@@ -82,7 +82,7 @@ const RELATIONS: Record<DateRelation, (timeMs: number, date: DateLimit) => boole
     isDay ? timeMs >= startMs && timeMs < startMs + DAY_MS : timeMs === startMs,
 }
 
-/** One of the wanted dates fits. */
+/** Returns a test that passes if one of the wanted dates matches. */
 function listDate(relation: DateRelation, wanted: unknown): PropertyTest {
   const holds = RELATIONS[relation]
   const dates = listOf(wanted)
@@ -95,7 +95,7 @@ function listDate(relation: DateRelation, wanted: unknown): PropertyTest {
   }
 }
 
-/** An ISO date or date-time, UTC unless it names an offset; null for anything else. */
+/** Parses an ISO date or date-time, in UTC unless it contains an offset. Returns null for any other text. */
 function parseDate(text: string): DateLimit | null {
   const match = DATE.exec(text)
   if (match === null) return null

@@ -1,13 +1,17 @@
 /**
- * A property as text: as filters compare it, and as the list of its values shows it. Source:
- * docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions" and docs/compatibility/persons.md, "Persons".
+ * Turns properties into text, as filters compare them and as the list of property values shows them. Source:
+ * docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions" and
+ * docs/compatibility/persons.md, "Persons".
  */
 import { SORTED_DEPTH_MAX } from './limits.ts'
 
-/** A list or object is compared by many filters of a request: its text is written once. */
+/** Caches the text of lists and objects, because many filters of a request compare the same value. */
 const texts = new WeakMap<object, string>()
 
-/** A property as lists and charts show it: a text as it is, else compact JSON; missing is ''. */
+/**
+ * Returns a property as lists and charts show it: a text stays as it is, a missing property is '', and any other value
+ * becomes compact JSON.
+ */
 export function propertyText(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === undefined) return ''
@@ -15,8 +19,8 @@ export function propertyText(value: unknown): string {
 }
 
 /**
- * The same with sorted keys, as flags compare it. Cost: linear in the value, the first time. A list or
- * object must not be changed afterwards.
+ * Returns the same text with sorted keys, as flags compare it. The cost is linear in the value at the first call. A
+ * list or object must not be changed afterwards.
  */
 export function sortedText(value: unknown): string {
   if (typeof value === 'string') return value
@@ -36,7 +40,10 @@ function sorted(value: unknown, depth: number): unknown {
   return Object.fromEntries(entries.map(([key, entry]) => [key, sorted(entry, depth + 1)]))
 }
 
-/** A value as the list of values shows it; '' for what counts as none. Objects with sorted keys and spaces behind separators. */
+/**
+ * Returns a value as the list of property values shows it: null and missing are '', and objects have sorted keys and a
+ * space after each separator.
+ */
 export function valueText(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'string' ? value : spacedText(value)
@@ -51,7 +58,7 @@ function spacedText(value: unknown): string {
   return `{${members.join(', ')}}`
 }
 
-/** Folds ASCII capitals only; other letters stay as they are. */
+/** Changes ASCII capitals to small letters. Other letters stay as they are. */
 export function lowerAscii(text: string): string {
   return /[A-Z]/.test(text) ? text.replace(/[A-Z]+/g, (part) => part.toLowerCase()) : text
 }

@@ -1,5 +1,5 @@
 /**
- * Filters of cohorts and actions that can never match, as filter-faults.ts finds those of flags. Source:
+ * Finds the filters of cohorts and actions that can never match, as filter-faults.ts does for flags. Source:
  * docs/compatibility/flags.md, "Filters that can never match".
  */
 import type { PatternDialect } from '../../base/pattern/pattern.ts'
@@ -9,18 +9,21 @@ import { isCohortFilterType } from './filter-group.ts'
 import { filterPlaces, operatorsInRequests } from './filter-tree.ts'
 import { COHORT_OPERATORS } from './operator-names.ts'
 
-/** Cohorts are asked for in lists, and by flags, whose patterns are read in another dialect. */
+/** The pattern dialects of cohorts. Lists and flags use cohorts, and flags read patterns in another dialect. */
 export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
-/** Actions are asked for in analytic questions. */
+/** The pattern dialects of actions, which only analytic questions use. */
 export const ACTION_DIALECTS: readonly PatternDialect[] = ['ascii']
-/** Members of a step that may be patterns, and the members that say so. */
+/** The members of a step that may be patterns, each with the member that says whether it is one. */
 const STEP_PATTERNS = [
   ['url', 'url_matching'],
   ['text', 'text_matching'],
   ['href', 'href_matching'],
 ] as const
 
-/** The faults of the tree of a cohort, as it was sent or as it is stored; linear, apart from patterns. */
+/**
+ * Returns the faults of the tree of a cohort, as it was sent or as it is stored. The cost is linear, apart from
+ * patterns.
+ */
 export function cohortFaults(tree: unknown): readonly FilterFault[] {
   return cohortFilters(tree).flatMap((placed) => {
     const isCohort = isCohortFilterType(placed.filter['type'])
@@ -29,14 +32,14 @@ export function cohortFaults(tree: unknown): readonly FilterFault[] {
   })
 }
 
-/** The faults of the steps of an action; linear, apart from patterns. */
+/** Returns the faults of the steps of an action. The cost is linear, apart from patterns. */
 export function actionFaults(steps: readonly ActionStep[]): readonly FilterFault[] {
   return actionFilters(steps).flatMap((placed) =>
     faultsOf(placed, operatorsInRequests(placed.filter['type']), ACTION_DIALECTS),
   )
 }
 
-/** The filters of an action, those that its texts stand for included. */
+/** Returns the filters of an action, including filters that represent its texts. */
 export function actionFilters(steps: readonly ActionStep[]): readonly PlacedFilter[] {
   return steps.flatMap((step, index) => {
     const start = `steps[${index}]`
@@ -57,7 +60,7 @@ function cohortFilters(tree: unknown): readonly PlacedFilter[] {
   return placedFilters(tree, 'person', '')
 }
 
-/** Filters in one form, so that what was sent can be compared with what is stored. */
+/** Returns filters in one canonical form, so that sent filters can be compared with stored ones. */
 function placedFilters(tree: unknown, defaultType: string, prefix: string) {
   return filterPlaces(tree).map(({ path, raw }): PlacedFilter => {
     const { type, key, operator, value, negation } = raw
@@ -79,7 +82,7 @@ function faultsOf(
   known: readonly string[] | null,
   dialects: readonly PatternDialect[],
 ): readonly FilterFault[] {
-  // Filters on anything else are left out wherever they stand.
+  // Filters of other types are left out everywhere.
   if (known === null) return []
   const { value } = placed.filter
   const patterns: readonly unknown[] = Array.isArray(value) && value.length > 0 ? value : [value]

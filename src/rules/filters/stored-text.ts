@@ -1,17 +1,17 @@
 /**
- * Property filters on values as they are stored, for long texts: making a string of one and folding its case costs far
- * more than looking at its bytes. A stored value is the JSON that JSON.stringify makes, in UTF-8. What bytes alone cannot
- * decide is left to the test on the value, so that both always agree (property-filter.ts).
+ * Tests property filters on the stored bytes of long texts. Creating a string and folding its case costs far more than
+ * reading the bytes. A stored value is the JSON that JSON.stringify writes, in UTF-8. If the bytes alone cannot decide,
+ * the test on the value decides (property-filter.ts), so that both tests always agree.
  *
- * A text of JSON has escapes, and a letter of an escape is none of the text:
+ * A JSON text contains escapes, and a letter of an escape is not a letter of the text:
  *
  *     the text       a, line feed, next         the needle   next
  *     stored as      "a\nnext"                  the needle is found at  "a\n[next]"
  *     the text       a, line feed, ext
  *     stored as      "a\next"                   a match within an escape does not count
  *
- * Bytes are folded as `toLowerCase` folds ASCII. Of other characters only U+0130 and U+212A (the Kelvin sign) have ASCII
- * letters in lower case, `i` and `k`: a text with one of them is left to the test on the value.
+ * Bytes are folded as `toLowerCase` folds ASCII. Only two other characters have ASCII letters in lower case: U+0130
+ * (`i`) and U+212A, the Kelvin sign (`k`). A text with one of them is left to the test on the value.
  */
 import { isAscii } from 'node:buffer'
 import type { PropertyFilter } from './filter-group.ts'
@@ -19,27 +19,30 @@ import { listOf } from './operator-tests.ts'
 import { effectiveOperator } from './property-filter.ts'
 import { propertyText } from './property-text.ts'
 
-/** Whether the value passes that lies in `json` from `start` up to, not including, `end`; null: bytes cannot tell. */
+/**
+ * Returns whether the value in `json` passes that begins at `start` and ends before `end`. Returns null if the bytes
+ * cannot decide.
+ */
 export type StoredTest = (json: Buffer, start: number, end: number) => boolean | null
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const LETTER_U = 0x75
-/** Digits of an escape such as \u001f. */
+/** The number of digits of an escape such as \u001f. */
 const ESCAPE_DIGITS = 4
-/** U+0130 and U+212A in UTF-8. */
+/** U+0130 in UTF-8, followed by U+212A. */
 const DOTTED_I = Buffer.from('\u0130')
 const KELVIN = Buffer.from('\u212a')
 const SURROGATE = /\p{Surrogate}/u
-/** A shift fits a byte. */
+/** The largest shift, because a shift is stored in a byte. */
 const FARTHEST_SHIFT = 255
 
-/** ASCII capitals as small letters. */
+/** Maps each byte to itself, and ASCII capitals to small letters. */
 const FOLDED = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte,
 )
 
-/** The test of a filter on stored values; null: only the values themselves can tell. */
+/** Returns the test of a filter on stored values, or null if only the values themselves can decide. */
 export function storedTest(filter: PropertyFilter): StoredTest | null {
   const operator = effectiveOperator(filter)
   if (operator === 'is_set') return () => true
@@ -74,13 +77,13 @@ function equalsTest(text: string): StoredTest {
   }
 }
 
-/** Whether the text contains another one, whatever their case. */
+/** Returns a test that passes if the text contains another one, ignoring case. */
 function containsTest(text: string): StoredTest {
   const needle = text.toLowerCase()
   if (needle === '') return () => true
   const asciiPart = longestAscii(needle)
   const isWhole = asciiPart.length === needle.length
-  // JSON has escapes for halves of surrogate pairs, which are ASCII.
+  // JSON writes halves of surrogate pairs as escapes, which are ASCII.
   const mayBeAscii = isWhole || SURROGATE.test(needle)
   const inText = new FoldedSearch(JSON.stringify(asciiPart).slice(1, -1))
   const inOther = new FoldedSearch(asciiPart)
@@ -101,19 +104,25 @@ function containsTest(text: string): StoredTest {
   }
 }
 
-/** The longest run of ASCII characters in a text. */
+/** Returns the longest run of ASCII characters in a text. */
 function longestAscii(text: string): string {
   let longest = ''
   for (const [run] of text.matchAll(/[\0-\x7f]+/g)) if (run.length > longest.length) longest = run
   return longest
 }
 
-/** Searches bytes for an ASCII text in lower case, whatever the case there. Horspool's way: most bytes are passed over. */
+/**
+ * Searches bytes for an ASCII text in lower case, ignoring the case of the bytes. It uses Horspool's algorithm, which
+ * skips most bytes.
+ */
 class FoldedSearch {
   readonly #needle: Uint8Array
-  /** By the byte at the end of the window: how far the next window lies; 0 where the window may be a match. */
+  /**
+   * The distance to the next window, by the byte at the end of the current window. It is 0 if the current window may be
+   * a match.
+   */
   readonly #shifts: Uint8Array
-  /** How far the next window lies behind one that was none. */
+  /** The distance to the next window after a window that looked like a match but was not. */
   readonly #shiftOfLast: number
 
   constructor(needle: string) {
@@ -129,12 +138,12 @@ class FoldedSearch {
     this.#setShift(lastByte, 0)
   }
 
-  /** Whether it is in bytes that are no text of JSON, or have no escapes. */
+  /** Returns whether the needle occurs in bytes that are not a JSON text or contain no escapes. */
   isIn(bytes: Buffer, start: number, end: number): boolean {
     return this.#find(bytes, start, end) >= 0
   }
 
-  /** Whether it is in a text of JSON, between its quotes; the needle is one, too. */
+  /** Returns whether the needle, which is a JSON text itself, occurs in a JSON text between its quotes. */
   isInText(bytes: Buffer, start: number, end: number): boolean {
     let at = this.#find(bytes, start, end)
     while (at >= 0 && isWithinEscape(bytes, start, at)) at = this.#find(bytes, at + 1, end)
@@ -165,7 +174,7 @@ class FoldedSearch {
     return -1
   }
 
-  /** Nothing can be passed over, but the C library searches for one byte. */
+  /** Searches for a needle of one byte. No byte can be skipped, but the C library searches for one byte fast. */
   #findByte(bytes: Buffer, start: number, end: number): number {
     const part = bytes.subarray(start, end)
     const byte = this.#needle[0] ?? 0
@@ -177,7 +186,7 @@ class FoldedSearch {
   }
 }
 
-/** Whether a place in a text of JSON, which begins at `start`, lies behind the first byte of an escape. */
+/** Returns whether a position in a JSON text that begins at `start` lies within an escape, after its first byte. */
 function isWithinEscape(bytes: Buffer, start: number, at: number): boolean {
   if (isEscaped(bytes, start, at)) return true
   for (let back = 1; back <= ESCAPE_DIGITS && at - back > start; back++) {
@@ -186,7 +195,7 @@ function isWithinEscape(bytes: Buffer, start: number, at: number): boolean {
   return false
 }
 
-/** Whether an odd number of backslashes stands before a place. */
+/** Returns whether an odd number of backslashes precedes a position. */
 function isEscaped(bytes: Buffer, start: number, at: number): boolean {
   let first = at
   while (first > start && bytes[first - 1] === BACKSLASH) first--

@@ -1,23 +1,27 @@
 /**
- * Trees of filters and the membership in cohorts as tests of a candidate, for lists and for flags. Where the
- * two differ, a dialect says how. Source: docs/compatibility/persons.md, "Cohorts" and docs/compatibility/decisions.md, "Flag decisions".
+ * Turns trees of filters and the membership in cohorts into tests of a candidate, for lists and for flags. A dialect
+ * describes how the two differ. Source: docs/compatibility/persons.md, "Cohorts" and docs/compatibility/decisions.md,
+ * "Flag decisions".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 
-/** Whether a candidate passes. */
+/** Returns whether a candidate passes. */
 export type CandidateTest<Candidate> = (candidate: Candidate) => boolean
 
-/** How those who ask read trees. */
+/** The way in which one user reads trees. */
 export interface TreeDialect<Candidate> {
-  /** The test of a filter; null when it cannot be used. */
+  /** Returns the test of a filter, or null if the filter cannot be used. */
   readonly leaf: (filter: JsonObject) => CandidateTest<Candidate> | null
-  /** What cannot be used is left out, and a group of nothing holds; else the whole tree is of no use. */
+  /**
+   * If true, unusable filters are left out, and an empty group passes. Otherwise one unusable filter makes the whole
+   * tree unusable.
+   */
   readonly isLenient: boolean
-  /** Groups within groups, the root counting as 1. */
+  /** The maximum depth of nested groups. The root has depth 1. */
   readonly depthMax: number
 }
 
-/** The test of a tree, or null when it is of no use. Linear in the tree. */
+/** Returns the test of a tree, or null if the tree is unusable. The cost is linear in the tree. */
 export function treeTest<Candidate>(
   node: unknown,
   dialect: TreeDialect<Candidate>,
@@ -42,8 +46,8 @@ export function treeTest<Candidate>(
 }
 
 /**
- * The test of a filter that asks for a cohort: `in` when it names no operator. With `isEqualityKnown` equal
- * and unequal count as within and without. Nobody passes another operator, unless the filter is negated.
+ * Returns the test of a cohort filter. The default operator is `in`. If `isEqualityKnown` is true, `exact` and `is_not`
+ * mean the same as `in` and `not_in`. With any other operator nobody passes, or everybody if the filter is negated.
  */
 export function membershipTest<Candidate>(
   { operator, negation }: { readonly operator?: unknown; readonly negation?: unknown },
@@ -59,7 +63,7 @@ export function membershipTest<Candidate>(
   return (candidate) => isMember(candidate) === isWanted
 }
 
-/** All filters and groups of a tree of any shape. Linear. */
+/** Returns all filters and groups of a tree of any shape. The cost is linear. */
 export function nodesOf(tree: unknown): readonly JsonObject[] {
   const nodes: JsonObject[] = []
   const rest: unknown[] = [tree]

@@ -1,12 +1,12 @@
 /**
- * Versions in flag filters: semantic versions with missing parts filled in, their order, and the ranges
- * of the tilde, caret and wildcard operators. Source: docs/compatibility/decisions.md, "Flag decisions".
+ * Versions in flag filters: semantic versions whose missing parts are filled in, their order, and the ranges of the
+ * tilde, caret and wildcard operators. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { VERSION_UNITS_MAX } from './limits.ts'
 import { sortedText } from './property-text.ts'
 
-/** Parts of a version are below this. */
+/** The exclusive upper bound of the parts of a version. */
 const PART_END = 2n ** 64n
 const CORE = /^(\d+)\.(\d+)\.(\d+)$/
 const LABELS =
@@ -16,15 +16,15 @@ const WILDCARDS = /^(?:(\d+)\.)?(?:(\d+)\.)?(?:[*xX]\.)*[*xX]$/
 /** A semantic version. */
 export interface Version {
   readonly parts: readonly [bigint, bigint, bigint]
-  /** Identifiers; empty for a release. */
+  /** The identifiers of the pre-release. Empty for a release. */
   readonly preRelease: readonly string[]
   readonly build: readonly string[]
 }
 
-/** Whether a version lies in a range. */
+/** Returns whether a version is in a range. */
 export type VersionRange = (version: Version) => boolean
 
-/** The version that a value stands for, or null when it is none. */
+/** Returns the version that a value stands for, or null if it is not a version. */
 export function versionOf(value: unknown): Version | null {
   const { core, labels } = splitVersion(value)
   const parts = partsOf(core.length < 3 ? [...core, '0', '0'].slice(0, 3) : core)
@@ -35,18 +35,27 @@ export function versionOf(value: unknown): Version | null {
   return { parts, preRelease, build: match[2]?.split('.') ?? [] }
 }
 
-/** Below 0 when `left` comes first, 0 when both are equal, build metadata included. */
+/**
+ * Compares two versions, including build metadata. The result is negative if `left` comes first, and 0 if both are
+ * equal.
+ */
 export function compareVersions(left: Version, right: Version): number {
   return compareReleases(left, right) || compareIdentifiers(left.build, right.build)
 }
 
-/** `~`: the same first two parts, not below. Null when the value is no version. */
+/**
+ * Returns the range of `~`: at least the version, with the same first two parts. Returns null if the value is not a
+ * version.
+ */
 export function tildeRange(value: unknown): VersionRange | null {
   const least = versionOf(value)
   return least === null ? null : rangeFrom(least, 2)
 }
 
-/** `^`: up to the next change of the first part that is not zero. Null when the value is no version. */
+/**
+ * Returns the range of `^`: at least the version, up to the next change of the first part that is not zero. Returns
+ * null if the value is not a version.
+ */
 export function caretRange(value: unknown): VersionRange | null {
   const least = versionOf(value)
   if (least === null) return null
@@ -55,8 +64,8 @@ export function caretRange(value: unknown): VersionRange | null {
 }
 
 /**
- * Stars in the last places, or `x`, stand for any number; a version without a star is meant as with `^`, where
- * parts that are not written do not count. Null when the value is neither.
+ * Returns the range of a wildcard. `*` or `x` in the last parts stands for any number. A version without a wildcard has
+ * the range of `^`, in which missing parts may have any value. Returns null if the value is neither.
  */
 export function wildcardRange(value: unknown): VersionRange | null {
   const { core, labels } = splitVersion(value)
@@ -69,19 +78,19 @@ export function wildcardRange(value: unknown): VersionRange | null {
     return rangeFrom(least, core.filter((part) => /^\d/.test(part)).length)
   }
   const least = versionOf(value)
-  // Only a complete version has a pre-release or build metadata.
+  // Only a complete version may have a pre-release or build metadata.
   if (least === null || (labels !== '' && core.length < 3)) return null
   const leading = least.parts.findIndex((part) => part > 0n)
   return rangeFrom(least, leading === -1 ? core.length : leading + 1)
 }
 
-/** The version and those above it that share its first `fixed` parts. */
+/** Returns the range of the version and all higher versions that share its first `fixed` parts. */
 function rangeFrom(least: Version, fixed: number): VersionRange {
   return (version) => {
     for (let index = 0; index < fixed; index++) {
       if (version.parts[index] !== least.parts[index]) return false
     }
-    // A pre-release counts only beside a pre-release of the same release.
+    // A pre-release is in the range only if the lower bound is a pre-release of the same release.
     if (version.preRelease.length > 0) {
       if (least.preRelease.length === 0) return false
       if (version.parts.some((part, index) => part !== least.parts[index])) return false
@@ -90,7 +99,7 @@ function rangeFrom(least: Version, fixed: number): VersionRange {
   }
 }
 
-/** The parts before the first `-` or `+` without leading zeros, and the rest. */
+/** Splits a version into the parts before the first `-` or `+`, without leading zeros, and the rest. */
 function splitVersion(value: unknown): {
   readonly core: readonly string[]
   readonly labels: string
@@ -116,7 +125,7 @@ function partsOf(core: readonly string[]): Version['parts'] | null {
   return major < PART_END && minor < PART_END && patch < PART_END ? [major, minor, patch] : null
 }
 
-/** Build metadata aside. */
+/** Compares two versions without their build metadata. */
 function compareReleases(left: Version, right: Version): number {
   for (const [index, part] of left.parts.entries()) {
     const other = right.parts[index] ?? 0n
@@ -129,7 +138,10 @@ function compareReleases(left: Version, right: Version): number {
   return compareIdentifiers(left.preRelease, right.preRelease)
 }
 
-/** Numbers by value and before names, names by character; of equal beginnings the shorter one first. */
+/**
+ * Compares lists of identifiers. Numbers are compared by value and come before names; names are compared by character.
+ * If one list is a prefix of the other, the shorter one comes first.
+ */
 function compareIdentifiers(left: readonly string[], right: readonly string[]): number {
   for (const [index, identifier] of left.entries()) {
     const other = right[index]
@@ -144,7 +156,7 @@ function compareIdentifier(left: string, right: string): number {
   const isNumber = /^\d+$/.test(left)
   if (isNumber !== /^\d+$/.test(right)) return isNumber ? -1 : 1
   if (isNumber && BigInt(left) !== BigInt(right)) return BigInt(left) < BigInt(right) ? -1 : 1
-  // Of two forms of one number, which only build metadata may have, the longer one comes later.
+  // Only build metadata may have two forms of the same number. The longer form comes later.
   if (isNumber) return left.length - right.length
   return left === right ? 0 : left < right ? -1 : 1
 }

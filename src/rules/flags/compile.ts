@@ -1,6 +1,6 @@
 /**
- * All flags of a project, compiled: read once, decided many times. A change to one flag costs little,
- * because flags that are the same as before are taken over, and so is what was made of all of them.
+ * Compiles all flags of a project, so that they are read once and decided many times. A change to one flag is cheap,
+ * because the compiled form of unchanged flags is reused, and so is the data derived from all flags.
  */
 import type { FlagHashes } from './bucketing.ts'
 import { type CompiledCohort, cohortsOfFlag, compileCohorts } from './compiled-cohorts.ts'
@@ -12,25 +12,25 @@ import { changesOfFlags, type FlagChange, isSameRecord } from './flag-set-change
 import { COMPILED_CHANGES_MAX } from './limits.ts'
 import type { Flag, FlagSet } from './types.ts'
 
-/** The flags of a project, ready to be decided. Shared and never changed. */
+/** The compiled flags of a project. The object is shared and never changes. */
 export interface CompiledFlags {
   readonly set: FlagSet
-  /** Active flags in the order of the set. */
+  /** The active flags in the order of the set. */
   readonly active: readonly CompiledFlag[]
   readonly byKey: FlagLookup<string, CompiledFlag>
   readonly byId: FlagLookup<number, CompiledFlag>
   readonly cohorts: ReadonlyMap<number, CompiledCohort>
   readonly dependencies: DependencyOrder
   readonly rules: EvaluationRules
-  /** Some active flag is for one runtime only. */
+  /** True if an active flag is restricted to one runtime. */
   readonly hasRuntimes: boolean
-  /** Some active flag is for some contexts only. */
+  /** True if an active flag is restricted to some contexts. */
   readonly hasContexts: boolean
 }
 
 type ActiveFlags = Pick<CompiledFlags, 'active' | 'byKey' | 'byId'>
 
-/** What a flag refers to; kept, because finding it walks through all filters. */
+/** The flags and cohorts that a flag refers to. They are cached, because finding them walks through all filters. */
 interface References {
   readonly flags: readonly number[]
   readonly cohorts: readonly number[]
@@ -40,10 +40,9 @@ const referencesOfFlag = new WeakMap<Flag, References>()
 const NO_REFERENCES: References = { flags: [], cohorts: [] }
 
 /**
- * Compiles a set. Flags whose record is that of `previous` are taken over, and cohorts likewise. Never
- * throws, whatever the stored filters look like. Cost: linear in the flags that changed, some
- * nanoseconds for each of the others; a fraction of a microsecond when many have changed, or one that
- * refers to others does.
+ * Compiles a set of flags. Flags and cohorts whose record is the same as in `previous` are reused. It never throws,
+ * whatever the stored filters contain. The cost is linear in the changed flags, plus a few nanoseconds for each other
+ * flag, or a fraction of a microsecond if many flags changed or a changed flag refers to others.
  */
 export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFlags {
   const known = previous?.set.timezone === set.timezone ? previous : null
@@ -76,7 +75,7 @@ export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFl
   }
 }
 
-/** Puts all together; flags that `known` has are taken over. */
+/** Builds the active flags from the whole set. Flags that `known` contains are reused. */
 function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
   const byId = new Map<number, CompiledFlag>()
   const byKey = new Map<string, CompiledFlag>()
@@ -95,7 +94,7 @@ function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
   return { active, byKey: new FlagLookup(byKey), byId: new FlagLookup(byId) }
 }
 
-/** Tells each flag whose hashes come next: flags are mostly decided in this order. */
+/** Tells each flag which hashes come next. Flags are usually decided in this order. */
 function orderHashes(active: readonly CompiledFlag[]): void {
   let rollout: FlagHashes | null = null
   let variant: FlagHashes | null = null
@@ -106,7 +105,7 @@ function orderHashes(active: readonly CompiledFlag[]): void {
   }
 }
 
-/** Takes over what `known` has and puts the changes into it. */
+/** Builds the active flags by applying the changes to `known`. */
 function changedFlags(
   known: CompiledFlags,
   changes: readonly FlagChange[],
@@ -123,7 +122,7 @@ function changedFlags(
     ids.set(before.id, null)
     keys.set(before.key, null)
   }
-  // Only now: a flag may have got the key of another.
+  // The new flags are added after all old ones are removed, because a flag may have taken the key of another.
   for (const { now } of changes) {
     if (now === null || !isActive(now)) continue
     const compiled = new CompiledFlag(now, timezone)
@@ -134,7 +133,7 @@ function changedFlags(
   return { active, byKey: known.byKey.with(keys), byId: known.byId.with(ids) }
 }
 
-/** The place of the first flag whose id is not lower. */
+/** Returns the index of the first flag whose id is not lower than `id`. */
 function placeOf(active: readonly CompiledFlag[], id: number): number {
   let low = 0
   let high = active.length
@@ -150,7 +149,10 @@ function isActive({ active, deleted }: Flag): boolean {
   return active && !deleted
 }
 
-/** Whether a change means nothing for what flags refer to: the flag is as active, and refers to the same. */
+/**
+ * Returns whether a change leaves the references as they were: the flag is still active or still inactive, and it
+ * refers to the same flags and cohorts.
+ */
 function hasSameReferences({ before, now }: FlagChange): boolean {
   if (before === null || now === null) return false
   if (before.active !== now.active || before.deleted !== now.deleted) return false

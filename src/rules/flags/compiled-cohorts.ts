@@ -1,5 +1,5 @@
 /**
- * Cohorts, compiled for decisions: a list of persons, or a tree of person filters and other cohorts.
+ * Compiles cohorts for decisions. A cohort is a list of persons, or a tree of person filters and other cohorts.
  * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
@@ -14,14 +14,14 @@ import type { Flag, FlagCohort, FlagSet } from './types.ts'
 /** A cohort with its test. */
 export interface CompiledCohort {
   readonly cohort: FlagCohort
-  /** Null: it cannot be computed. */
+  /** The test of the cohort. Null if the cohort cannot be computed. */
   readonly test: CohortTest | null
 }
 
 /**
- * The cohorts that flags of a set refer to, also through other cohorts. Those of `previous` whose record
- * is the same object are taken over; `referencesOf` answers what `cohortsOfFlag` does. Linear in the flags
- * and in the size of the cohorts.
+ * Compiles the cohorts that the flags of a set refer to, directly or through other cohorts. Cohorts of `previous` whose
+ * record is the same object are reused. `referencesOf` must return the same as `cohortsOfFlag`. The cost is linear in
+ * the flags and in the size of the cohorts.
  */
 export function compileCohorts(
   set: FlagSet,
@@ -42,7 +42,7 @@ export function compileCohorts(
   return compiled
 }
 
-/** The cohorts that the conditions of a flag refer to, each once. */
+/** Returns the cohorts that the conditions of a flag refer to, without duplicates. */
 export function cohortsOfFlag({ filters }: { readonly filters: JsonObject }): readonly number[] {
   if (!isObject(filters)) return []
   if (Object.hasOwn(filters, 'groups')) return cohortReferences(filters)
@@ -60,7 +60,7 @@ function compileCohort(cohort: FlagCohort, timezone: string): CohortTest | null 
   })
 }
 
-/** Null for what asks what persons did. */
+/** Compiles a filter. Returns null for a filter on the behaviour of persons. */
 function compileLeaf(filter: JsonObject, timezone: string): EvaluationTest | null {
   const type = filter['type'] ?? 'person'
   if (type === 'cohort') return cohortTest(filter)

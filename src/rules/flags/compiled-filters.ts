@@ -1,6 +1,6 @@
 /**
- * Property filters of conditions and cohorts, compiled: a stored filter becomes a test of a decision that
- * is under way. A filter that is malformed never matches. Source: docs/compatibility/decisions.md, "Flag decisions".
+ * Compiles the property filters of conditions and cohorts. A stored filter becomes a test that runs within a decision.
+ * A malformed filter never matches. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -11,30 +11,30 @@ import { flagPropertyTest } from './flag-property-test.ts'
 import { referenceOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
 
-/** Whether a decision passes a filter. Throws `EvaluationFailure`. */
+/** Returns whether a decision passes a filter. Throws `EvaluationFailure`. */
 export type EvaluationTest = (evaluation: Evaluation) => boolean
 
 /** A filter of a condition. */
 export interface CompiledFilter {
-  /** Its place in the stored list. */
+  /** The index of the filter in the stored list. */
   readonly index: number
-  /** As it is stored. */
+  /** The filter as it is stored. */
   readonly stored: unknown
   readonly passes: EvaluationTest
 }
 
-/** What filters mean where they stand. */
+/** The context that a filter depends on. */
 export interface FilterPlace {
   readonly timezone: string
-  /** Null: persons. */
+  /** The group type that the condition is about. Null means persons. */
   readonly aggregation: number | null
 }
 
 const NEVER_PASSES: EvaluationTest = () => false
 
 /**
- * The filters of a list, cohorts after the others because they cost more and may fail. Null or absent is
- * an empty list; anything else that is no list never matches.
+ * Compiles the filters of a list. Cohort filters come last, because they cost more and may fail. Null or absent is an
+ * empty list. Any other value that is not a list never matches.
  */
 export function compileFilters(list: unknown, place: FilterPlace): readonly CompiledFilter[] {
   if (list === null || list === undefined) return []
@@ -60,7 +60,7 @@ function compileFilter(filter: unknown, place: FilterPlace): EvaluationTest {
     case 'group':
       return groupTest(filter, place)
     case 'cohort':
-      // Only within cohorts a negation counts.
+      // A negation counts only within cohorts.
       return cohortTest({ ...filter, negation: false })
     case 'flag':
       return dependencyTest(filter)
@@ -69,7 +69,7 @@ function compileFilter(filter: unknown, place: FilterPlace): EvaluationTest {
   }
 }
 
-/** The test of a filter on a person property. */
+/** Returns the test of a filter on a person property. */
 export function personTest(filter: JsonObject, timezone: string): EvaluationTest {
   const key = filter['key']
   if (typeof key !== 'string') return NEVER_PASSES
@@ -86,14 +86,14 @@ function groupTest(filter: JsonObject, { timezone, aggregation }: FilterPlace): 
   return (evaluation) => test(evaluation.groupValue(typeIndex, key), evaluation)
 }
 
-/** The test of a filter on a cohort; nobody passes one that names none. */
+/** Returns the test of a filter on a cohort. Nobody passes a filter that names no cohort. */
 export function cohortTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['value'])
   if (id === null) return () => filter['negation'] === true
   return membershipTest(filter, (evaluation: Evaluation) => evaluation.isInCohort(id), false)
 }
 
-/** The value of another flag: any value but off, off, or a variant. */
+/** Returns the test of a filter on another flag. The wanted value is "any value except off", "off" or a variant. */
 function dependencyTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['key'])
   const wanted = filter['value']
@@ -107,7 +107,7 @@ function dependencyTest(filter: JsonObject): EvaluationTest {
   if (typeof wanted !== 'boolean') return NEVER_PASSES
   return (evaluation) => {
     const decision = evaluation.decided.get(id)
-    // A flag that takes no part is off; one that failed has no value at all.
+    // A flag that is not part of the decision is off. A flag that failed has no value at all.
     if (decision === undefined) return !wanted
     return !decision.isFailed && decision.isEnabled === wanted
   }

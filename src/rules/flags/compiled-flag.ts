@@ -1,5 +1,5 @@
 /**
- * One flag, compiled: its stored filters read once, whatever their shape, and evaluated for a request.
+ * A compiled flag. Its stored filters of any shape are read once, and the flag can then be evaluated for each request.
  * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
@@ -12,30 +12,30 @@ import { FlagOutcomes } from './flag-outcomes.ts'
 import { type Holdout, readHoldout } from './holdout.ts'
 import type { Flag, FlagDecision } from './types.ts'
 
-/** A condition, read. */
+/** A condition after it was read. */
 export interface CompiledCondition {
   readonly stored: unknown
-  /** Null: persons. */
+  /** The group type that the condition is about. Null means persons. */
   readonly aggregation: number | null
   readonly filters: readonly CompiledFilter[]
-  /** 0..100; NaN, which excludes everybody, when what is stored is no number. */
+  /** A percentage from 0 to 100. NaN, which excludes everybody, if the stored value is not a number. */
   readonly rolloutPercentage: number
-  /** The variant that it forces, by place; -1: the hash decides. */
+  /** The index of the variant that the condition forces. -1 if the hash decides. */
   readonly forcedVariant: number
 }
 
-/** A higher one wins; of equal ones the later. */
+/** The priority of the reasons. The reason with the higher score wins; with equal scores, the later one wins. */
 const SCORES = { none: 0, no_group_type: 1, no_condition_match: 2, out_of_rollout_bound: 3 }
 
-/** A flag, ready to be decided. */
+/** A flag that is ready to be decided. */
 export class CompiledFlag {
   readonly flag: Flag
   readonly conditions: readonly CompiledCondition[]
   readonly outcomes: FlagOutcomes
-  /** The first condition whose rollout leaves the identifier out is the last one. */
+  /** True if the evaluation stops at the first condition whose rollout excludes the identifier. */
   readonly hasEarlyExit: boolean
   readonly hashes: FlagHashes
-  /** Deciding it may ask for the hash of a rollout, of a variant. */
+  /** Whether a decision may need the rollout hash. `hasVariants` says the same about the variant hash. */
   readonly hasRollout: boolean
   readonly hasVariants: boolean
   readonly #variants: readonly Variant[]
@@ -45,7 +45,7 @@ export class CompiledFlag {
   readonly #isDeviceBucketed: boolean
   readonly #hasContinuity: boolean
 
-  /** Never throws. Cost: linear in the filters, apart from patterns. */
+  /** Compiles a flag. It never throws. The cost is linear in the filters, apart from patterns. */
   constructor(flag: Flag, timezone: string) {
     const filters = isObject(flag.filters) ? flag.filters : {}
     this.flag = flag
@@ -58,7 +58,7 @@ export class CompiledFlag {
     this.hasEarlyExit = filters['early_exit'] === true
     this.#holdout = readHoldout(filters)
     this.#enrollment = compileEnrollment(flag.key, filters, (stored) => {
-      // Enrollment is a matter of persons, also for flags of groups.
+      // Enrollment always concerns persons, even if the flag concerns groups.
       const condition = this.#compileCondition(stored, null, timezone)
       return (evaluation) =>
         !this.#lacksDevice(evaluation) &&
@@ -76,9 +76,9 @@ export class CompiledFlag {
     this.hasVariants = this.#variants.length > 0
   }
 
-  /** What the flag evaluates to. Throws `EvaluationFailure` when it cannot be computed. */
+  /** Returns the decision of the flag. Throws `EvaluationFailure` if it cannot be computed. */
   decide(evaluation: Evaluation): FlagDecision {
-    // Asked for even if nothing is hashed: with an anonymous id, reading them stores new ones.
+    // The overrides are read even if nothing is hashed, because reading them for an anonymous id stores new ones.
     if (this.#hasContinuity && evaluation.request.anonDistinctId !== null) {
       evaluation.continuityOverrides()
     }
@@ -91,12 +91,15 @@ export class CompiledFlag {
     return this.#decideByConditions(evaluation)
   }
 
-  /** What decides about the rollout of a condition, 0..1. Throws `EvaluationFailure`. */
+  /** Returns the hash that decides about the rollout of a condition, from 0 to 1. Throws `EvaluationFailure`. */
   hashOf(condition: CompiledCondition, evaluation: Evaluation): number {
     return this.hashes.rolloutOf(this.#identifier(condition.aggregation, evaluation))
   }
 
-  /** What keeps a condition from being looked at: nobody to decide about. */
+  /**
+   * Returns the reason why a condition cannot be evaluated, because the request names no group or no device. Returns
+   * null if there is none.
+   */
   obstacleOf(
     { aggregation }: CompiledCondition,
     evaluation: Evaluation,
@@ -107,7 +110,7 @@ export class CompiledFlag {
     return this.#lacksDevice(evaluation) ? 'no_device' : null
   }
 
-  /** Persons are told apart by their device, and the request names none. */
+  /** Returns whether the flag distinguishes persons by device and the request names no device. */
   #lacksDevice(evaluation: Evaluation): boolean {
     return this.#isDeviceBucketed && evaluation.device() === ''
   }
@@ -211,7 +214,7 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Null or absent: everybody. */
+/** Reads a rollout percentage. Null or absent means everybody. */
 function readPercentage(value: unknown): number {
   if (value === null || value === undefined) return 100
   return typeof value === 'number' ? value : Number.NaN

@@ -1,5 +1,5 @@
 /**
- * The answer to a request for flags: which flags take part, and what each of them evaluates to. Source:
+ * Answers a request for flags: finds the flags that take part and evaluates each of them. Source:
  * docs/compatibility/decisions.md, "Flag decisions".
  */
 import type { JsonObject } from '../../base/json.ts'
@@ -10,7 +10,7 @@ import { Evaluation } from './evaluation.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import type { DecisionRequest, DecisionSources, Decisions, Flag, FlagDecision } from './types.ts'
 
-/** A request about somebody that leaves out no flag; what `given` does not say is empty. */
+/** Returns a request about one person that excludes no flag. Members that `given` does not contain are empty. */
 export function requestOf(
   given: Pick<DecisionRequest, 'distinctId' | 'nowMs'> & Partial<DecisionRequest>,
 ): DecisionRequest {
@@ -28,7 +28,7 @@ export function requestOf(
   }
 }
 
-/** No flags, for answers without any. */
+/** The answer that contains no flags. */
 export const NO_DECISIONS: Decisions = Object.freeze({
   decisions: [],
   hasErrors: false,
@@ -40,9 +40,9 @@ const NO_CONTEXTS: ReadonlySet<string> = new Set()
 const SURVEY_PREFIX = 'survey-targeting-'
 
 /**
- * Decides all flags that take part, in the order of the set. What `sources` cannot answer makes the flags
- * that need it fail. The decisions are shared between requests: they must not be changed, and the same
- * object always says the same. Cost: some 0.3 us a flag, more with patterns, dates and cohorts.
+ * Decides all flags that take part, in the order of the set. If `sources` cannot answer a question, the flags that need
+ * the answer fail. The decisions are shared between requests and must not be changed; the same object always has the
+ * same content. A flag takes about 0.3 us, or more with patterns, dates and cohorts.
  */
 export function decide(
   compiled: CompiledFlags,
@@ -55,7 +55,8 @@ export function decide(
   const hasDependencies = order.length > 0 || broken.size > 0
   if (hasDependencies) decideInOrder(compiled, part, evaluation)
   let hasErrors = false
-  // Maps have the right length from the start: growing takes twice the memory of what may be kept.
+  // `map` allocates the final length at once. An array that grows takes up to twice the memory, and the caller may keep
+  // it.
   const decisions = part.flags.map((flag) => {
     const { id } = flag.flag
     const known = hasDependencies ? evaluation.decided.get(id) : undefined
@@ -66,7 +67,7 @@ export function decide(
   return { decisions, hasErrors, isTimeBound: evaluation.isTimeBound }
 }
 
-/** What one flag evaluates to, given those that it depends on. Never throws for what is stored. */
+/** Decides one flag after the flags that it depends on. It never throws because of stored data. */
 function decideFlag(
   compiled: CompiledFlag,
   broken: ReadonlyMap<number, BrokenDependency>,
@@ -86,7 +87,7 @@ interface Participants {
   has(flag: CompiledFlag): boolean
 }
 
-/** Flags that others depend on come first, each after what it depends on. */
+/** Decides the flags that other flags depend on, each after its own dependencies. */
 function decideInOrder(compiled: CompiledFlags, part: Participants, evaluation: Evaluation): void {
   for (const id of compiled.dependencies.order) {
     const flag = compiled.byId.get(id)
@@ -95,7 +96,7 @@ function decideInOrder(compiled: CompiledFlags, part: Participants, evaluation: 
   }
 }
 
-/** The active flags that a request asks for and may see. */
+/** Returns the active flags that the request asks for and may see. */
 function participants(compiled: CompiledFlags, request: DecisionRequest): Participants {
   const isRestricted =
     (compiled.hasContexts && request.evaluationContexts.length > 0) ||
@@ -107,7 +108,7 @@ function participants(compiled: CompiledFlags, request: DecisionRequest): Partic
     const isSeen = (flag: CompiledFlag): boolean => isVisible(flag.flag, request, contexts)
     return { flags: compiled.active.filter(isSeen), has: isSeen }
   }
-  // Few of many: what is not asked for is not looked at.
+  // If the request asks for few of many flags, only these flags are visited.
   const wanted = requested(compiled, request.flagKeys)
   const contexts = contextsOf(compiled, request)
   const has = (flag: CompiledFlag): boolean =>
@@ -116,7 +117,7 @@ function participants(compiled: CompiledFlags, request: DecisionRequest): Partic
   return { flags, has }
 }
 
-/** The flags with these keys and those that they depend on. */
+/** Returns the flags with these keys and the flags that they depend on. */
 function requested(
   { byKey, byId, dependencies }: CompiledFlags,
   keys: readonly string[],
@@ -126,7 +127,7 @@ function requested(
     const flag = byKey.get(key)
     if (flag !== undefined) wanted.add(flag)
   }
-  // A set visits what is added meanwhile.
+  // The iteration of a Set also visits entries that are added during the loop.
   for (const { flag } of wanted) {
     for (const id of dependencies.dependencies.get(flag.id) ?? []) {
       const dependency = byId.get(id)
@@ -136,7 +137,7 @@ function requested(
   return wanted
 }
 
-/** The contexts of a request; a request may name thousands, and each flag looks for its own. */
+/** Returns the contexts of a request as a Set, because a request may name thousands and each flag looks up its own. */
 function contextsOf(compiled: CompiledFlags, request: DecisionRequest): ReadonlySet<string> {
   return compiled.hasContexts ? new Set(request.evaluationContexts) : NO_CONTEXTS
 }

@@ -1,6 +1,7 @@
 /**
- * Flag definitions for SDKs that decide by themselves: all flags of a project, what they refer to, and an
- * ETag, because SDKs ask every half minute. Source: docs/compatibility/decisions.md, "Local evaluation".
+ * Writes the flag definitions for SDKs that evaluate flags locally: all flags of a project and the data that they refer
+ * to. An ETag avoids repeated answers, because SDKs poll every half minute. Source: docs/compatibility/decisions.md,
+ * "Local evaluation".
  */
 import type { JsonObject } from '../../base/json.ts'
 import { minimalFlagBody } from './edit/flag-body.ts'
@@ -15,13 +16,14 @@ import { FLAG_CHAIN_MAX } from './limits.ts'
 import { strictFilters, strictTree } from './sdk-filters.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
-/** The JSON of flags that depend on no others. */
+/** The JSON of flags that do not depend on other flags. */
 const written = new WeakMap<Flag, string>()
 
 /**
- * The definitions of a project as JSON, in texts of one flag each: flags with remote configuration are left out,
- * inactive ones are not. `hasCohorts`: with the trees of the dynamic cohorts that flags refer to. Linear in the size
- * of the flags, apart from chains of dependencies; flags that have not changed are not written again.
+ * Yields the definitions of a project as JSON, one text for each flag. Flags with remote configuration are left out;
+ * inactive flags are not. If `hasCohorts` is true, the trees of the dynamic cohorts that flags refer to are included.
+ * The cost is linear in the size of the flags, apart from chains of dependencies. The JSON of unchanged flags is
+ * reused.
  */
 export function* definitionTexts(set: FlagSet, hasCohorts: boolean): Iterable<string> {
   const flags = set.flags.filter(({ isRemoteConfiguration }) => !isRemoteConfiguration)
@@ -38,7 +40,7 @@ export function* definitionTexts(set: FlagSet, hasCohorts: boolean): Iterable<st
   yield `],${rest.slice(1)}`
 }
 
-/** Whether a header If-None-Match names the ETag, in its weak or strong form, or `*`. */
+/** Returns whether the header If-None-Match contains the ETag, in its weak or strong form, or `*`. */
 export function isSameEtag(ifNoneMatch: string, etag: string): boolean {
   const wanted = strong(etag)
   return ifNoneMatch.split(',').some((text) => {
@@ -52,8 +54,8 @@ function strong(etag: string): string {
 }
 
 /**
- * The JSON of a flag. It is written once for as long as the flag stays what it is, unless it depends on
- * others: their keys are part of it.
+ * Returns the JSON of a flag. The JSON is cached as long as the flag does not change, unless it depends on other flags,
+ * because it contains their keys.
  */
 function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
   const known = written.get(flag)
@@ -64,7 +66,7 @@ function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
   return text
 }
 
-/** Filters in which other flags are named by their key, with the keys to evaluate before. */
+/** Returns filters that name other flags by key, together with the keys that must be evaluated before. */
 function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
   return withProperties(flag.filters, (property) => {
     if (property['type'] !== 'flag') return property
@@ -76,8 +78,8 @@ function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
 }
 
 /**
- * The keys of all that a flag depends on, each behind what it depends on itself, and its own at the end.
- * Empty for a circle, a missing flag, or more than `FLAG_CHAIN_MAX`.
+ * Returns the keys of all flags that a flag depends on, each after its own dependencies, followed by the key of the
+ * flag. Returns an empty list for a circle, a missing flag, or more than `FLAG_CHAIN_MAX` flags.
  */
 function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string[] {
   const chain: string[] = []
@@ -100,8 +102,8 @@ function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string
 }
 
 /**
- * The trees of all dynamic cohorts that flags refer to, directly or through other cohorts. Those that SDKs cannot
- * evaluate are left out, so SDKs ask the server.
+ * Returns the trees of all dynamic cohorts that flags refer to, directly or through other cohorts. Trees that SDKs
+ * cannot evaluate are left out, so that SDKs ask the server.
  */
 function cohortTrees(
   flags: readonly Flag[],

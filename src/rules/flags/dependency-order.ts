@@ -1,5 +1,5 @@
 /**
- * Flags that depend on flags: the order in which they can be decided, and those that cannot be. Source:
+ * Orders flags that depend on flags, and finds the flags that cannot be decided because of their dependencies. Source:
  * docs/compatibility/decisions.md, "Flag decisions".
  */
 
@@ -7,22 +7,22 @@ import { isObject } from '../../base/json.ts'
 import { flagReferences } from './flag-references.ts'
 import type { Flag } from './types.ts'
 
-/** Why a flag that depends on others is off. */
+/** The reason why a flag with dependencies is off. */
 export type BrokenDependency = 'missing' | 'circle'
 
-/** What dependencies mean for a set of flags. */
+/** The dependencies of a set of flags. */
 export interface DependencyOrder {
-  /** Ids of active flags by the id of the flag that depends on them. Only flags with dependencies. */
+  /** The ids of the active flags that each flag depends on. It contains only flags with dependencies. */
   readonly dependencies: ReadonlyMap<number, readonly number[]>
-  /** Flags that others depend on, and those others, each after what it depends on. */
+  /** The flags that other flags depend on, and those other flags, each after its dependencies. */
   readonly order: readonly number[]
-  /** Flags that lead to a missing flag or into a circle, also through others. */
+  /** The flags that depend on a missing flag or on a circle, directly or through other flags. */
   readonly broken: ReadonlyMap<number, BrokenDependency>
 }
 
 const NONE: DependencyOrder = { dependencies: new Map(), order: [], broken: new Map() }
 
-/** The flags that the conditions of a flag refer to, each once. */
+/** Returns the flags that the conditions of a flag refer to, without duplicates. */
 export function dependenciesOf({ filters }: Flag): readonly number[] {
   if (!isObject(filters)) return []
   if (Object.hasOwn(filters, 'groups')) return flagReferences(filters)
@@ -30,8 +30,8 @@ export function dependenciesOf({ filters }: Flag): readonly number[] {
 }
 
 /**
- * Orders the active flags of a set; `referencesOf` answers what `dependenciesOf` does. Linear in the flags
- * and their dependencies.
+ * Orders the active flags of a set. `referencesOf` must return the same as `dependenciesOf`. The cost is linear in the
+ * flags and their dependencies.
  */
 export function orderDependencies(
   flags: readonly Flag[],
@@ -46,7 +46,7 @@ export function orderDependencies(
   for (const flag of withReferences) {
     const references = referencesOf(flag)
     if (references.some((id) => !byId.has(id))) broken.set(flag.id, 'missing')
-    // An inactive flag is off, whatever it depends on.
+    // An inactive flag is off, whatever it depends on, so it need not be ordered.
     const active = references.filter((id) => byId.get(id)?.active === true)
     dependencies.set(flag.id, active)
     for (const id of active) {
@@ -59,7 +59,7 @@ export function orderDependencies(
   return { dependencies, order, broken }
 }
 
-/** Takes flags away whose dependencies are all taken; what remains leads into a circle. */
+/** Repeatedly removes the flags whose dependencies are all removed. The remaining flags lead into a circle. */
 function sortByDependency(
   dependencies: ReadonlyMap<number, readonly number[]>,
   dependents: ReadonlyMap<number, readonly number[]>,

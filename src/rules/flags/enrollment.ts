@@ -1,5 +1,5 @@
 /**
- * Early access: persons who have decided to take part in a feature, or not to, before any condition.
+ * Early access: a person can join or leave a feature. This decision takes precedence over all conditions.
  * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
@@ -8,10 +8,16 @@ import type { EvaluationTest } from './compiled-filters.ts'
 import type { Evaluation } from './evaluation.ts'
 import { standInFor } from './initial-properties.ts'
 
-/** Whether a person takes part; null when the person has not decided. Throws `EvaluationFailure`. */
+/**
+ * Returns whether a person has joined the feature. Returns null if the person has not decided. Throws
+ * `EvaluationFailure`.
+ */
 export type Enrollment = (evaluation: Evaluation) => boolean | null
 
-/** The enrollment of a flag, or null when it has none; `compile` makes the test of an older condition. */
+/**
+ * Returns the enrollment of a flag, or null if it has none. `compile` creates the test of a condition in the older
+ * form.
+ */
 export function compileEnrollment(
   flagKey: string,
   filters: JsonObject,

@@ -1,7 +1,7 @@
-/** What is thrown inside of a decision when a flag cannot be computed; it becomes the flag's outcome. */
+/** The error that is thrown within a decision when a flag cannot be computed. It becomes the outcome of the flag. */
 import type { DecisionReason } from './types.ts'
 
-/** The flag that is being evaluated cannot be computed. */
+/** Thrown when the flag that is being evaluated cannot be computed. */
 export class EvaluationFailure extends Error {
   readonly reason: DecisionReason
 

@@ -1,6 +1,6 @@
 /**
- * One decision under way: what the request says and what is stored, looked up when a flag asks for it and
- * at most once. Nothing is copied: a property is searched in the request, then looked up among the stored ones.
+ * The state of one decision. It combines the request with stored data, which is looked up at most once, and only if a
+ * flag needs it. Nothing is copied: a property is first searched in the request and then among the stored properties.
  * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
@@ -17,26 +17,29 @@ import type {
   PropertyLookup,
 } from './types.ts'
 
-/** Whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
+/** Returns whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
 export type CohortTest = (evaluation: Evaluation) => boolean
 
-/** What decisions of a project share. */
+/** The rules that all decisions of a project share. */
 export interface EvaluationRules {
   readonly groupTypes: ReadonlyMap<number, string>
-  /** Cohorts that flags refer to, also through others; null: it cannot be computed. */
+  /**
+   * The tests of the cohorts that flags refer to, directly or through other cohorts. A test is null if the cohort
+   * cannot be computed.
+   */
   readonly cohortTests: ReadonlyMap<number, CohortTest | null>
 }
 
-/** A lookup that happened: its result, or why there is none. */
+/** The result of a completed lookup, or the reason why it failed. */
 type Looked<T> = { readonly value: T } | EvaluationFailure
 
-/** Everything that flags ask for while a request is answered. */
+/** The values that flags read while a request is answered. */
 export class Evaluation implements TestMoment {
   readonly request: DecisionRequest
-  /** Something has asked for the time. */
+  /** True once a flag has read the time. */
   isTimeBound = false
   readonly patternBudget = new PatternBudget()
-  /** What was decided so far, by flag id, as far as other flags depend on it. */
+  /** The decisions so far, by flag id, of the flags that other flags depend on. */
   readonly decided = new Map<number, FlagDecision>()
   readonly #sources: DecisionSources
   readonly #rules: EvaluationRules
@@ -59,8 +62,8 @@ export class Evaluation implements TestMoment {
   }
 
   /**
-   * A person property, `undefined` when there is none; `standIn` is the property that is taken instead
-   * then. Throws `EvaluationFailure`.
+   * Returns a person property, or `undefined` if there is none. If it is missing, the property `standIn` is read
+   * instead. Throws `EvaluationFailure`.
    */
   personValue(key: string, standIn: string | null): unknown {
     const { personProperties, distinctId } = this.request
@@ -71,7 +74,9 @@ export class Evaluation implements TestMoment {
     return this.personValue(standIn, null)
   }
 
-  /** A property of the group of a type, `undefined` when there is none. Throws `EvaluationFailure`. */
+  /**
+   * Returns a property of the request's group of a type, or `undefined` if there is none. Throws `EvaluationFailure`.
+   */
   groupValue(typeIndex: number, key: string): unknown {
     const name = this.#rules.groupTypes.get(typeIndex)
     if (name === undefined) return undefined
@@ -82,7 +87,7 @@ export class Evaluation implements TestMoment {
     return lookedUp(this.#storedGroup(typeIndex), key, 'group_unavailable')
   }
 
-  /** The key of the group of a type as text, or null when the request names none. */
+  /** Returns the key of the request's group of a type as text, or null if the request names none. */
   groupKey(typeIndex: number): string | null {
     const name = this.#rules.groupTypes.get(typeIndex)
     if (name === undefined || !Object.hasOwn(this.request.groups, name)) return null
@@ -91,7 +96,7 @@ export class Evaluation implements TestMoment {
     return typeof key === 'string' && key !== '' ? key : null
   }
 
-  /** The device of the request, empty when it names none. */
+  /** Returns the device of the request, or '' if it names none. */
   device(): string {
     const { deviceId, personProperties } = this.request
     if (deviceId !== null && deviceId !== '') return deviceId
@@ -100,19 +105,19 @@ export class Evaluation implements TestMoment {
     return typeof given === 'string' ? given : ''
   }
 
-  /** Identifiers stored for flags with experience continuity. Throws `EvaluationFailure`. */
+  /** Returns the identifiers that are stored for flags with experience continuity. Throws `EvaluationFailure`. */
   continuityOverrides(): ReadonlyMap<string, string> {
     this.#overrides ??= look('override_unavailable', () => this.#sources.continuityOverrides())
     return resultOf(this.#overrides)
   }
 
-  /** Whether the person belongs to a cohort. Throws `EvaluationFailure`. */
+  /** Returns whether the person belongs to a cohort. Throws `EvaluationFailure`. */
   isInCohort(id: number): boolean {
     this.#cohorts ??= new Map()
     const known = this.#cohorts.get(id)
     if (known instanceof EvaluationFailure) throw known
     if (known !== undefined) return known
-    // Whoever asks for this cohort while it is being evaluated has come in a circle.
+    // This entry detects a circle: a lookup of this cohort during its own evaluation fails.
     this.#cohorts.set(id, new EvaluationFailure('cohort_unavailable'))
     this.#cohortDepth++
     try {
@@ -127,7 +132,7 @@ export class Evaluation implements TestMoment {
     }
   }
 
-  /** Whether the person is on the list of a static cohort. Throws `EvaluationFailure`. */
+  /** Returns whether the person is on the list of a static cohort. Throws `EvaluationFailure`. */
   isListed(cohortId: number): boolean {
     return resultOf(look('cohort_unavailable', () => this.#sources.isInStaticCohort(cohortId)))
   }

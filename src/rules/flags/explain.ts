@@ -1,6 +1,6 @@
 /**
- * Why a flag is what it is for a request: each condition with the filter that failed or the rollout that
- * left the identifier out, and what decided. For people; decisions themselves do not come this way.
+ * Explains the value of a flag for a request. For each condition it reports the filter that failed or the rollout that
+ * excluded the identifier, and it reports what decided. It is meant for people; decisions do not use it.
  */
 import { isObject } from '../../base/json.ts'
 import type { CompiledFlags } from './compile.ts'
@@ -19,7 +19,7 @@ import type {
   FlagDecision,
 } from './types.ts'
 
-/** What became of a condition; `not_reached` when an earlier one or something else decided. */
+/** The outcome of a condition. It is `not_reached` if an earlier condition or something else decided. */
 export type ConditionOutcome =
   | 'matched'
   | 'filter_failed'
@@ -29,46 +29,46 @@ export type ConditionOutcome =
   | 'failed'
   | 'not_reached'
 
-/** A filter of a condition and what it looks at, whether or not it was asked. */
+/** A filter of a condition and the value that it reads, whether or not the filter was evaluated. */
 interface FilterExplanation {
   readonly filter: unknown
   /**
-   * Of a property its value, given or stored; of a cohort whether the person belongs to it; of a flag what
-   * it is. Absent when there is none.
+   * The value that the filter reads: for a property, its given or stored value; for a cohort, whether the person
+   * belongs to it; for a flag, its value. Absent if there is none.
    */
   readonly value?: unknown
-  /** Null: it could not be computed. */
+  /** Whether the filter passes. Null if that could not be computed. */
   readonly passes: boolean | null
 }
 
-/** The story of one condition. */
+/** The explanation of one condition. */
 export interface ConditionExplanation {
-  /** From 0, in stored order. */
+  /** The index of the condition in stored order, from 0. */
   readonly index: number
   /** The condition as it is stored. */
   readonly condition: unknown
-  /** In stored order. */
+  /** The filters of the condition in stored order. */
   readonly filters: readonly FilterExplanation[]
   readonly outcome: ConditionOutcome
-  /** The filter that decided against the condition: its place in the stored list, and as it is stored. */
+  /** The filter that rejected the condition: its index in the stored list, and its stored form. */
   readonly failedFilter: { readonly index: number; readonly filter: unknown } | null
-  /** 0..100. */
+  /** A percentage from 0 to 100. */
   readonly rolloutPercentage: number
-  /** The hash of the identifier, 0..1, when the rollout was asked: it has to be at most percentage / 100. */
+  /** The hash of the identifier, from 0 to 1, if the rollout was evaluated. It must be at most percentage / 100. */
   readonly hash: number | null
-  /** Why the condition could not be computed, when it could not. */
+  /** The reason why the condition could not be computed, or null. */
   readonly failure: DecisionReason | null
 }
 
-/** The story of a flag. */
+/** The explanation of a flag. */
 export interface FlagExplanation {
   readonly decision: FlagDecision
   readonly conditions: readonly ConditionExplanation[]
 }
 
 /**
- * Explains an active flag that takes part in the request; null for any other key. Cost: that of the
- * decision, twice.
+ * Explains an active flag that takes part in the request. Returns null for any other key. It costs twice as much as the
+ * decision.
  */
 export function explainFlag(
   compiled: CompiledFlags,
@@ -87,7 +87,8 @@ export function explainFlag(
     return evaluation
   }
   const conditions = explainConditions(flag, decision, evaluationOf())
-  // What the decision did not look at must not use up what it may look at.
+  // The explanation reads more than the decision did. It uses its own evaluation, so that these reads do not count
+  // against the limits of the decision.
   const looking = evaluationOf()
   return {
     decision,
@@ -100,8 +101,8 @@ export function explainFlag(
 }
 
 /**
- * What answers and `tenrec flag explain --json` say. `explanation` null: the flag takes no part in decisions.
- * Without `hasValues` nothing is told of what is stored about the person and groups.
+ * Returns the JSON of an explanation, for answers and for `tenrec flag explain --json`. `explanation` is null if the
+ * flag takes no part in decisions. If `hasValues` is false, the JSON contains no stored data of the person and groups.
  */
 export function explanationBody(
   flag: Flag,
@@ -133,7 +134,7 @@ export function explanationBody(
   }
 }
 
-/** A condition before it is completed. */
+/** The explanation of a condition before the condition and its filters are added. */
 type ConditionStory = Omit<ConditionExplanation, 'condition' | 'filters'>
 
 function explainFilters(
@@ -148,7 +149,7 @@ function explainFilters(
     })
 }
 
-/** What a filter looks at; see `compileFilters`. Throws `EvaluationFailure`. */
+/** Returns the value that a filter reads; see `compileFilters`. Throws `EvaluationFailure`. */
 function valueBehind(filter: unknown, aggregation: number | null, evaluation: Evaluation): unknown {
   if (!isObject(filter)) return undefined
   const { key, type = aggregation === null ? 'person' : 'group' } = filter
@@ -167,7 +168,7 @@ function valueBehind(filter: unknown, aggregation: number | null, evaluation: Ev
   return decided === undefined ? undefined : shownValue(decided)
 }
 
-/** Null for what cannot be computed. */
+/** Returns the result of `compute`, or null if it cannot be computed. */
 function orFailure<T>(compute: () => T): T | null {
   try {
     return compute()
@@ -182,7 +183,7 @@ function explainConditions(
   decision: FlagDecision,
   evaluation: Evaluation,
 ): readonly ConditionStory[] {
-  // Conditions count only when they decided: neither enrollment nor a holdout nor a broken dependency did.
+  // The conditions count only if they decided, and not an enrollment, a holdout or a broken dependency.
   const isByConditions =
     decision.reason === 'condition_match' ||
     decision.isFailed ||

@@ -1,6 +1,6 @@
 /**
- * Filters of flags that can never match; see filters/filter-faults.ts. Source: docs/compatibility/flags.md, "Filters
- * that can never match".
+ * Finds the filters of flags that can never match; see filters/filter-faults.ts. Source: docs/compatibility/flags.md,
+ * "Filters that can never match".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { type FilterFault, faultsOfFilter, patternsOf } from '../filters/filter-faults.ts'
@@ -13,8 +13,8 @@ const CONDITION_LISTS = ['groups', 'super_groups']
 const knownFaults = new WeakMap<JsonObject, readonly FilterFault[]>()
 
 /**
- * What is wrong with the filters of a flag, in their order; none for filters of any other shape. Cost: that
- * of compiling each pattern, once for the same object.
+ * Returns the faults in the filters of a flag, in the order of the filters. Filters of any other shape have no faults.
+ * Each pattern is compiled, once for the same object.
  */
 export function flagFaults(filters: JsonObject): readonly FilterFault[] {
   const known = knownFaults.get(filters)
@@ -24,13 +24,16 @@ export function flagFaults(filters: JsonObject): readonly FilterFault[] {
       conditionFaults(condition, `${list}[${index}].`),
     ),
   )
-  // Without conditions the filters are one themselves.
+  // Filters without `groups` are themselves one condition.
   if (!Object.hasOwn(filters, 'groups')) faults.push(...conditionFaults(filters, ''))
   knownFaults.set(filters, faults)
   return faults
 }
 
-/** The patterns that `flagFaults` is going to compile; none when it has been asked before. */
+/**
+ * Returns the patterns that `flagFaults` will compile. The list is empty if the result for these filters is already
+ * cached.
+ */
 export function uncheckedPatterns(filters: JsonObject): readonly string[] {
   if (knownFaults.has(filters)) return []
   const lists = CONDITION_LISTS.flatMap((list) => propertiesOf({ groups: filters[list] }))
@@ -53,7 +56,7 @@ function operatorsOf(type: unknown): readonly string[] {
   return type === 'flag' ? [DEPENDENCY_OPERATOR] : FLAG_OPERATORS
 }
 
-/** The objects of a list with their places. */
+/** Returns the objects of a list with their indexes. */
 function itemsOf(list: unknown): readonly (readonly [index: number, item: JsonObject])[] {
   if (!Array.isArray(list)) return []
   return list.flatMap((item: unknown, index) => (isObject(item) ? [[index, item] as const] : []))

@@ -1,7 +1,7 @@
-/** A map that is never changed, and of which the next version costs little when few entries differ. */
+/** An immutable map whose next version is cheap to create if few entries differ. */
 import { LOOKUP_CHANGES_MAX } from './limits.ts'
 
-/** Values by key, at one moment. */
+/** The values by key, at one moment. */
 export class FlagLookup<Key, Value> {
   readonly #common: ReadonlyMap<Key, Value>
   readonly #changes: ReadonlyMap<Key, Value | null>
@@ -14,13 +14,16 @@ export class FlagLookup<Key, Value> {
     this.#changes = changes
   }
 
-  /** The value of a key, or undefined. */
+  /** Returns the value of a key, or undefined. */
   get(key: Key): Value | undefined {
     const changed = this.#changes.size === 0 ? undefined : this.#changes.get(key)
     return changed === undefined ? this.#common.get(key) : (changed ?? undefined)
   }
 
-  /** The same with other values for some keys; null: none. Now and then linear in all entries. */
+  /**
+   * Returns a lookup with other values for some keys. A null value removes the key. Occasionally the cost is linear in
+   * all entries.
+   */
   with(changes: ReadonlyMap<Key, Value | null>): FlagLookup<Key, Value> {
     const all = new Map([...this.#changes, ...changes])
     if (all.size <= LOOKUP_CHANGES_MAX) return new FlagLookup(this.#common, all)

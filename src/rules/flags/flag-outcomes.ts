@@ -1,19 +1,18 @@
 /**
- * Everything that one flag can evaluate to. There are few outcomes, so each is made once, with the bytes
- * that answers have of it, and then handed out again and again: a decision allocates nothing, and an answer
- * costs a copy for each flag.
+ * All outcomes of one flag. There are few, so each is created once, together with the bytes that represent it in
+ * answers, and then reused. A decision therefore allocates nothing, and an answer copies the bytes of each flag.
  */
 import { isObject } from '../../base/json.ts'
 import type { DecisionReason, Flag, FlagDecision, OutcomeBytes } from './types.ts'
 
-/** Why no condition applied. */
+/** The reasons why no condition applied. */
 export type Miss =
   | 'no_condition_match'
   | 'no_condition_match_without_groups'
   | 'out_of_rollout_bound'
   | 'no_group_type'
 
-/** Payload name of flags that are on without a variant. */
+/** The payload name of a flag that is on without a variant. */
 const PLAIN_PAYLOAD = 'true'
 const DESCRIPTIONS: Readonly<Record<Exclude<DecisionReason, 'condition_match'>, string>> = {
   no_condition_match: 'No matching condition set',
@@ -32,15 +31,15 @@ const DESCRIPTIONS: Readonly<Record<Exclude<DecisionReason, 'condition_match'>, 
 const WITHOUT_GROUPS =
   'No matching condition set (group conditions were not evaluated because no group type was provided)'
 
-/** The outcomes of one flag. All objects are shared: they must not be changed, but for their counts. */
+/** The outcomes of one flag. All objects are shared and must not be changed, except for their counts. */
 export class FlagOutcomes {
-  /** Those that there have been so far. */
+  /** The outcomes that were created so far. */
   readonly made: FlagDecision[] = []
   readonly #flag: Flag
   readonly #known = new Map<string, FlagDecision>()
-  /** By condition, then by variant with "no variant" first. */
+  /** The outcomes of matched conditions: by condition, then by variant, with "no variant" first. */
   readonly #matches: (FlagDecision | undefined)[][] = []
-  /** By condition with "no condition" first. */
+  /** The outcomes of missed conditions: by condition, with "no condition" first. */
   readonly #misses: Readonly<Record<Miss, (FlagDecision | undefined)[]>> = {
     no_condition_match: [],
     no_condition_match_without_groups: [],
@@ -52,7 +51,7 @@ export class FlagOutcomes {
     this.#flag = flag
   }
 
-  /** On by a condition. `variantIndex` is -1 for none. */
+  /** Returns the outcome "on because of a condition". `variantIndex` is -1 if there is no variant. */
   matched(conditionIndex: number, variantIndex: number, variant: string | null): FlagDecision {
     this.#matches[conditionIndex] ??= []
     const row = this.#matches[conditionIndex]
@@ -61,7 +60,9 @@ export class FlagOutcomes {
     return row[place]
   }
 
-  /** Off, for the condition with this index; -1 when the flag has none. */
+  /**
+   * Returns the outcome "off because of the condition with this index". The index is -1 if the flag has no conditions.
+   */
   missed(miss: Miss, conditionIndex: number): FlagDecision {
     const row = this.#misses[miss]
     const place = conditionIndex + 1
@@ -69,7 +70,7 @@ export class FlagOutcomes {
     return row[place]
   }
 
-  /** On or off because the person has decided to take part or not. */
+  /** Returns the outcome "on or off because the person has joined or left the feature". */
   enrolled(isEnabled: boolean): FlagDecision {
     return this.#remember(`super ${isEnabled}`, () =>
       isEnabled
@@ -78,17 +79,17 @@ export class FlagOutcomes {
     )
   }
 
-  /** On with the variant of a holdout. */
+  /** Returns the outcome "on with the variant of a holdout". */
   heldOut(variant: string): FlagDecision {
     return this.#remember('holdout', () => this.#on('holdout_condition_value', variant, null))
   }
 
-  /** Off, because it leads to a missing flag or into a circle. */
+  /** Returns the outcome "off because the flag depends on a missing flag or on a circle". */
   brokenDependency(): FlagDecision {
     return this.#remember('dependency', () => this.#off('missing_dependency', null))
   }
 
-  /** It could not be computed. */
+  /** Returns the outcome "could not be computed". */
   failed(reason: DecisionReason): FlagDecision {
     return this.#remember(`failed ${reason}`, () => this.#off(reason, null, { isFailed: true }))
   }
@@ -111,7 +112,7 @@ export class FlagOutcomes {
     return this.#off(reason, index, { isEnabled: true, variant, payload })
   }
 
-  /** Off, but for what is said otherwise. */
+  /** Returns an outcome that is off, except for the members that `otherwise` replaces. */
   #off(
     reason: DecisionReason,
     conditionIndex: number | null,
@@ -132,8 +133,8 @@ export class FlagOutcomes {
       isFailed: false,
       ...otherwise,
     }
-    // Member by member: objects put together by `...` have a layout each, and every decision and every answer
-    // looks at as many of them as there are flags.
+    // The members are listed one by one, because V8 gives objects built with `...` a layout each. Every decision and
+    // every answer reads as many of these objects as there are flags.
     const made: FlagDecision = {
       flag: said.flag,
       isEnabled: said.isEnabled,
@@ -160,7 +161,7 @@ export class FlagOutcomes {
   }
 }
 
-/** A flag's value: on, off, or its variant. */
+/** Returns the value of a flag: on, off or its variant. */
 export function shownValue({
   isEnabled,
   variant,

@@ -1,7 +1,7 @@
 /**
- * Property filters of flags as tests on one value: booleans and their texts are the same, texts are compared
- * without case, and a request pays for patterns and long texts. Source: docs/compatibility/decisions.md, "Flag
- * decisions".
+ * Turns the property filters of flags into tests on one value. Booleans equal their texts, texts are compared without
+ * case, and patterns and long texts are charged to a budget of the request. Source: docs/compatibility/decisions.md,
+ * "Flag decisions".
  */
 import type { JsonObject } from '../../base/json.ts'
 import {
@@ -18,15 +18,15 @@ import { flagDate, flagNumber } from './flag-values.ts'
 import { COMPARED_VALUES_MAX } from './limits.ts'
 import { UNREAD_VALUE } from './property-lookup.ts'
 
-/** UTF-16 units that a comparison may look at without being charged for: nearly all properties. */
+/** The number of UTF-16 units that a comparison may read without a charge. Nearly all properties are shorter. */
 const FREE_UNITS = 256
-/** Units of a text that are searched for what one unit of the budget stands for, at worst. */
+/** The number of UTF-16 units that are searched, in the worst case, for the cost of one unit of the budget. */
 const UNITS_PER_CHARGE = 8
-/** They do not read the value. */
+/** The operators that do not read the value. */
 const UNREADING: readonly string[] = ['is_set', 'is_not_set']
-/** They are charged for by themselves. */
+/** The operators that are charged separately. */
 const PATTERNS: readonly string[] = ['regex', 'not_regex']
-/** They walk through the value once for each of theirs. */
+/** The operators that search the value once for each text of the filter. */
 const SEARCHES_OF_MANY: readonly string[] = ['icontains_multi', 'not_icontains_multi']
 
 const FLAGS: FilterDialect = {
@@ -42,10 +42,10 @@ const FLAGS: FilterDialect = {
 }
 
 /**
- * The test of a filter, given its stored `operator` and `value` and the time zone of naive dates; nothing
- * passes an unknown operator or a missing value. Never throws; the test throws `EvaluationFailure` when
- * patterns and long texts of the request have used up their budget. Cost: that of a pattern when there is
- * one, see `compilePattern`.
+ * Returns the test of a filter, given its stored `operator` and `value` and the time zone of dates without a zone. An
+ * unknown operator or a missing value never passes. This function never throws. The test throws `EvaluationFailure`
+ * when patterns and long texts of the request have used up their budget. If there is a pattern, the cost is that of
+ * `compilePattern`.
  */
 export function flagPropertyTest(
   operator: unknown,
@@ -60,7 +60,10 @@ export function flagPropertyTest(
   return bounded(charged(test, SEARCHES_OF_MANY.includes(name) ? listOf(value).length : 1))
 }
 
-/** The same test, unless the value is too large: the text of a list or object costs more than that of its length. */
+/**
+ * Returns a test that fails for values that are too large. The text of a list or object costs more than its length
+ * suggests.
+ */
 function bounded(test: PropertyTest): PropertyTest {
   return (value, moment) => {
     if (typeof value === 'object' && value !== null && isTooLarge(value)) {
@@ -70,7 +73,7 @@ function bounded(test: PropertyTest): PropertyTest {
   }
 }
 
-/** Of lists and objects that were compared before; they are never changed. */
+/** Caches the result for lists and objects that were compared before. Such values never change. */
 const sizes = new WeakMap<object, boolean>()
 
 function isTooLarge(value: object): boolean {
@@ -82,7 +85,10 @@ function isTooLarge(value: object): boolean {
   return isLarge
 }
 
-/** How many of so many values are left behind those within one; below 0: there are more. */
+/**
+ * Returns how many of `left` values remain after the values within `value` are counted. A negative result means that
+ * there are more than `left`.
+ */
 function valuesLeft(value: unknown, left: number): number {
   let rest = left
   if (typeof value !== 'object' || value === null) return rest
@@ -95,8 +101,9 @@ function valuesLeft(value: unknown, left: number): number {
 }
 
 /**
- * The same test, paid for when the property is long: one request must not have thousands of filters read
- * a property of a hundred thousand characters each. `times`: how often the test walks through it.
+ * Returns a test that charges the budget if the property is long. Otherwise, one request could have thousands of
+ * filters that each read a property of a hundred thousand characters. `times` is the number of times that the test
+ * reads the property.
  */
 function charged(test: PropertyTest, times: number): PropertyTest {
   return (value, moment = UNLIMITED) => {
@@ -130,7 +137,7 @@ function equalTest(wanted: unknown): (value: unknown) => boolean {
   return (value) => set.has(sortedText(value).toLowerCase())
 }
 
-/** A boolean, the text of one in any case, or a list of nothing else. */
+/** Returns whether a value is a boolean, the text of one in any case, or a list of such values. */
 function isBooleanLike(value: unknown): boolean {
   if (typeof value === 'boolean') return true
   if (typeof value === 'string') return isWord(value, 'true') || isWord(value, 'false')

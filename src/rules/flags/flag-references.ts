@@ -1,6 +1,6 @@
 /**
- * What the filters of a flag refer to: conditions and their property filters, other flags, cohorts. Reads
- * filters of any shape, because they come from clients; what has the wrong shape is passed over.
+ * Reads the references in the filters of a flag: conditions and their property filters, other flags, and cohorts. It
+ * accepts filters of any shape, because clients write them, and skips parts that have the wrong shape.
  */
 
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
@@ -8,33 +8,33 @@ import { nodesOf } from '../filters/tree-test.ts'
 import { standInFor } from './initial-properties.ts'
 import type { FlagSet } from './types.ts'
 
-/** The conditions of a flag in their order. */
+/** Returns the conditions of a flag in their order. */
 export function conditionsOf(filters: JsonObject): readonly JsonObject[] {
   return objectsOf(filters['groups'])
 }
 
-/** The property filters of all conditions in their order. */
+/** Returns the property filters of all conditions in their order. */
 export function propertiesOf(filters: JsonObject): readonly JsonObject[] {
   return conditionsOf(filters).flatMap((condition) => objectsOf(condition['properties']))
 }
 
-/** The number of the flag or cohort that a JSON value names, or null. */
+/** Returns the number of the flag or cohort that a JSON value names, or null. */
 export function referenceOf(value: unknown): number | null {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
   return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** The numbers of the flags that conditions depend on, each once. */
+/** Returns the numbers of the flags that the conditions depend on, without duplicates. */
 export function flagReferences(filters: JsonObject): readonly number[] {
   return references(filters, 'flag', 'key')
 }
 
-/** The numbers of the cohorts in conditions, each once. */
+/** Returns the numbers of the cohorts in the conditions, without duplicates. */
 export function cohortReferences(filters: JsonObject): readonly number[] {
   return references(filters, 'cohort', 'value')
 }
 
-/** The numbers of the cohorts that the tree of a cohort is made of. */
+/** Returns the numbers of the cohorts in the tree of a cohort. */
 export function cohortsOfTree(tree: unknown): readonly number[] {
   return nodesOf(tree)
     .map(({ type, value }) => (type === 'cohort' ? referenceOf(value) : null))
@@ -42,8 +42,8 @@ export function cohortsOfTree(tree: unknown): readonly number[] {
 }
 
 /**
- * The same filters with each property filter of the conditions replaced by what `change` answers. The very
- * same object when `change` always answers what it was given.
+ * Returns the filters with each property filter of the conditions replaced by the result of `change`. Returns the same
+ * object if `change` always returns its argument.
  */
 export function withProperties(
   filters: JsonObject,
@@ -80,8 +80,9 @@ function references(
 const namesOfSet = new WeakMap<FlagSet, readonly string[]>()
 
 /**
- * Names of all properties of persons and groups that flags of a set may ask for, and others: each text that
- * stands as a `key` in a filter, with the property that stands in for it. Read once for a set.
+ * Returns the names of all properties of persons and groups that the flags of a set may read. The result may contain
+ * other names as well: it includes every text that is a `key` in a filter, and the property that stands in for it. It
+ * is computed once for each set.
  */
 export function propertyNamesOf(set: FlagSet): readonly string[] {
   const known = namesOfSet.get(set)

@@ -1,17 +1,17 @@
-/** What differs between two sets of flags, found without a look into flags that are the same objects. */
+/** Finds the differences between two sets of flags without reading flags that are the same objects. */
 import type { Flag } from './types.ts'
 
-/** A flag that is new, gone or another one. */
+/** A flag that was added, removed or replaced. */
 export interface FlagChange {
-  /** Null: it is new. */
+  /** The flag before the change. Null if the flag is new. */
   readonly before: Flag | null
-  /** Null: it is gone. */
+  /** The flag after the change. Null if the flag was removed. */
   readonly now: Flag | null
 }
 
 /**
- * The changes that lead from one list to another, both in the order of the ids; null when there are more
- * than `changesMax`. Linear, some nanoseconds for each flag that is the same object.
+ * Returns the changes from one list to another. Both lists are in the order of ids. Returns null if there are more than
+ * `changesMax` changes. The cost is linear, a few nanoseconds for each flag that is the same object.
  */
 export function changesOfFlags(
   before: readonly Flag[],
@@ -41,7 +41,7 @@ export function changesOfFlags(
   return changes
 }
 
-/** Every change raises the version, so that equal versions are equal flags. */
+/** Returns whether two records are the same. Every change raises the version, so equal versions are equal flags. */
 export function isSameRecord(before: Flag, now: Flag): boolean {
   if (before === now) return true
   return (

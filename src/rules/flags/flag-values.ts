@@ -1,7 +1,7 @@
 /**
- * Numbers and dates in flag filters. Numbers: as they are, or texts that are written like one, without
- * spaces or units. Dates: relative ones such as `-7d`, times as events have them (rules/capture/timestamp.ts),
- * and on the side of the property also seconds since 1970. Source: docs/compatibility/decisions.md, "Flag decisions".
+ * Reads numbers and dates in flag filters. A number is a JSON number or a text in the form of a number, without spaces
+ * or units. A date is a relative one such as `-7d` or a time in the forms that events use (rules/capture/timestamp.ts).
+ * A property may also hold a number of seconds since 1970. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 import { addMonths, momentOf, utcOf, wallOfUtc } from '../../base/time-zone.ts'
 import { parseTimeText } from '../capture/timestamp.ts'
@@ -17,12 +17,12 @@ import { TIME_MS_MAX } from './limits.ts'
 const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
 const NAMED = /^([+-]?)inf(?:inity)?$/i
 const RELATIVE = /^-?(\d+)([hdwmy])$/
-/** A relative number this large or larger is no date. */
+/** A relative date with a number of at least this value is not a date. */
 const RELATIVE_NUMBER_END = 10_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** The number that a value stands for; NaN when it is none. */
+/** Returns the number that a value stands for, or NaN if it is not a number. */
 export function flagNumber(value: unknown): number {
   if (typeof value === 'number') return value
   const text = sortedText(value)
@@ -32,12 +32,12 @@ export function flagNumber(value: unknown): number {
   return named[1] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
 }
 
-/** The test of a date against another, which is relative to the moment of the test when it says so. */
+/** Returns the test that compares a date with another date. A relative date is relative to the moment of the test. */
 export function flagDate(relation: DateRelation, wanted: unknown, timezone: string): PropertyTest {
   const fixedMs = isRelativeDate(wanted) ? null : filterMoment(wanted, 0, timezone)
   if (fixedMs === null && !isRelativeDate(wanted)) return NEVER
   return (value, moment = UNLIMITED) => {
-    // Whoever asks for the time makes the decision one of this moment.
+    // Reading the time marks the decision as one that depends on it, so it is read only for a relative date.
     const timeMs = propertyMoment(value, isRelativeDate(value) ? moment.nowMs : 0, timezone)
     if (timeMs === null) return false
     const limitMs = fixedMs ?? filterMoment(wanted, moment.nowMs, timezone)
@@ -47,18 +47,18 @@ export function flagDate(relation: DateRelation, wanted: unknown, timezone: stri
   }
 }
 
-/** The moment in ms since 1970 that the value of a filter names, or null when it is no date. */
+/** Returns the moment that the value of a filter names, in milliseconds since 1970, or null if it is not a date. */
 export function filterMoment(value: unknown, nowMs: number, timezone: string): number | null {
   if (typeof value !== 'string') return null
   return relativeMoment(value, nowMs) ?? absoluteMoment(value, timezone)
 }
 
-/** Whether the value of a filter changes its meaning with the time of the request. */
+/** Returns whether the meaning of a filter value depends on the time of the request. */
 function isRelativeDate(value: unknown): boolean {
   return typeof value === 'string' && relativeMoment(value, 0) !== null
 }
 
-/** The moment in ms since 1970 that a property names, or null when it is no date. */
+/** Returns the moment that a property names, in milliseconds since 1970, or null if it is not a date. */
 function propertyMoment(value: unknown, nowMs: number, timezone: string): number | null {
   if (typeof value !== 'string' && typeof value !== 'number') return null
   const timeMs = flagNumber(value) * 1000
@@ -78,16 +78,19 @@ function relativeMoment(text: string, nowMs: number): number | null {
   return nowMs - count * (unit === 'w' ? 7 : 1) * DAY_MS
 }
 
-/** Goes back step by step; a day that the month does not have becomes its last, and stays so. */
+/**
+ * Goes back step by step. If a month does not have the day, the day becomes the last of that month, and it remains this
+ * day in the following steps.
+ */
 function monthsBefore(timeMs: number, steps: number, monthsOfStep: number): number {
   let wall = wallOfUtc(timeMs)
   let rest = steps
-  // No month lacks an earlier day.
+  // Every month has day 28 and the days before, so the remaining steps can be taken at once.
   for (; rest > 0 && wall[2] > 28; rest--) wall = addMonths(wall, -monthsOfStep)
   return utcOf(addMonths(wall, -monthsOfStep * rest))
 }
 
-/** As events name their times; without a zone it is one of the clocks of the project. */
+/** Reads a time in the forms that events use. A time without a zone is in the time zone of the project. */
 function absoluteMoment(text: string, timezone: string): number | null {
   return parseTimeText(text, (wallMs) => momentOf(wallOfUtc(wallMs), timezone))
 }

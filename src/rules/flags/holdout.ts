@@ -1,5 +1,5 @@
 /**
- * Holdouts: a share of persons who are kept out of all experiments. Source: docs/compatibility/decisions.md, "Flag
+ * Holdouts: a share of persons that is excluded from all experiments. Source: docs/compatibility/decisions.md, "Flag
  * decisions".
  */
 
@@ -7,13 +7,13 @@ import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 
 /** A holdout of a flag. */
 export interface Holdout {
-  /** 0..100. */
+  /** A percentage from 0 to 100. */
   readonly percentage: number
-  /** What the flag evaluates to for those who are held out. */
+  /** The variant that the flag has for persons in the holdout. */
   readonly variant: string
 }
 
-/** The holdout in the filters of a flag, in its present or its older form; null when there is none. */
+/** Returns the holdout in the filters of a flag, in its current or its older form. Returns null if there is none. */
 export function readHoldout(filters: JsonObject): Holdout | null {
   const { holdout } = filters
   if (isObject(holdout)) {

@@ -1,6 +1,7 @@
 /**
- * What a change of a flag would do: everybody is decided by the flags as they are and as they would be, and whose
- * value differs is counted. Overrides, cohorts and other flags take part as in any decision.
+ * Computes the effect of a change of a flag. Each person or group is decided with the current flags and with the
+ * changed ones, and those whose value differs are counted. Overrides, cohorts and other flags take part as in any
+ * decision.
  */
 import type { JsonObject } from '../../base/json.ts'
 import { getOrAdd } from '../../base/maps.ts'
@@ -10,7 +11,7 @@ import { shownValue } from './flag-outcomes.ts'
 import { REHEARSAL_EXAMPLES_MAX, REHEARSAL_FLIPS_MAX } from './limits.ts'
 import type { DecisionSources, FlagDecision } from './types.ts'
 
-/** Somebody to decide about: a person, or a group with `groups` alone. */
+/** A person to decide about, or a group, which has only `groups`. */
 export interface Subject {
   readonly distinctId: string
   readonly groups: JsonObject
@@ -19,7 +20,7 @@ export interface Subject {
 
 type Value = string | boolean
 
-/** A change of value, as answers show it. Conditions are those that matched, null where none did. */
+/** A change of value, as answers show it. The conditions are the matched ones, or null if none matched. */
 interface Flip {
   readonly from: Value
   readonly to: Value
@@ -27,30 +28,30 @@ interface Flip {
   readonly to_condition: number | null
 }
 
-/** What was found, as answers show it. */
+/** The result, as answers show it. */
 export interface RehearsalReport {
-  /** How many were decided. */
+  /** The number of subjects that were decided. */
   readonly sampled: number
-  /** How many of them get another value. */
+  /** The number of subjects whose value changes. */
   readonly changed: number
-  /** How many could not be decided after the change; they count as off. */
+  /** The number of subjects that could not be decided after the change. They count as off. */
   readonly failed: number
-  /** How many have each value before and after. */
+  /** The number of subjects that have each value before and after the change. */
   readonly values: readonly {
     readonly value: Value
     readonly before: number
     readonly after: number
   }[]
-  /** The most frequent ones. */
+  /** The most frequent changes of value. */
   readonly flips: readonly (Flip & { readonly count: number })[]
-  /** The first ones, each with one that it is about. */
+  /** The first changes of value, each with one subject that it applies to. */
   readonly examples: readonly (Flip & {
     readonly distinct_id: string | null
     readonly group_key: string | null
   })[]
 }
 
-/** What was counted so far: plain data, so that a rehearsal can go on elsewhere. */
+/** The counts so far. They are plain data, so that a rehearsal can continue on another thread. */
 export interface RehearsalTally {
   readonly values: Map<Value, { before: number; after: number }>
   readonly flips: Map<string, Flip & { count: number }>
@@ -60,12 +61,12 @@ export interface RehearsalTally {
   failed: number
 }
 
-/** With which one begins. */
+/** Returns the empty tally that a rehearsal starts with. */
 export function newTally(): RehearsalTally {
   return { values: new Map(), flips: new Map(), examples: [], sampled: 0, changed: 0, failed: 0 }
 }
 
-/** Counts subject by subject. */
+/** Counts the subjects one by one. */
 export class Rehearsal {
   readonly #before: CompiledFlags
   readonly #after: CompiledFlags
@@ -73,7 +74,9 @@ export class Rehearsal {
   readonly #nowMs: number
   readonly #tally: RehearsalTally
 
-  /** Both are flags of one project; `key` names the flag that is different in `after`. `tally` is counted in. */
+  /**
+   * Both sets are flags of one project. `key` names the flag that differs in `after`. The counts are added to `tally`.
+   */
   constructor(
     flags: { readonly before: CompiledFlags; readonly after: CompiledFlags; readonly key: string },
     nowMs: number,
@@ -86,7 +89,7 @@ export class Rehearsal {
     this.#tally = tally
   }
 
-  /** Decides about somebody. Cost: that of two decisions. */
+  /** Decides about one subject and counts the result. It costs two decisions. */
   put(subject: Subject): void {
     const before = this.#decide(this.#before, subject)
     const after = this.#decide(this.#after, subject)
@@ -136,7 +139,7 @@ export class Rehearsal {
   }
 }
 
-/** A flag that takes no part is off. */
+/** Returns the value of a decision. A flag that takes no part is off. */
 function valueOfDecision(decision: FlagDecision | undefined): Value {
   return decision === undefined ? false : shownValue(decision)
 }

@@ -1,18 +1,19 @@
 /**
- * Filters of flags and trees of cohorts in the one shape that all SDKs decode. The SDKs for Rust, Go, .NET and
- * Kotlin declare types for definitions and refuse the whole answer when one member of one flag has another type, so
- * a null or an odd value in a single flag would end local evaluation for all of them. Sources: `FeatureFlag` and its
- * parts in posthog-rs src/feature_flags.rs and posthog-go featureflags.go, LocalEvaluationApiResult.cs and
+ * Writes the filters of flags and the trees of cohorts in the one shape that all SDKs decode. The SDKs for Rust, Go,
+ * .NET and Kotlin declare types for definitions. They reject the whole answer if one member of one flag has another
+ * type, so a null or an odd value in a single flag would end local evaluation for all flags. Sources: `FeatureFlag` and
+ * its parts in posthog-rs src/feature_flags.rs and posthog-go featureflags.go, LocalEvaluationApiResult.cs and
  * PropertyFilterValue.cs of posthog-dotnet, PostHogLocalEvaluationDeserializers.kt of posthog-android.
  *
- * A flag decides the same before and after: what a member of the wrong type means here is what is written instead.
+ * The decisions of a flag do not change: a member of the wrong type is replaced by a value with the meaning that the
+ * member has on the server.
  */
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { OPERATORS_WITHOUT_VALUE } from '../filters/operator-names.ts'
 import { sortedText } from '../filters/property-text.ts'
 import { referenceOf } from './flag-references.ts'
 
-/** Members of a filter that SDKs read; `key`, `value` and `type` are always there. */
+/** The members of a filter that SDKs read. `key`, `value` and `type` are always present. */
 const FILTER_MEMBERS: readonly string[] = [
   'key',
   'type',
@@ -22,17 +23,20 @@ const FILTER_MEMBERS: readonly string[] = [
   'group_type_index',
   'dependency_chain',
 ]
-/** All SDKs answer false for it, or ask the server: the decision of a filter whose value is missing. */
+/**
+ * A filter for which all SDKs answer false or ask the server. It replaces a filter whose value is missing, because that
+ * never matches.
+ */
 const NEVER_MATCHES = { operator: 'exact', value: [] } as const
 
-/** The filters of a flag as SDKs get them. Linear. */
+/** Returns the filters of a flag in the form for SDKs. The cost is linear. */
 export function strictFilters(filters: JsonObject): JsonObject {
   const { early_exit: earlyExit, multivariate, payloads, ...rest } = filters
   const strict: Record<string, unknown> = {
     ...rest,
     groups: strictConditions(groupsOf(filters), filters['aggregation_group_type_index']),
   }
-  // Absent, it is false everywhere.
+  // If the member is absent, all SDKs read it as false.
   if (typeof earlyExit === 'boolean') strict['early_exit'] = earlyExit
   if (multivariate !== undefined) strict['multivariate'] = strictMultivariate(multivariate)
   if (payloads !== undefined) strict['payloads'] = strictPayloads(payloads)
@@ -46,8 +50,9 @@ export function strictFilters(filters: JsonObject): JsonObject {
 }
 
 /**
- * The tree of a cohort as SDKs get it: groups have `type` and `values` and nothing else, and no group has both
- * groups and filters. Null for a tree that SDKs cannot evaluate, because it asks what persons did.
+ * Returns the tree of a cohort in the form for SDKs. Groups have only `type` and `values`, and no group contains both
+ * groups and filters. Returns null for a tree that SDKs cannot evaluate, because it filters on the behaviour of
+ * persons.
  */
 export function strictTree(tree: unknown): JsonObject | null {
   if (!isObject(tree)) return { type: 'OR', values: [] }
@@ -73,7 +78,7 @@ function strictLeaf(leaf: JsonObject): JsonObject | null {
   return isKnown ? strictFilter(leaf, 'person') : null
 }
 
-/** Filters without conditions are one condition themselves. */
+/** Returns the conditions. Filters without `groups` are themselves one condition. */
 function groupsOf(filters: JsonObject): unknown {
   if (Object.hasOwn(filters, 'groups')) return filters['groups']
   return [{ properties: filters['properties'] ?? [] }]
@@ -88,7 +93,7 @@ function strictConditions(conditions: unknown, aggregation: unknown): readonly J
       : aggregation
     const type = typeof own === 'number' ? 'group' : 'person'
     strict['properties'] = objectsOf(properties).map((filter) => strictFilter(filter, type))
-    // Null is everybody for all SDKs; what is no percentage is nobody here.
+    // All SDKs read null as everybody. A value that is not a percentage means nobody on the server.
     if (rollout !== undefined && rollout !== null && typeof rollout !== 'number') {
       strict['rollout_percentage'] = 0
     }
@@ -100,7 +105,7 @@ function strictConditions(conditions: unknown, aggregation: unknown): readonly J
   })
 }
 
-/** A filter; `type` is what it is about when it does not say so itself. */
+/** Returns a filter in the form for SDKs. `type` is the type of a filter that does not have its own. */
 function strictFilter(filter: JsonObject, type: 'person' | 'group'): JsonObject {
   const { key, operator, negation, group_type_index: index, dependency_chain: chain } = filter
   const strict: Record<string, unknown> = {}
@@ -117,14 +122,14 @@ function strictFilter(filter: JsonObject, type: 'person' | 'group'): JsonObject 
   return strict
 }
 
-/** The number of a cohort; SDKs find its tree by the text of it. */
+/** Returns the number of a cohort. SDKs look up its tree by the text of the number. */
 function cohortValue(value: unknown): unknown {
   return referenceOf(value) ?? sortedText(value ?? '')
 }
 
 /**
- * The value of a filter as a text, a whole number, a boolean, or a list of texts and numbers; null when it has none
- * and needs one. Upstream's editor writes the name of the operator where no value is needed.
+ * Returns the value of a filter as a text, a whole number, a boolean, or a list of texts and numbers. Returns null if
+ * it has no value and needs one. The PostHog editor writes the name of the operator where no value is needed.
  */
 function filterValue({ value, operator }: JsonObject): unknown {
   if (value === undefined || value === null) {
@@ -150,7 +155,7 @@ function strictMultivariate(multivariate: unknown): JsonObject | null {
   return { ...multivariate, variants }
 }
 
-/** JSON texts. */
+/** Returns the payloads as JSON texts. */
 function strictPayloads(payloads: unknown): JsonObject {
   if (!isObject(payloads)) return {}
   const strict: Record<string, string> = {}

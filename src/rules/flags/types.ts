@@ -1,11 +1,10 @@
 /**
- * Plain data that flag rules work on: flags as they are stored, what a request says, what a decision is.
- * No behaviour. Source: interface description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature
- * flags".
+ * Plain data types of the flag rules: stored flags, requests and decisions. They have no behaviour. Source: interface
+ * description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature flags".
  */
 import type { JsonObject } from '../../base/json.ts'
 
-/** Where a flag may be evaluated. */
+/** The runtime in which a flag may be evaluated. */
 export type EvaluationRuntime = 'all' | 'client' | 'server'
 
 /** A feature flag as it is stored, complete. Times are milliseconds since 1970. */
@@ -13,13 +12,13 @@ export interface Flag {
   readonly id: number
   readonly projectId: number
   readonly key: string
-  /** What the wire calls `name`: a description. */
+  /** The description of the flag, which the wire calls `name`. */
   readonly name: string
-  /** As the client wrote it, validated: unknown keys are kept. */
+  /** The filters as the client wrote them, after validation. Unknown keys are kept. */
   readonly filters: JsonObject
   readonly deleted: boolean
   readonly active: boolean
-  /** 1 when created, one more with every change. */
+  /** The version is 1 when the flag is created and increases by one with every change. */
   readonly version: number
   readonly createdById: number | null
   readonly createdAtMs: number
@@ -39,91 +38,91 @@ export interface Flag {
   readonly hasEncryptedPayloads: boolean
 }
 
-/** A cohort as far as flags need it. */
+/** The fields of a cohort that flags need. */
 export interface FlagCohort {
   readonly id: number
   readonly name: string
   readonly isStatic: boolean
-  /** Dynamic: `{properties: tree}` as stored; the two-level tree of person filters and cohorts. */
+  /** For a dynamic cohort, `{properties: tree}` as it is stored: the two-level tree of person filters and cohorts. */
   readonly filters: JsonObject
 }
 
-/** Everything that decisions of one project depend on, besides the person. */
+/** All data of a project that decisions depend on, except the person. */
 export interface FlagSet {
   readonly projectId: number
-  /** Name of the IANA time zone database; for dates in filters. */
+  /** The time zone of dates in filters, as a name of the IANA time zone database. */
   readonly timezone: string
-  /** All flags that are not deleted, inactive ones too, in the order of their ids. */
+  /** All flags that are not deleted, including inactive ones, in the order of their ids. */
   readonly flags: readonly Flag[]
   readonly cohorts: ReadonlyMap<number, FlagCohort>
-  /** Type index -> name, such as 0 -> `company`. */
+  /** The name of each group type by its index, such as 0 -> `company`. */
   readonly groupTypes: ReadonlyMap<number, string>
 }
 
 /**
- * What rules about changes ask of the rest of a project: its flags, and what they may refer to, at the moment
- * of a change. Whoever keeps flags implements it.
+ * The data of a project that the rules about changes read at the moment of a change: its flags, and the objects that
+ * they may refer to. The module that stores flags implements it.
  */
 export interface FlagWorld {
   /** All flags that are not deleted. */
   readonly flags: readonly Flag[]
-  /** A flag of the project, deleted or not; null for any other number. */
+  /** Returns a flag of the project, deleted or not. Returns null for any other number. */
   flagById(id: number): Flag | null
-  /** The flag with this key that is not deleted, or null. */
+  /** Returns the flag with this key that is not deleted, or null. */
   flagByKey(key: string): Flag | null
-  /** A cohort of the project that is not deleted, or null. */
+  /** Returns a cohort of the project that is not deleted, or null. */
   cohort(id: number): FlagCohort | null
   hasDashboard(id: number): boolean
   readonly nowMs: number
 }
 
-/** What a request says. Client text everywhere. */
+/** The content of a request. All texts come from the client and are untrusted. */
 export interface DecisionRequest {
-  /** Already text, cut as the wire rule says. */
+  /** The distinct_id, already as text and cut as the wire rule requires. */
   readonly distinctId: string
-  /** Group type name -> key (any JSON value). */
+  /** The key of the group by the name of its type. A key may be any JSON value. */
   readonly groups: JsonObject
   readonly personProperties: JsonObject
-  /** Group type name -> properties. */
+  /** The properties of the group by the name of its type. */
   readonly groupProperties: JsonObject
   readonly anonDistinctId: string | null
   readonly deviceId: string | null
   readonly nowMs: number
-  /** Only these flags and what they depend on; null: all. */
+  /** The keys of the wanted flags; the flags that they depend on are also decided. Null means all flags. */
   readonly flagKeys: readonly string[] | null
-  /** Empty: no restriction. */
+  /** The evaluation contexts. An empty list means no restriction. */
   readonly evaluationContexts: readonly string[]
-  /** Null: unknown. */
+  /** The runtime of the client. Null means unknown. */
   readonly evaluationRuntime: EvaluationRuntime | null
   readonly isSurveyFlagsOnly: boolean
 }
 
-/** Properties of somebody, looked up by name. */
+/** The properties of a person or group, looked up by name. */
 export interface PropertyLookup {
-  /** The value of a property, undefined when there is none. Throws when it cannot be read. */
+  /** Returns the value of a property, or undefined if there is none. Throws if it cannot be read. */
   get(name: string): unknown
 }
 
 /**
- * What is stored about the person and groups of a request. Every method is called at most once for each
- * argument in a decision, and only when a flag needs it. A method that throws makes the flags that need
- * it fail; the others are answered.
+ * The stored data about the person and groups of a request. In one decision, each method is called at most once for
+ * each argument, and only if a flag needs it. If a method throws, the flags that need it fail; the other flags are
+ * still answered.
  */
 export interface DecisionSources {
-  /** Stored properties of the person who owns the distinct_id; null when there is no such person. */
+  /** Returns the stored properties of the person that owns the distinct_id, or null if there is no such person. */
   personProperties(): PropertyLookup | null
-  /** Stored properties of a group; null when there is no such group. */
+  /** Returns the stored properties of a group, or null if there is no such group. */
   groupProperties(typeIndex: number, key: string): PropertyLookup | null
-  /** Whether the person who owns the distinct_id is on the list of a static cohort. */
+  /** Returns whether the person that owns the distinct_id is on the list of a static cohort. */
   isInStaticCohort(cohortId: number): boolean
   /**
-   * The identifiers that are to be hashed instead, by flag key, for flags with experience continuity:
-   * overrides stored for the person. An empty map when there are none.
+   * Returns the identifiers to hash instead of the distinct_id, by flag key, for flags with experience continuity. They
+   * are the overrides that are stored for the person. The map is empty if there are none.
    */
   continuityOverrides(): ReadonlyMap<string, string>
 }
 
-/** Why a flag is what it is. Source: docs/compatibility/decisions.md, "Flag decisions". */
+/** The reason for the value of a flag. Source: docs/compatibility/decisions.md, "Flag decisions". */
 export type DecisionReason =
   | 'condition_match'
   | 'no_condition_match'
@@ -132,7 +131,7 @@ export type DecisionReason =
   | 'super_condition_value'
   | 'holdout_condition_value'
   | 'missing_dependency'
-  /** Failures: the flag could not be computed. */
+  /** The remaining reasons are failures: the flag could not be computed. */
   | 'person_unavailable'
   | 'group_unavailable'
   | 'override_unavailable'
@@ -142,55 +141,57 @@ export type DecisionReason =
 
 /** One outcome of one flag as members of a JSON object, in UTF-8. */
 export interface OutcomeBytes {
-  /** `"key":{...}` of the detailed shapes. */
+  /** The member `"key":{...}` of the detailed answers. */
   readonly detail: Uint8Array
-  /** `"key":value`. */
+  /** The member `"key":value`. */
   readonly value: Uint8Array
-  /** `"key":"payload"`, or nothing without a payload. */
+  /** The member `"key":"payload"`. Empty if there is no payload. */
   readonly payload: Uint8Array
 }
 
-/** Off, on, or a variant; null: it could not be computed. */
+/** The value of a flag: off, on or a variant. Null if it could not be computed. */
 export type FlagValue = string | boolean | null
 
-/** How often flags were decided to have which value in an hour. */
+/** The number of times that flags were decided to have each value in one hour. */
 export interface UsageHour {
-  /** Its begin. */
+  /** The start of the hour. */
   readonly hourMs: number
-  /** When counting began. */
+  /** The time at which counting started. */
   readonly sinceMs: number
   readonly flags: readonly {
     readonly id: number
-    /** When it was decided last, some seconds exact. */
+    /** The time of the last decision, accurate to a few seconds. */
     readonly lastMs: number
     readonly counts: readonly (readonly [value: FlagValue, count: number])[]
   }[]
 }
 
-/** What one flag evaluates to. */
+/** The decision of one flag. */
 export interface FlagDecision {
   readonly flag: Flag
   readonly isEnabled: boolean
-  /** Null for boolean flags, and when off. */
+  /** The variant. Null for boolean flags, and if the flag is off. */
   readonly variant: string | null
   readonly reason: DecisionReason
   readonly conditionIndex: number | null
-  /** A sentence for people; the wire's `reason.description`. */
+  /** A sentence for people. On the wire it is `reason.description`. */
   readonly description: string
-  /** As stored: JSON text; null when there is none. */
+  /** The payload as stored JSON text, or null if there is none. */
   readonly payload: string | null
   readonly isFailed: boolean
-  /** What answers say of it. Source: docs/compatibility/decisions.md, "Flag answers". */
+  /** The bytes that represent the decision in answers. Source: docs/compatibility/decisions.md, "Flag answers". */
   readonly bytes: OutcomeBytes
-  /** How often it was the answer, since somebody took that: see engine/front/flag-usage.ts. */
+  /**
+   * The number of times that this was the answer since the counts were last collected; see engine/front/flag-usage.ts.
+   */
   count: number
 }
 
 /** The answer to a request: one decision for each active flag that takes part. */
 export interface Decisions {
   readonly decisions: readonly FlagDecision[]
-  /** A flag failed, or flags depend on each other in a circle. */
+  /** True if a flag failed, or flags depend on each other in a circle. */
   readonly hasErrors: boolean
-  /** The time of the request took part: the same request may be answered differently later. */
+  /** True if a decision used the time of the request, so that the same request may have another answer later. */
   readonly isTimeBound: boolean
 }

@@ -1,29 +1,32 @@
 /**
- * What one event does to the persons and groups of its project: the rules run once per event that is
- * stored, in order of arrival, after duplicates have been left out. They see the project through the port
- * `PersonWorld` and decide by nothing but the event, the context and what the port tells, so that the same
- * events always lead to the same persons. Source: docs/compatibility/persons.md, "Persons" and, for events with
- * `historical_migration`, docs/compatibility/persons.md, "Events of an import".
+ * Applies one event to the persons and groups of its project. The rules run once for each stored event, in the order of
+ * arrival, after duplicates were removed. They read and change the project through the port `PersonWorld`. Their
+ * decisions depend only on the event, the context and the port, so the same events always produce the same persons.
+ * Source: docs/compatibility/persons.md, "Persons" and, for events with `historical_migration`,
+ * docs/compatibility/persons.md, "Events of an import".
  *
- * What a store behind the port has to keep, per project, in the transaction that also moves the position
- * in the log (D is the number of a distinct_id, P that of a person):
+ * A store behind the port must keep the following data for each project, in the same transaction that moves the
+ * position in the log:
  *
- * - person: P -> uuid, created_at, is_identified, version, properties. Properties as the text of
- *   `PropertyTable.toJson`: its length is then known exactly when it is read again.
- * - owner: D -> P and the log position since when, and "used without a person" as a flag beside it:
- *   that is only asked for a D without a P. An event belongs to the owner of its D now, unless it is
- *   older than the position (its person was deleted).
- * - ids: P, n -> D, in the order in which they were linked; a merge appends those of the other person.
- * - uuid -> P, also of persons that are gone (merged, deleted): a uuid is never given twice, and what
- *   still names it finds nobody.
- * - the last P that was given.
- * - group types: a list of at most five, in which deleted ones leave a gap for new ones; events keep `$group_0` to `$group_4`.
- * - group: type index, key -> created_at, properties. A key may be as long as an event.
- * - with each event: its mode and, in full mode, the version of its person. Versions grow by one with
- *   every change, so P and version name a state of the properties, and a merge continues above both.
+ * - Person: for each person number, its uuid, created_at, is_identified, version and properties. The properties are
+ *   stored as the text of `PropertyTable.toJson`, so that their exact length is known when they are read again.
+ * - Owner: for each distinct ID number, the person number and the log position since which it applies. A flag next to
+ *   it says "used without a person"; it is read only for a distinct ID number without a person. An event belongs to the
+ *   current owner of its distinct_id, unless the event is older than that position (its person was deleted).
+ * - Ids: for each person number and index, a distinct ID number, in the order of linking. A merge appends the ids of
+ *   the other person.
+ * - Uuid: for each uuid, a person number, also for persons that were merged or deleted. A uuid is never assigned twice,
+ *   and a reference to such a uuid finds no person.
+ * - The person number that was assigned last.
+ * - Group types: a list of at most five. A deleted type leaves a gap that a new type fills. Events keep `$group_0` to
+ *   `$group_4`.
+ * - Group: for each type index and key, created_at and properties. A key may be as long as an event.
+ * - With each event: its mode and, in full mode, the version of its person. A version increases by one with every
+ *   change, so person number and version identify a state of the properties. After a merge the version is higher than
+ *   both versions before.
  *
- * Persons and groups are changed in place: one write for each that `update` named, however many events
- * did so, and after a transaction that failed the changed objects must be read anew.
+ * Persons and groups are changed in place. Each object that `update` named is written once, however many events changed
+ * it. After a failed transaction, the changed objects must be read again.
  */
 import type { IngestionWarning, PersonMode } from '../capture/types.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
@@ -44,20 +47,28 @@ import {
   updateProperties,
 } from './property-updates.ts'
 
-/** How much later than its person an event without one must be to ask for a person of its own. */
+/**
+ * The number of milliseconds after the creation of its person from which a personless event gets the mode
+ * `force_upgrade`.
+ */
 const FORCE_UPGRADE_MS = 60_000
 
-/** What became of an event. */
+/** The outcome of an event. */
 export interface PersonOutcome {
-  /** The person after the event: the living object, to be read before the next event. Null: nobody, or not read. */
+  /**
+   * The person after the event. It is the live object and must be read before the next event. Null if there is no
+   * person, or if it was not read.
+   */
   readonly person: PersonState | null
   readonly personMode: PersonMode
-  /** What is stored as `$group_0` to `$group_4`; see `setGroupProperties`. */
+  /** The keys that are stored as `$group_0` to `$group_4`; see `setGroupProperties`. */
   readonly groupKeys: readonly GroupKey[]
   readonly warnings: readonly IngestionWarning[]
 }
 
-/** Events with rules of their own. `$`-names are most of the traffic, these are few of them. */
+/**
+ * The events that have rules of their own. Most of the traffic has names that begin with `$`, but few of these events.
+ */
 const SPECIAL_NAMES: ReadonlySet<string> = new Set([
   ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify'],
   ...['$exception', '$$heatmap'],
@@ -70,13 +81,13 @@ const NOBODY: PersonOutcome = Object.freeze({
   groupKeys: NO_GROUP_KEYS,
   warnings: NO_WARNINGS,
 })
-/** Of an event whose person was not read. */
+/** The outcome of an event whose person was not read. */
 const NOT_READ: PersonOutcome = Object.freeze({ ...NOBODY, personMode: 'full' })
 
-/** One event on its way through the rules. */
+/** One event while the rules are applied to it. */
 interface Step {
   readonly event: PersonEvent
-  /** Bytes of the event's JSON: a bound for what it can add to a person. */
+  /** The number of bytes of the event's JSON, which limits what the event can add to a person. */
   readonly eventBytes: number
   readonly world: PersonWorld
   readonly context: PersonContext
@@ -84,9 +95,9 @@ interface Step {
 }
 
 /**
- * Applies one event. `eventBytes` are the bytes of its JSON as it was accepted (an upper bound will do).
- * Throws only what the world throws; what it reads of persons is read before any of them is changed.
- * About 1.5 us for an ordinary event, two thirds of parsing it; 4 us more for one that makes a person.
+ * Applies one event. `eventBytes` is the number of bytes of its JSON as it was accepted, or an upper bound. It throws
+ * only the errors of the world; all persons are read before any of them is changed. An ordinary event takes about 1.5
+ * us, two thirds of the time to parse it. An event that creates a person takes 4 us more.
  */
 export function applyEvent(
   event: PersonEvent,
@@ -108,7 +119,7 @@ export function applyEvent(
   }
   const person = world.senderOf(event)
   if (person !== null && isUsual) {
-    // The usual event, without a detour.
+    // Fast path for the usual event.
     const isFitting = updatePerson(person, event, eventBytes, world, context, false)
     const warnings = isFitting ? NO_WARNINGS : [sizeWarning(event, person, context)]
     return { person, personMode: 'full', groupKeys, warnings }
@@ -123,8 +134,8 @@ function isSpecial(eventName: string): boolean {
 }
 
 /**
- * The uuid that an event is stored with: that of its person or, without one, the one that a person made
- * from its distinct_id would have. About 2 us in the second case.
+ * Returns the person uuid that an event is stored with: the uuid of its person or, without a person, the uuid that a
+ * person created from its distinct_id would have. The second case takes about 2 us.
  */
 export function personIdOf(
   outcome: PersonOutcome,
@@ -164,7 +175,7 @@ function applyByName(step: Step, person: PersonState | null): PersonState {
     return mergePersons(step, person, otherId)
   }
   if (person === null) return createPerson(step, event.distinctId, false)
-  // Errors are many and say little about people: they never touch a person who is known.
+  // Errors are frequent and say little about people, so they never change an existing person.
   if (event.name === '$exception' || event.name === '$$heatmap') return person
   applyUpdates(step, person, false)
   return person
@@ -183,7 +194,10 @@ function areLegal(step: Step, otherId: string): boolean {
   return false
 }
 
-/** Two different, legal ids. `target` is the person of the event's distinct_id: it survives, whatever its age. */
+/**
+ * Merges the persons of two different, legal ids. `target` is the person of the event's distinct_id. It survives,
+ * regardless of its age.
+ */
 function mergePersons(step: Step, target: PersonState | null, otherId: string): PersonState {
   const { event, world } = step
   const source = world.personOf(otherId)
@@ -195,7 +209,7 @@ function mergePersons(step: Step, target: PersonState | null, otherId: string): 
     return person
   }
   if (target === null) {
-    // Wanted as it is: whoever already is identified gains the new id all the same.
+    // This is intended: a person that is already identified also gains the new id.
     if (source !== null) world.addDistinctId(source, event.distinctId)
   } else if (source === null) {
     world.addDistinctId(target, otherId)
@@ -219,14 +233,17 @@ function mergePersons(step: Step, target: PersonState | null, otherId: string): 
   return person
 }
 
-/** `source` becomes part of `target`, together with the event's own updates: one change, one version. */
+/**
+ * Merges `source` into `target` and applies the event's own updates. Both together are one change and raise the version
+ * once.
+ */
 function absorbPerson(step: Step, target: PersonState, source: PersonState): void {
   const { event, eventBytes, world, context, warnings } = step
   const { propertiesBytesMax } = context
-  // First, because it may fail while it reads.
+  // The merge comes first, because it may fail while it reads.
   world.merge(target, source)
   const isHistorical = context.isHistorical === true
-  // What live events have said stays, on whichever side it is.
+  // The values from live events remain, whichever person has them.
   const isSourceStronger = isHistorical && target.isImported && !source.isImported
   const [stronger, weaker] = isSourceStronger ? [source, target] : [target, source]
   const merged = mergeProperties(stronger.properties, weaker.properties, propertiesBytesMax)
@@ -280,7 +297,7 @@ function applyUpdates(step: Step, person: PersonState, becomesIdentified: boolea
   warnings.push(sizeWarning(event, person, context))
 }
 
-/** False when the properties would have become too large: they are as they were. */
+/** Updates the properties of a person. Returns false if they would become too large; they are then unchanged. */
 function updatePerson(
   person: PersonState,
   event: PersonEvent,
@@ -302,7 +319,10 @@ function updatePerson(
   return result !== 'refused'
 }
 
-/** Applies the updates of an event, or only what they add when live events have made the person what it is. */
+/**
+ * Applies the updates of an event. An event of an import only adds missing properties if live events have already
+ * changed the person.
+ */
 function updateTable(
   person: PersonState,
   event: PersonEvent,
@@ -325,7 +345,7 @@ function updateTable(
   return first === 'changed' ? first : result
 }
 
-/** Moves the beginning of a person back to an event of the past. */
+/** Sets the creation time of a person to that of an earlier event of an import. */
 function takeEarlierTime(
   person: PersonState,
   { timestampMs }: PersonEvent,

@@ -1,12 +1,12 @@
 /**
- * The properties of events that are copied to the person without being asked for: the latest value under
- * its own name, the first one under `$initial_`. Nearly every event carries many of them, so each of
- * these names has a number (a slot) and persons keep their values in an array.
+ * The event properties that are copied to the person automatically: the latest value under its own name, the first
+ * value under `$initial_`. Nearly every event has many of them, so each of these names has a number (a slot), and
+ * persons store the values in an array.
  * Source: docs/compatibility/persons.md, "Automatic person properties".
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 
-// The first two describe the machine that sends; `isSystemSlot` counts on their place.
+// The first two properties describe the machine of the sender. `isSystemSlot` relies on their position.
 const PROPERTIES: readonly string[] = [
   ...['$os', '$os_version', '$app_build', '$app_name', '$app_namespace', '$app_version'],
   ...['$browser', '$browser_version', '$device_type', '$current_url', '$pathname'],
@@ -17,39 +17,45 @@ const PROPERTIES: readonly string[] = [
   ...['rdt_cid', 'irclid', '_kx', 'epik', 'qclid', 'sccid'],
 ]
 
-/** Name of each slot: even slots hold latest values, the odd one behind it the first value. */
+/** The name of each slot. Even slots contain latest values; the odd slot after each contains the first value. */
 export const SLOT_NAMES: readonly string[] = PROPERTIES.flatMap((name) => [
   name,
   `$initial_${name.startsWith('$') ? name.slice(1) : name}`,
 ])
 
-/** Name of a person property → its slot. */
+/** The slot of each person property, by name. */
 export const SLOT_OF: ReadonlyMap<string, number> = new Map(
   SLOT_NAMES.map((name, slot) => [name, slot]),
 )
 
-/** Name of an event property → the slot of its latest value; `$os_name` stands in for `$os`. */
+/** The slot of the latest value of each event property, by name. `$os_name` stands in for `$os`. */
 export const EVENT_SLOT_OF: ReadonlyMap<string, number> = new Map([
   ...PROPERTIES.map((name, index): [string, number] => [name, index * 2]),
   ['$os_name', 0],
 ])
 
-/** What an event copies to its person: slots of latest values, each once, and the value of each. */
+/**
+ * The values that an event copies to its person: the slots of the latest values, without duplicates, and the value of
+ * each.
+ */
 export interface AutomaticValues {
   readonly count: number
   readonly slots: Uint8Array
   readonly values: readonly unknown[]
 }
 
-/** True for the even slots that say nothing about a person when a server sends them. */
+/**
+ * Returns whether an even slot describes the system of the sender. Such a value says nothing about a person if a server
+ * sent it.
+ */
 export function isSystemSlot(slot: number): boolean {
   return slot <= 2
 }
 
 /**
- * The properties of a stored event as a reader sees them: a new object in which `$set` and `$set_once`
- * also hold the automatic entries, which are never stored. Explicit entries win; personless events and
- * `$groupidentify` gain none. Applying it twice changes nothing more.
+ * Returns the properties of a stored event as a reader sees them: a new object in which `$set` and `$set_once` also
+ * contain the automatic entries, which are never stored. Explicit entries win. Personless events and `$groupidentify`
+ * get no automatic entries. Applying it twice changes nothing more.
  */
 export function expandProperties(
   properties: JsonObject,
@@ -65,7 +71,7 @@ export function expandProperties(
   return expanded
 }
 
-/** The member with the automatic entries added, as a new object; null when there are none. */
+/** Returns the member with the automatic entries added, as a new object. Returns null if there are none. */
 function withAutomatic(
   properties: JsonObject,
   field: '$set' | '$set_once',

@@ -1,4 +1,4 @@
-/** Cohorts as they are stored and as the API shows them, and what may be said about one. */
+/** The shapes of cohorts: as they are stored, as the API shows them, and as clients describe them. */
 import type { FilterGroup } from '../filters/filter-group.ts'
 
 /** A cohort: a fixed list of persons, or a tree of person filters. */
@@ -18,14 +18,14 @@ export interface CohortView {
   readonly is_static: boolean
 }
 
-/** What may be said about a cohort. */
+/** The fields of a cohort that a client may set. */
 export interface CohortDraft {
   readonly name: string
   readonly description: string
   readonly isStatic: boolean
-  /** Dynamic: the tree of person filters. */
+  /** The tree of person filters of a dynamic cohort. */
   readonly filters: FilterGroup | null
-  /** Static: members to add. */
+  /** The members to add to a static cohort, by uuid and by distinct_id. */
   readonly personUuids: readonly string[]
   readonly distinctIds: readonly string[]
 }
@@ -36,13 +36,13 @@ export interface CohortRecord extends Omit<CohortDraft, 'personUuids' | 'distinc
   readonly isDeleted: boolean
   readonly createdAt: string
   readonly createdBy: Readonly<Record<string, unknown>> | null
-  /** When members were last added; null for dynamic cohorts. */
+  /** The time at which members were last added. Null for dynamic cohorts. */
   readonly changedAt: string | null
-  /** Members of a fixed list. */
+  /** The number of members of a fixed list. */
   readonly count: number
 }
 
-/** A cohort as the API shows it; `count` is null when it is not known. */
+/** Returns a cohort as the API shows it. `count` is null if the number of members is unknown. */
 export function cohortView(cohort: CohortRecord, count: number | null): CohortView {
   const { filters, isStatic } = cohort
   return {

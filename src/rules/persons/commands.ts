@@ -1,6 +1,6 @@
 /**
- * Changes that somebody asks for by name: of persons, groups, cohorts, actions and erasures. The front
- * hands them to the log, the processing thread carries them out in the order of the events. Shapes only.
+ * Commands: explicit changes to persons, groups, cohorts, actions and erasures. The front writes them to the log, and
+ * the processing thread executes them in order with the events. This file contains only shapes.
  */
 import type { Actor } from '../access/user.ts'
 import type { DeadLetterOutcome } from '../events/dead-letters.ts'
@@ -11,11 +11,14 @@ import type { GroupTypeChange, GroupView } from './group-shapes.ts'
 import type { PersonReference, PersonView } from './person-queries.ts'
 
 /**
- * A change that someone asks for. It goes through the log like an event, in the same order, and is
- * visible to every read when its result is known.
+ * An explicit change that a user requests. It goes through the log in order with the events. As soon as its result is
+ * known, every read sees the change.
  */
 export type PersonCommand =
-  /** PATCH and update_property: an event `$set` on the first distinct_id, and an activity entry. */
+  /**
+   * The routes PATCH and update_property: acts like an event with `$set` on the first distinct_id, and adds an activity
+   * entry.
+   */
   | {
       readonly kind: 'set_properties'
       readonly person: PersonReference
@@ -32,7 +35,7 @@ export type PersonCommand =
       readonly person: PersonReference
       readonly mainDistinctId: string | null
     }
-  /** `tenrec person merge`: as `$merge_dangerously` on the distinct ids of the two. */
+  /** The command `tenrec person merge`: acts like `$merge_dangerously` on the distinct ids of the two persons. */
   | {
       readonly kind: 'merge_persons'
       readonly into: PersonReference
@@ -44,11 +47,11 @@ export type PersonCommand =
       readonly key: string
       readonly set: Readonly<Record<string, unknown>>
     }
-  /** All of them, or none when there is no such type. */
+  /** Changes all given group types, or none if one of them does not exist. */
   | { readonly kind: 'describe_group_types'; readonly types: readonly GroupTypeChange[] }
-  /** With all its groups. The index is free for a new type. */
+  /** Deletes a group type with all its groups. Its index can then be used for a new type. */
   | { readonly kind: 'delete_group_type'; readonly typeIndex: number }
-  /** `needsMembers`: nothing is changed when none of the persons that it names exists. */
+  /** If `needsMembers` is true, nothing changes if none of the named persons exists. */
   | {
       readonly kind: 'create_cohort'
       readonly cohort: CohortDraft
@@ -67,7 +70,7 @@ export type PersonCommand =
       readonly changes: Partial<ActionDraft> & { readonly deleted?: boolean }
     }
   | ErasureCommand
-  /** A decision with an anonymous id: see store/identity/flag-overrides.ts. */
+  /** Stores the overrides of a decision with an anonymous id; see store/identity/flag-overrides.ts. */
   | {
       readonly kind: 'set_flag_overrides'
       readonly distinctIds: readonly string[]
@@ -75,7 +78,7 @@ export type PersonCommand =
       readonly identifier: string
     }
 
-/** What became of a command. */
+/** The result of a command. */
 export type CommandResult =
   | {
       readonly kind: 'done'
@@ -87,14 +90,14 @@ export type CommandResult =
       readonly letters?: DeadLetterOutcome
     }
   | { readonly kind: 'not_found' }
-  /** `main_distinct_id` is none of the person's. */
+  /** `main_distinct_id` is not a distinct_id of the person. */
   | { readonly kind: 'unknown_distinct_id' }
-  /** None of the persons that a change of a cohort names exists, and it needs some. */
+  /** The change of the cohort needs members, but none of the named persons exists. */
   | { readonly kind: 'no_members' }
-  /** The properties would be too large; `bytesMax` is the limit. */
+  /** The properties would become too large. `bytesMax` is the limit. */
   | { readonly kind: 'too_large'; readonly bytesMax: number }
 
-/** Changes that the front hands to the log. Rejects with 503 `server_error` when the log cannot take them. */
+/** Executes changes by writing them to the log. Rejects with 503 `server_error` if the log cannot accept them. */
 export interface PersonCommands {
   run(projectId: number, actor: Actor, command: PersonCommand): Promise<CommandResult>
 }

@@ -1,6 +1,6 @@
 /**
- * Which groups an event belongs to, and what `$groupidentify` makes of a group. Group types get the first free
- * index when they appear, and keep it until somebody deletes them. Source: docs/compatibility/persons.md, "Groups".
+ * Finds the groups that an event belongs to, and applies `$groupidentify` to a group. A new group type gets the first
+ * free index and keeps it until it is deleted. Source: docs/compatibility/persons.md, "Groups".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
@@ -9,13 +9,13 @@ import { groupState, type PersonContext, type PersonWorld } from './person-world
 import { PropertyTable } from './property-table.ts'
 import { fillProperties, type UpdateResult, updateProperties } from './property-updates.ts'
 
-/** A group of an event: `$group_<typeIndex>` is its key. */
+/** A group of an event. `$group_<typeIndex>` contains its key. */
 export interface GroupKey {
   readonly typeIndex: number
   readonly key: string
 }
 
-/** Groups have no `$initial_` properties of their own. */
+/** The options of an update that only fills missing properties. Groups have no `$initial_` properties. */
 const JUST_MISSING = { automatic: undefined, isEarlier: false }
 const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])
 const GROUP_PROPERTIES: readonly string[] = Array.from(
@@ -24,8 +24,8 @@ const GROUP_PROPERTIES: readonly string[] = Array.from(
 )
 
 /**
- * The groups that `$groups` names, in its order; their types are registered. Entries without a usable
- * key and types beyond the limit are left out. Makes no group. No allocation for events without groups.
+ * Returns the groups that `$groups` names, in its order, and registers their types. Entries without a usable key and
+ * types beyond the limit are left out. It creates no group, and allocates nothing for events without groups.
  */
 export function groupKeysOf(
   properties: JsonObject,
@@ -46,8 +46,8 @@ export function groupKeysOf(
 }
 
 /**
- * Writes `$group_0` to `$group_4` into the properties of an event that is about to be stored, which are those
- * of its cells unless that is null.
+ * Writes `$group_0` to `$group_4` into the properties of an event before it is stored. If `cells` is not null, the
+ * properties are those of the cells.
  */
 export function setGroupProperties(
   properties: Record<string, unknown>,
@@ -63,10 +63,11 @@ export function setGroupProperties(
 }
 
 /**
- * Makes or updates the group that a `$groupidentify` event describes: its properties are merged one by
- * one, `created_at` is the earliest moment known. An event of an import only adds properties that are missing to a
- * group of which live events have told. Nothing when type or key are not usable or the project
- * has its number of types. `refused`: the group would have become too large; it has its old properties.
+ * Creates or updates the group that a `$groupidentify` event describes. Its properties are merged one by one, and
+ * `created_at` becomes the earliest known moment. If live events have already described the group, an event of an
+ * import only adds missing properties. Nothing changes if the type or the key is unusable, or if the project already
+ * has the maximum number of types. Returns `refused` if the group would become too large; it then keeps its old
+ * properties.
  */
 export function identifyGroup(
   properties: JsonObject,
@@ -99,7 +100,10 @@ export function identifyGroup(
   return result
 }
 
-/** The index of a type, given now if it has none; -1 when there is none left, or the project takes no new types. */
+/**
+ * Returns the index of a type and assigns one if necessary. Returns -1 if no index is free, or if the project accepts
+ * no new types.
+ */
 function typeIndexOf(
   type: string,
   world: PersonWorld,
@@ -112,7 +116,7 @@ function typeIndexOf(
   return free
 }
 
-/** The first index that no type has; -1 when each is taken. A deleted type has left '' in its place. */
+/** Returns the first free index, or -1 if every index is taken. A deleted type leaves '' in the list. */
 export function freeGroupType(types: readonly string[]): number {
   const gap = types.indexOf('')
   if (gap !== -1) return gap

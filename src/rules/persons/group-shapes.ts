@@ -1,7 +1,7 @@
-/** Groups as the API shows them. Shapes only. */
+/** The shapes of groups as the API shows them. */
 import type { RowsText } from '../../base/pages.ts'
 
-/** A group of some type. */
+/** A group of one type. */
 export interface GroupView {
   readonly group_type_index: number
   readonly group_key: string
@@ -13,14 +13,14 @@ export interface GroupView {
 export interface GroupTypeView {
   readonly group_type: string
   readonly group_type_index: number
-  /** What one group and several groups are called; null: nobody has said. */
+  /** The names for one group and for several groups. Null if they were not set. */
   readonly name_singular: string | null
   readonly name_plural: string | null
-  /** Lists show smaller numbers first, and types without a number last. */
+  /** The sort order in lists: smaller numbers come first, and types without a number come last. */
   readonly order: number | null
 }
 
-/** What is changed of a group type; what is left out stays. */
+/** A change of a group type. Members that are left out stay as they are. */
 export interface GroupTypeChange {
   readonly typeIndex: number
   readonly singular?: string | null
@@ -28,7 +28,7 @@ export interface GroupTypeChange {
   readonly order?: number | null
 }
 
-/** Groups in the order of their keys. */
+/** A page of groups in the order of their keys. */
 export interface GroupRows extends RowsText {
   readonly nextCursor: string | null
 }

@@ -1,6 +1,6 @@
 /**
- * Which second id an event wants to join with its distinct_id, and which ids must never be joined because
- * faulty clients send them for everybody. Source: docs/compatibility/persons.md, "Merging persons".
+ * Finds the second id that an event joins with its distinct_id. It also lists the ids that must never be joined,
+ * because faulty clients send them for every user. Source: docs/compatibility/persons.md, "Merging persons".
  */
 import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
@@ -16,8 +16,8 @@ const ILLEGAL_AS_WRITTEN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The id that a merge event wants to join with its distinct_id, as text; null for every other event and
- * for merge events without one. `$identify` counts as having one when the key is there at all.
+ * Returns the id that a merge event joins with its distinct_id, as text. Returns null for every other event and for
+ * merge events without such an id. `$identify` has one if the key exists at all.
  */
 export function otherIdOf(eventName: string, properties: JsonObject): string | null {
   switch (eventName) {
@@ -35,7 +35,9 @@ export function otherIdOf(eventName: string, properties: JsonObject): string | n
   }
 }
 
-/** True for ids that are never merged: well-known values of faulty clients, quoted or not, and blanks. */
+/**
+ * Returns whether an id is never merged: well-known values of faulty clients, with or without quotes, and blank ids.
+ */
 export function isIllegalId(id: string): boolean {
   if (id.length > ILLEGAL_ID_UNITS_MAX) return id.trim() === ''
   const bare = withoutQuotes(id)
@@ -49,7 +51,10 @@ function withoutQuotes(id: string): string {
   return id.charCodeAt(id.length - 1) === first ? id.slice(1, -1) : id
 }
 
-/** Cut as distinct_ids are, or the two would never meet. Unlike there, objects and arrays read as the text that faulty clients make of them. */
+/**
+ * Returns an id as text. It is cut in the same way as a distinct_id, because otherwise the two would never be equal.
+ * Objects and arrays become the text that faulty clients make of them.
+ */
 function idText(id: unknown): string {
   if (typeof id === 'string') return cutPoints(id, DISTINCT_ID_POINTS_MAX)
   return typeof id === 'object' && id !== null ? '[object Object]' : String(id)

@@ -1,5 +1,5 @@
 /**
- * Persons and their activity as clients see them: which members, and how times are written. Source:
+ * Persons and their activity in the form that clients receive: the members, and the form of times. Source:
  * docs/compatibility/persons.md, "Persons".
  */
 import { exactTimeText } from '../../base/time.ts'
@@ -8,7 +8,7 @@ import type { PersonView } from './person-queries.ts'
 /** A person of the API. Interface description, section 2.6. */
 export type PersonBody = Omit<PersonView, 'is_identified'>
 
-/** The body of a person: these members, whatever else is known of it. */
+/** Returns the body of a person, which contains exactly these members. */
 export function personBody(person: PersonBody): PersonBody {
   const { id, name, distinct_ids, distinct_ids_count, properties, created_at, uuid } = person
   return {
@@ -22,7 +22,7 @@ export function personBody(person: PersonBody): PersonBody {
   }
 }
 
-/** The same object with its `created_at` and `timestamp` written that way. */
+/** Returns a copy of an object whose `created_at`, `timestamp` and `last_calculation` are in the form of the wire. */
 export function withWireTimes<T extends object>(value: T): T {
   const changed: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {

@@ -1,15 +1,18 @@
-/** What can be asked about persons, groups and cohorts, and the answers. Shapes only: the store answers. */
+/** The shapes of queries about persons, groups and cohorts, and of their answers. The store answers the queries. */
 import type { RowsText } from '../../base/pages.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
 export interface PersonView {
-  /** Number within the project, from 1, never reused. */
+  /** The person number within the project. It begins at 1 and is never reused. */
   readonly id: number
   readonly name: string
-  /** Oldest link first in lists; a single person: non-anonymous ids first. */
+  /**
+   * The distinct ids. In lists, the oldest link comes first. For a single person, ids that are not anonymous come
+   * first.
+   */
   readonly distinct_ids: readonly string[]
-  /** How many there are, when not all are shown. */
+  /** The number of distinct ids, if not all of them are shown. */
   readonly distinct_ids_count?: number
   readonly properties: Readonly<Record<string, unknown>>
   readonly created_at: string
@@ -17,33 +20,33 @@ export interface PersonView {
   readonly is_identified: boolean
 }
 
-/** A number or a uuid (lower case with hyphens), both within one project. */
+/** The number of a person or its uuid (lower case with hyphens), both within one project. */
 export type PersonReference = number | string
 
-/** A page of persons: newest `created_at` first, then uuid descending. All filters are joined by AND. */
+/** A query for a page of persons: newest `created_at` first, then uuid descending. All filters must hold. */
 export interface PersonListQuery {
   readonly projectId: number
   readonly distinctId?: string
-  /** Property `email` equal to this text. */
+  /** The value that the property `email` must have. */
   readonly email?: string
-  /** `email` contains it (ignoring case), or a distinct_id or the uuid equals it. */
+  /** A text that `email` must contain (ignoring case), or that a distinct_id or the uuid must equal. */
   readonly search?: string
   readonly properties?: FilterGroup
   readonly cohortId?: number
   readonly limit: number
   readonly offset: number
-  /** Now, milliseconds: persons of the far future are left out. */
+  /** The current time in milliseconds. Persons of the far future are left out. */
   readonly nowMs: number
 }
 
 /** One page of persons. */
 export interface PersonPage {
-  /** All that match. */
+  /** The number of all persons that match. */
   readonly count: number
   readonly results: readonly PersonView[]
 }
 
-/** How often a value of a property occurs among persons. */
+/** The number of persons that have a value of a property. */
 export interface ValueCount {
   readonly name: string
   readonly count: number
@@ -65,32 +68,32 @@ export interface ActivityView {
   readonly created_at: string
 }
 
-/** A page of activity, newest first. */
+/** A page of the activity log, newest entry first. */
 export interface ActivityPage {
   readonly totalCount: number
   readonly results: readonly ActivityView[]
 }
 
-/** Point of a timeline: from this event on the properties that matter looked like this. */
+/** A point of a timeline: from this event on, the crucial properties have these values. */
 export interface TimelinePoint {
   readonly timestamp: string
   readonly properties: Readonly<Record<string, unknown>>
   readonly relevant_event_count: number
 }
 
-/** A timeline of one person; times in milliseconds, both inclusive. */
+/** A query for the timeline of one person. The times are in milliseconds, and both are inclusive. */
 export interface TimelineQuery {
   readonly projectId: number
   readonly person: PersonReference
-  /** Event names; empty: all events. */
+  /** The event names. An empty list means all events. */
   readonly eventNames: readonly string[]
   readonly crucialKeys: readonly string[]
   readonly fromMs: number
   readonly toMs: number
 }
 
-/** Points of a timeline. */
+/** The points of a timeline. */
 export interface TimelineRows extends RowsText {
-  /** Time of the first one; null when there is none. */
+  /** The time of the first point. Null if there is none. */
   readonly firstTimestamp: string | null
 }

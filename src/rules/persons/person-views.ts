@@ -1,4 +1,4 @@
-/** How persons and groups look to readers of the API. Pure functions. */
+/** Builds the API views of persons and groups. All functions are pure. */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
@@ -7,20 +7,20 @@ import { chosenIdsFirst, emailOf, personName } from './person-name.ts'
 import type { PersonView } from './person-queries.ts'
 import type { GroupState } from './person-world.ts'
 
-/** What a view is made of; ids are texts in the order of their links. */
+/** The facts that a view is built from. The ids are texts in the order of their links. */
 export interface PersonFacts {
   readonly id: number
   readonly uuid: string
   readonly createdAtMs: number
   readonly isIdentified: boolean
   readonly properties: Readonly<Record<string, unknown>>
-  /** The first ones, as many as are shown or more. */
+  /** The first distinct ids. There are at least as many as are shown. */
   readonly distinctIds: readonly string[]
-  /** All of them. */
+  /** The number of all distinct ids. */
   readonly idCount: number
 }
 
-/** How many ids there are, when not all of them are shown. */
+/** Returns the member with the number of ids, if not all of them are shown. */
 export function countOfIds(
   idCount: number,
   idsMax: number,
@@ -29,9 +29,8 @@ export function countOfIds(
 }
 
 /**
- * A person as the API shows it, with `idsMax` ids at most. In lists ids come in the order of their
- * links, for a single person those that somebody chose come first. Source: docs/compatibility/persons.md,
- * "Persons".
+ * Returns a person as the API shows it, with at most `idsMax` ids. In lists the ids are in the order of their links.
+ * For a single person, chosen ids come first. Source: docs/compatibility/persons.md, "Persons".
  */
 export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {
   const { id, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts
@@ -48,7 +47,7 @@ export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number
   }
 }
 
-/** A group as the API shows it. */
+/** Returns a group as the API shows it. */
 export function groupView(
   { typeIndex, key, createdAtMs }: Pick<GroupState, 'typeIndex' | 'key' | 'createdAtMs'>,
   properties: Readonly<Record<string, unknown>>,
@@ -61,7 +60,7 @@ export function groupView(
   }
 }
 
-/** 400 `query_too_large` for the points of a timeline with more than `PAGE_BYTES_MAX`. */
+/** Returns the error 400 `query_too_large` for a timeline whose points have more than `PAGE_BYTES_MAX` bytes. */
 export function timelineTooLarge(): ServiceError {
   const detail = `the points would have more than ${PAGE_BYTES_MAX} bytes; ask for a shorter range`
   return new ServiceError('query_too_large', detail)

@@ -1,127 +1,133 @@
 /**
- * What the rules of persons and groups know about a project, and the port through which they read and
- * change it. Plain data and interfaces; whoever implements the port decides how it is stored.
+ * The port through which the rules of persons and groups read and change a project, and the plain data that they share.
+ * The implementation of the port decides how the data is stored.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 
-/** What the rules need of a normalised event: clean properties without derived entries. */
+/** The parts of a normalised event that the rules need: clean properties without derived entries. */
 export interface PersonEvent {
   readonly name: string
-  /** May be made only when it is asked for: worlds find the sender of an event without it. */
+  /** The distinct_id. It may be built only on access, because worlds can find the sender of an event without it. */
   readonly distinctId: string
   readonly timestampMs: number
   readonly properties: JsonObject
-  /** What is copied to the person, of an event that was read into cells; else it is among `properties`. */
+  /**
+   * The values that are copied to the person, if the event was read into cells. Otherwise they are among `properties`.
+   */
   readonly automatic?: AutomaticValues
-  /** No person is made or changed. */
+  /** True if no person is created or changed. */
   readonly isPersonless: boolean
 }
 
-/** One person, changed in place by the rules. All are made by `personState`, so that they have one shape. */
+/**
+ * One person, which the rules change in place. `personState` creates all of these objects, so that they have one shape.
+ */
 export interface PersonState {
   /**
-   * Under which the world keeps the person and all that belongs to it: from 1, per project, never given twice. A
-   * merge may give the person that remains the number of the other one, which then had more distinct_ids.
+   * The number under which the world stores the person and its data. Numbers begin at 1 for each project and are never
+   * reused. After a merge, the remaining person may have the number of the other one, if that had more distinct ids.
    */
   number: number
-  /** The integer id that the API shows: the number with which the person was made, for ever. */
+  /** The integer id that the API shows: the number that the person was created with. It never changes. */
   readonly id: number
   readonly uuid: string
   createdAtMs: number
   properties: PropertyTable
   isIdentified: boolean
-  /** Only events of imports have made the person what it is: the first live one ends that. */
+  /** True if only events of imports have changed the person. The first live event sets it to false. */
   isImported: boolean
-  /** 0 when made; 1 more for each event that changes the person. */
+  /**
+   * The version of the person. It is 0 at the creation and increases by one with each event that changes the person.
+   */
   version: number
-  /** For the world: changed since it was last stored. The rules neither read nor write it. */
+  /** True if the person has changed since it was last stored. Only the world reads and writes this member. */
   isUnsaved: boolean
-  /** For the world: bytes of memory that it has counted for the person. */
+  /** The bytes of memory that the world has counted for the person. */
   countedBytes: number
 }
 
-/** One group, changed in place by the rules. */
+/** One group, which the rules change in place. */
 export interface GroupState {
-  /** Index of its type, 0 to 4. */
+  /** The index of its type, from 0 to 4. */
   readonly typeIndex: number
   readonly key: string
   createdAtMs: number
   readonly properties: PropertyTable
-  /** Only events of imports have made the group what it is: the first live one ends that. */
+  /** True if only events of imports have changed the group. The first live event sets it to false. */
   isImported: boolean
-  /** For the world: changed since it was last stored. The rules neither read nor write it. */
+  /** True if the group has changed since it was last stored. Only the world reads and writes this member. */
   isUnsaved: boolean
-  /** For the world: bytes of memory that it has counted for the group. */
+  /** The bytes of memory that the world has counted for the group. */
   countedBytes: number
 }
 
 /**
- * The persons and groups of one project as the rules see them. Calls take effect at once: what was
- * changed is what the next call tells. As long as a person or group is neither stored nor forgotten,
- * every call gives the same object for it. A call that throws must have changed nothing.
+ * The persons and groups of one project, as the rules see them. Calls take effect immediately: the next call returns
+ * the changed data. As long as a person or group is neither stored nor evicted, every call returns the same object for
+ * it. A call that throws must not have changed anything.
  */
 export interface PersonWorld {
-  /** The person that a distinct_id belongs to, or null. */
+  /** Returns the person that a distinct_id belongs to, or null. */
   personOf(distinctId: string): PersonState | null
-  /** The person that the distinct_id of the event at hand belongs to, or null. */
+  /** Returns the person that the distinct_id of the current event belongs to, or null. */
   senderOf(event: PersonEvent): PersonState | null
   /**
-   * Notes what the properties of an event do to its person, who is not read for it: the world applies that
-   * when somebody asks for the person, as `updateProperties` does, one version more if it changes anything.
-   * False: nothing was noted, because nobody owns the distinct_id, the person is at hand, or it is not certain
-   * that its properties stay within `bytesMax`.
+   * Records the updates of an event without reading its person. The world applies them when the person is read, as
+   * `updateProperties` does, and raises the version by one if they change anything. Returns false if nothing was
+   * recorded, because nobody owns the distinct_id, the person is already in memory, or its properties may exceed
+   * `bytesMax`.
    */
   updateUnread?(event: PersonEvent, eventBytes: number, bytesMax: number): boolean
   /**
-   * Whether a person has or had this uuid, the deterministic one of `distinctId`. Only true for a
-   * distinct_id that was taken from its person by a deletion or a split.
+   * Returns whether a person has or had this uuid, which is the deterministic one of `distinctId`. This happens only
+   * for a distinct_id that was taken from its person by a deletion or a split.
    */
   isUuidTaken(uuid: string, distinctId: string): boolean
-  /** The number for a new person. */
+  /** Returns the number for a new person. */
   nextPersonNumber(): number
   /** Adds a new person with its first distinct_id. */
   create(person: PersonState, distinctId: string): void
-  /** Links a distinct_id that belongs to nobody. It comes behind the others of the person. */
+  /** Links a distinct_id that belongs to nobody. It becomes the last one of the person. */
   addDistinctId(person: PersonState, distinctId: string): void
-  /** Says that the fields of a person have changed. May come several times for one event. */
+  /** Marks a person as changed. It may be called several times for one event. */
   update(person: PersonState): void
   /**
-   * Moves all distinct_ids of `from` behind those of `into` and deletes `from`, leaving its uuid taken.
-   * Flag overrides of `from` go to `into` unless that has its own for the flag. `update(into)` follows.
-   * Afterwards `into` has one of the two numbers.
+   * Appends all distinct ids of `from` to those of `into` and deletes `from`, whose uuid stays taken. The flag
+   * overrides of `from` go to `into`, unless `into` has its own for the flag. Afterwards `into` has one of the two
+   * numbers. A call of `update(into)` follows.
    */
   merge(into: PersonState, from: PersonState): void
-  /** Whether an event without a person has used a distinct_id that belonged to nobody. */
+  /** Returns whether an event without a person has used a distinct_id that belonged to nobody. */
   wasUsedPersonless(distinctId: string): boolean
   notePersonless(distinctId: string): void
-  /** The group types in order of their index; '' where one was deleted. */
+  /** Returns the group types in the order of their index. A deleted type is ''. */
   groupTypes(): readonly string[]
-  /** The index that a new group type would get; -1: there is no room for one. */
+  /** Returns the index that a new group type would get, or -1 if there is no free one. */
   freeGroupType(): number
-  /** Gives that index to a new group type. */
+  /** Assigns that index to a new group type. */
   addGroupType(type: string, typeIndex: number): void
   group(typeIndex: number, key: string): GroupState | null
   createGroup(group: GroupState): void
-  /** Says that the fields of a group have changed. */
+  /** Marks a group as changed. */
   updateGroup(group: GroupState): void
 }
 
-/** What is the same for all events of a request. */
+/** The context that all events of a request share. */
 export interface PersonContext {
   readonly projectId: number
-  /** Arrival of the request, milliseconds. */
+  /** The arrival of the request, in milliseconds. */
   readonly arrivedAtMs: number
-  /** Bytes of JSON that the properties of a person or a group may have; 0 switches the limit off. */
+  /** The maximum number of JSON bytes of the properties of a person or a group. 0 switches the limit off. */
   readonly propertiesBytesMax: number
-  /** Events make no new group types. Default: false. */
+  /** True if events create no new group types. The default is false. */
   readonly areGroupTypesClosed?: boolean
-  /** The events are old ones from another place: they do not change what live ones have said. Default: false. */
+  /** True if the events are imported old ones, which do not change values from live events. The default is false. */
   readonly isHistorical?: boolean
 }
 
-/** A person as it is stored and made. The one place that fixes the shape of its object. */
+/** Creates the object of a stored or new person. Only this function defines the shape of the object. */
 export function personState(
   number: number,
   uuid: string,
@@ -146,7 +152,7 @@ export function personState(
   }
 }
 
-/** A group as it is stored and made. */
+/** Creates the object of a stored or new group. */
 export function groupState(
   typeIndex: number,
   key: string,

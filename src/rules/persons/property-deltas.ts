@@ -1,17 +1,20 @@
 /**
- * What an event does to the properties of a person, as a text that can be kept until somebody has to know
- * them: applying it then leads to the same properties as applying the event would have.
+ * Describes the effect of an event on the properties of a person as a text (a delta). The delta can be stored until the
+ * properties are needed. Applying it later produces the same properties as applying the event itself.
  *
  * The text is compact JSON without line feeds: an array of slots and values of automatic properties
- * (automatic-properties.ts), then, where the event has any of them, an object with its `$set`, `$set_once`
- * and `$unset`. Stores hold it, so no slot may ever mean another property.
+ * (automatic-properties.ts), followed by an object with `$set`, `$set_once` and `$unset` if the event has any of them.
+ * Stores contain deltas, so the meaning of a slot must never change.
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { type AutomaticValues, SLOT_NAMES, SLOT_OF } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 import { updateProperties } from './property-updates.ts'
 
-/** What the updates of a normalised event are, or null when there are none; `automatic` as for `updateProperties`. About 2 us for 20 automatic properties. */
+/**
+ * Returns the delta of a normalised event, or null if it has no updates. `automatic` has the same meaning as in
+ * `updateProperties`. 20 automatic properties take about 2 us.
+ */
 export function deltaOf(event: JsonObject, automatic: AutomaticValues | undefined): string | null {
   const parts = automatic === undefined ? PropertyTable.automaticOf(event) : partsOf(automatic)
   const { $set, $set_once, $unset } = event
@@ -27,10 +30,10 @@ function partsOf({ count, slots, values }: AutomaticValues): unknown[] {
   return parts
 }
 
-/** Applies a delta, whatever size it leads to; true when it changed something. */
+/** Applies a delta, regardless of the resulting size. Returns true if it changed something. */
 export function applyDelta(table: PropertyTable, delta: string): boolean {
   const event: Record<string, unknown> = {}
-  // Deltas are made by `deltaOf`.
+  // Only `deltaOf` creates deltas.
   const parts = JSON.parse(delta) as unknown[]
   for (let index = 0; index < parts.length; index += 2) {
     const part = parts[index]
@@ -42,13 +45,14 @@ export function applyDelta(table: PropertyTable, delta: string): boolean {
 }
 
 /**
- * Applies a delta to properties as an object, as `applyDelta` does to a table, for who only reads them: a fifth
- * of the cost. Not for objects or deltas with a member `__proto__`.
+ * Applies a delta to properties in a plain object, as `applyDelta` does to a table. It is meant for readers and costs a
+ * fifth. It must not be used for objects or deltas with a member `__proto__`.
  */
 export function applyDeltaToObject(properties: Record<string, unknown>, delta: string): void {
   const parts = JSON.parse(delta) as unknown[]
   const last = parts.at(-1)
-  // An object behind all pairs; as a value of a pair it stands at an odd place.
+  // The object with the explicit updates comes after all pairs, at an even index. An object that is the value of a pair
+  // has an odd index.
   const given: JsonObject = parts.length % 2 === 1 && isObject(last) ? last : NO_UPDATES
   const { $set, $set_once, $unset } = given
   const set = isObject($set) ? $set : NO_UPDATES
@@ -70,9 +74,9 @@ export function applyDeltaToObject(properties: Record<string, unknown>, delta: s
   for (const name of unset) delete properties[name]
 }
 
-/** A delta, parsed once for who reads several properties. */
+/** A parsed delta, for callers that read several properties. */
 export interface ParsedDelta {
-  /** Slots and values of automatic properties, one behind the other. */
+  /** The slots and values of automatic properties, alternating. */
   readonly parts: readonly unknown[]
   readonly set: JsonObject
   readonly once: JsonObject
@@ -82,7 +86,8 @@ export interface ParsedDelta {
 /** Parses a delta for `propertyAfter`. */
 export function parseDelta(delta: string): ParsedDelta {
   const parts = JSON.parse(delta) as unknown[]
-  // An object behind all pairs; as a value of a pair it stands at an odd place.
+  // The object with the explicit updates comes after all pairs, at an even index. An object that is the value of a pair
+  // has an odd index.
   const last = parts.length % 2 === 1 ? parts.pop() : null
   const { $set, $set_once, $unset } = isObject(last) ? last : NO_UPDATES
   return {
@@ -94,8 +99,8 @@ export function parseDelta(delta: string): ParsedDelta {
 }
 
 /**
- * What a delta makes of one property, undefined standing for one that is not there: the same as `applyDelta` makes
- * of it within a table. What a delta does to a property does not depend on others.
+ * Returns the value of one property after a delta; undefined means that it does not exist. The result is the same as
+ * that of `applyDelta` on a table, because the effect on a property does not depend on other properties.
  */
 export function propertyAfter(
   { parts, set, once, unset }: ParsedDelta,
@@ -124,7 +129,7 @@ function isWithin(properties: Readonly<Record<string, unknown>>, name: unknown):
   return typeof name === 'string' && Object.hasOwn(properties, name)
 }
 
-/** Whether an event sets or removes an e-mail address. */
+/** Returns whether an event sets or removes an e-mail address. */
 export function namesEmail({ $set, $set_once, $unset }: JsonObject): boolean {
   if (isObject($set) && Object.hasOwn($set, 'email')) return true
   if (isObject($set_once) && Object.hasOwn($set_once, 'email')) return true

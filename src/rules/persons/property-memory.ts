@@ -1,28 +1,31 @@
 /**
- * How much memory names and values of properties take in a JavaScript heap, estimated. JSON says little about it:
- * `[[],[]]` has 7 bytes as a text and more than 100 in memory. The figures are for V8 on a 64-bit machine, and rather
- * too large than too small.
+ * Estimates the memory that names and values of properties take in a JavaScript heap. The length of the JSON says
+ * little about it: `[[],[]]` has 7 bytes as text and takes more than 100 in memory. The figures are for V8 on a 64-bit
+ * machine and tend to be too large rather than too small.
  */
 
-/** A string beside its characters. */
+/** The bytes of a string in addition to its characters. */
 const STRING_BYTES = 24
-/** A character may take two bytes; which strings do is not known. */
+/** The bytes of a character. A character may take one or two bytes, and it is unknown which strings take two. */
 const UNIT_BYTES = 2
 const NUMBER_BYTES = 16
 const ARRAY_BYTES = 48
 const ELEMENT_BYTES = 8
 const OBJECT_BYTES = 56
-/** A member of an object beside its name and value. */
+/** The bytes of an object member in addition to its name and value. */
 const MEMBER_BYTES = 24
-/** An entry of a map beside its name and value. */
+/** The bytes of a map entry in addition to its name and value. */
 const ENTRY_BYTES = 48
 
-/** Memory of a name in a table of properties. */
+/** Returns the memory of a name in a table of properties, in bytes. */
 export function nameMemoryBytes(name: string): number {
   return ENTRY_BYTES + STRING_BYTES + name.length * UNIT_BYTES
 }
 
-/** Memory of a JSON value; none for undefined. Cost: linear in the members and elements of the value. */
+/**
+ * Returns the memory of a JSON value in bytes. It is 0 for undefined. The cost is linear in the members and elements of
+ * the value.
+ */
 export function valueMemoryBytes(value: unknown): number {
   if (typeof value === 'string') return STRING_BYTES + value.length * UNIT_BYTES
   if (typeof value === 'number') return NUMBER_BYTES
@@ -31,7 +34,7 @@ export function valueMemoryBytes(value: unknown): number {
 
 function nestedMemoryBytes(value: object): number {
   let bytes = 0
-  // A loop, because values may be nested deeper than calls may be.
+  // A loop is used because values may be nested deeper than the call stack allows.
   const waiting: object[] = [value]
   const add = (member: unknown): void => {
     if (typeof member === 'object' && member !== null) waiting.push(member)

@@ -1,10 +1,10 @@
 /**
- * The properties of one person or group. Names come from clients, so they are never keys of an object:
- * the automatic ones have a slot in an array, all others are in a map. Values are JSON; they may be
- * shared with events and are never changed, only replaced.
+ * The properties of one person or group. Names come from clients, so they are never keys of an object: automatic
+ * properties have a slot in an array, and all others are in a map. Values are JSON. They may be shared with events and
+ * are never changed, only replaced.
  *
- * The table knows how large its JSON is at most. Far from a limit that is a cheap over-estimate; near it,
- * changes are recorded, measured exactly and taken back if they are too much.
+ * The table knows an upper bound for the size of its JSON. Far from the limit, the bound is a cheap over-estimate. Near
+ * the limit, changes are recorded, measured exactly and rolled back if they are too large.
  */
 import { isSameJson, type JsonObject } from '../../base/json.ts'
 import {
@@ -18,41 +18,44 @@ import { TABLE_NAME_UNITS_MAX, TABLE_NAMES_MAX, TABLE_SEEN_KEYS_MAX } from './li
 import { nameMemoryBytes, valueMemoryBytes } from './property-memory.ts'
 
 const EMPTY_JSON_BYTES = 2
-/** Tables larger than this part of the limit are kept exactly measured: measuring anew would cost more. */
+/**
+ * Tables that are larger than this part of the limit are always measured exactly, because measuring them again would
+ * cost more.
+ */
 const EXACT_PART = 1 / 8
 const SLOT_PREFIXES: readonly string[] = SLOT_NAMES.map((name) => `${JSON.stringify(name)}:`)
 
 const CHANGE_WORDS = 3
-/** Memory of a table without properties, and what its slots take. */
+/** The memory of a table without properties, followed by the memory of its slots. */
 const TABLE_MEMORY_BYTES = 400
 const SLOTS_MEMORY_BYTES = SLOT_NAMES.length * 8
 
 interface Change {
   readonly name: string
-  /** Undefined: the name was new. */
+  /** The value before the change. Undefined if the name was new. */
   readonly before: unknown
-  /** Undefined: the name was removed. */
+  /** The value after the change. Undefined if the name was removed. */
   readonly after: unknown
 }
 
-/** Property names and values of one person or group. About 0.8 KiB when it has automatic properties. */
+/** The property names and values of one person or group. It takes about 0.8 KiB if it has automatic properties. */
 export class PropertyTable {
   #slots: unknown[] | null = null
   readonly #others = new Map<string, unknown>()
-  /** At least the bytes of the table's JSON; exactly those when `#isExact`. */
+  /** An upper bound for the bytes of the table's JSON. It is exact if `#isExact` is true. */
   #bytes = EMPTY_JSON_BYTES
   #isExact = true
-  /** Memory of the names and values, estimated. */
+  /** The estimated memory of the names and values. */
   #memoryBytes = 0
   #changes: Change[] | null = null
-  /** Slots written since `forgetChanges`, 31 bits a word. */
+  /** The slots that were written since `forgetChanges`, 31 bits a word. */
   readonly #changedSlots: number[] = [0, 0, 0]
   #changedOthers: Set<string> | null = null
   #hasRemoved = false
 
   /**
-   * The table whose JSON object is `members`. `jsonBytes` are the bytes of its compact JSON, as `toJson`
-   * gives it, when they are known: a store that keeps that text knows them without measuring.
+   * Creates the table whose JSON object is `members`. `jsonBytes` is the number of bytes of its compact JSON, as
+   * `toJson` returns it, if it is known. A store that has the text knows it without measuring.
    */
   static from(members: JsonObject, jsonBytes?: number): PropertyTable {
     const table = new PropertyTable()
@@ -64,13 +67,13 @@ export class PropertyTable {
     return table
   }
 
-  /** The value of a name; undefined when the table does not have it. */
+  /** Returns the value of a name, or undefined if the table does not have it. */
   get(name: string): unknown {
     const slot = SLOT_OF.get(name)
     return slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
   }
 
-  /** Sets a name unless it has the same value already, by deep comparison. True when that changed something. */
+  /** Sets a name, unless it already has the same value by deep comparison. Returns true if that changed something. */
   set(name: string, value: unknown): boolean {
     const slot = SLOT_OF.get(name)
     const before = slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
@@ -80,7 +83,7 @@ export class PropertyTable {
     return true
   }
 
-  /** Sets a name that the table does not have; null, false, 0 and "" are values. True when it was set. */
+  /** Sets a name that the table does not have. null, false, 0 and "" count as values. Returns true if it was set. */
   setOnce(name: string, value: unknown): boolean {
     const slot = SLOT_OF.get(name)
     const before = slot === undefined ? this.#others.get(name) : this.#slots?.[slot]
@@ -90,7 +93,10 @@ export class PropertyTable {
     return true
   }
 
-  /** Removes a name. True when the table had it. While changes are recorded: once for a name, at the end. */
+  /**
+   * Removes a name. Returns true if the table had it. While changes are recorded, each name may be removed only once,
+   * and only at the end.
+   */
   remove(name: string): boolean {
     const before = this.get(name)
     if (before === undefined) return false
@@ -100,9 +106,9 @@ export class PropertyTable {
   }
 
   /**
-   * Sets what follows from the event properties that are copied automatically, except for what `set` and
-   * `setOnce` of the same event name themselves. True when something changed. Runs for every event:
-   * about 0.5 us for 20 automatic properties, no allocation.
+   * Sets the values that follow from automatically copied event properties, except for names that `set` and `setOnce`
+   * of the same event contain. Returns true if something changed. It runs for every event: about 0.5 us for 20
+   * automatic properties, without allocation.
    */
   setAutomatic(
     event: JsonObject,
@@ -118,7 +124,7 @@ export class PropertyTable {
       const value = event[key]
       if (value === undefined) continue
       const slots = this.#slots ?? this.#makeSlots()
-      // None of these names is inherited, so reading them tells whether the objects have them.
+      // None of these names is inherited, so reading a name tells whether the object has it.
       const isLatest = set === undefined || set[SLOT_NAMES[slot] ?? ''] === undefined
       if (isLatest && this.#setLatest(slots, slot, value)) isChanged = true
       const isFirst = setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined
@@ -147,8 +153,8 @@ export class PropertyTable {
   }
 
   /**
-   * What `setAutomatic` of a table would set: slot and value, one behind the other. About 0.5 us for 20
-   * automatic properties.
+   * Returns the values that `setAutomatic` of a table would set, as alternating slots and values. 20 automatic
+   * properties take about 0.5 us.
    */
   static automaticOf(event: JsonObject): unknown[] {
     const found: unknown[] = []
@@ -162,7 +168,7 @@ export class PropertyTable {
     return found
   }
 
-  /** As `setAutomatic`, by slots. */
+  /** Does the same as `setAutomatic`, by slots. */
   setSlots(
     { count, slots: given, values }: AutomaticValues,
     set: JsonObject | undefined,
@@ -182,7 +188,7 @@ export class PropertyTable {
     return isChanged
   }
 
-  /** Adds what `weaker` has and this table has not. */
+  /** Adds the properties of `weaker` that this table does not have. */
   addMissing(weaker: PropertyTable): void {
     const theirs = weaker.#slots
     if (theirs !== null) {
@@ -199,7 +205,7 @@ export class PropertyTable {
     for (const [name, value] of weaker.#others) this.setOnce(name, value)
   }
 
-  /** Sets everything that `stronger` has. The reverse of `addMissing`: the result has the same properties. */
+  /** Sets all properties of `stronger`. The result has the same properties as `stronger.addMissing(this)`. */
   overlay(stronger: PropertyTable): void {
     const theirs = stronger.#slots
     if (theirs !== null) {
@@ -212,7 +218,7 @@ export class PropertyTable {
     for (const [name, value] of stronger.#others) this.set(name, value)
   }
 
-  /** Every name with its value: automatic ones first, then the others as they came. */
+  /** Yields every name with its value: first the automatic ones, then the others in the order of their insertion. */
   *entries(): Generator<[string, unknown]> {
     const slots = this.#slots
     if (slots !== null) {
@@ -224,7 +230,7 @@ export class PropertyTable {
     yield* this.#others
   }
 
-  /** A new object without prototype, so that no name of a client can do harm. */
+  /** Returns a new object without a prototype, so that no name that a client chose can do harm. */
   toObject(): Record<string, unknown> {
     const members = Object.create(null) as Record<string, unknown>
     for (const [name, value] of this.entries()) members[name] = value
@@ -232,8 +238,8 @@ export class PropertyTable {
   }
 
   /**
-   * The compact JSON text. About 3 us for 40 properties. The order of names is no part of the state:
-   * those that are integers come first when the text is parsed.
+   * Returns the compact JSON text. 40 properties take about 3 us. The order of the names is not part of the state:
+   * names that are integers come first after the text is parsed.
    */
   toJson(): string {
     let text = ''
@@ -251,8 +257,8 @@ export class PropertyTable {
   }
 
   /**
-   * The compact JSON of what was written since `forgetChanges`; null when something was removed, or when
-   * a name does not fit into plain objects.
+   * Returns the compact JSON of the values that were written since `forgetChanges`. Returns null if something was
+   * removed, or if a name is unsafe as a key of a plain object.
    */
   changesJson(): string | null {
     if (this.#hasRemoved) return null
@@ -278,7 +284,7 @@ export class PropertyTable {
     return `{${text.slice(1)}}`
   }
 
-  /** From here on changes are those that follow. */
+  /** Starts a new list of changes. */
   forgetChanges(): void {
     this.#changedSlots.fill(0)
     this.#changedOthers = null
@@ -291,7 +297,7 @@ export class PropertyTable {
     return this.#changedSlots.every((word) => word === 0)
   }
 
-  /** Sets members that were written before and stored apart: they count as changes, of `jsonBytes` bytes. */
+  /** Sets members that were written earlier and stored separately. They count as changes of `jsonBytes` bytes. */
   addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {
       if (Object.hasOwn(members, name)) this.#write(name, SLOT_OF.get(name), members[name])
@@ -299,45 +305,48 @@ export class PropertyTable {
     this.addBytes(jsonBytes)
   }
 
-  /** Bytes of memory that the table takes, estimated. No cost. */
+  /** The estimated bytes of memory that the table takes. Reading it costs nothing. */
   get memoryBytes(): number {
     const slots = this.#slots === null ? 0 : SLOTS_MEMORY_BYTES
     return TABLE_MEMORY_BYTES + slots + this.#memoryBytes
   }
 
-  /** At least the bytes that the table's JSON has. */
+  /** An upper bound for the bytes of the table's JSON. */
   get jsonBytesBound(): number {
     return this.#bytes
   }
 
-  /** Tells the table the exact bytes of its JSON, for whoever has just written it. */
+  /** Sets the exact number of bytes of the JSON. A caller that has just written the JSON knows it. */
   setJsonBytes(bytes: number): void {
     this.#bytes = bytes
     this.#isExact = true
   }
 
-  /** Whether `bytes` more surely stay within the limit, so that nothing needs measuring. 0: no limit. */
+  /**
+   * Returns whether `bytes` more are certain to stay within the limit, so that nothing must be measured. A limit of 0
+   * means no limit.
+   */
   hasRoom(bytes: number, bytesMax: number): boolean {
     if (bytesMax === 0) return true
     if (this.#isExact && this.#bytes > bytesMax * EXACT_PART) return false
     return this.#bytes + bytes <= bytesMax
   }
 
-  /** Counts changes that were made since `hasRoom` was asked: `bytes` more at most. */
+  /** Counts the changes that were made since the call of `hasRoom`: at most `bytes` more. */
   addBytes(bytes: number): void {
     this.#bytes += bytes
     this.#isExact = false
   }
 
-  /** From here on changes are recorded, until `finishChanges`; removals wait until then. */
+  /** Starts recording changes until `finishChanges`. Removals take effect only then. */
   recordChanges(): void {
     if (!this.#isExact) this.#measure()
     this.#changes = []
   }
 
   /**
-   * Ends the record. False when the changes made the JSON larger than `bytesMax` bytes: they are taken
-   * back. Changes that make a table smaller are always kept. Cost: the JSON of what changed.
+   * Ends the recording. If the changes made the JSON larger than `bytesMax` bytes, they are rolled back and the result
+   * is false. Changes that make a table smaller are always kept. The cost is that of the JSON of the changes.
    */
   finishChanges(bytesMax: number): boolean {
     const changes = this.#changes ?? []
@@ -346,12 +355,12 @@ export class PropertyTable {
     for (const { name, before, after } of changes) {
       growth += memberBytes(name, after) - memberBytes(name, before)
     }
-    // An empty object has no comma too many.
+    // An empty object has no trailing comma to account for.
     const base = this.#bytes === EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES - 1 : this.#bytes
     const sum = base + growth
     const bytes = sum < EMPTY_JSON_BYTES ? EMPTY_JSON_BYTES : sum
     if (bytes > bytesMax && growth > 0) {
-      // Nothing was removed yet, so the names are in their old order again.
+      // Nothing was removed yet, so the names are in their old order after this loop.
       for (const { name, before } of changes.reverse()) {
         if (before === undefined) this.#erase(name)
         else this.#write(name, SLOT_OF.get(name), before)
@@ -379,7 +388,7 @@ export class PropertyTable {
     } else this.#noteSlot(slot)
   }
 
-  /** Sets a name that the table does not have, which is no change. */
+  /** Sets a name that the table does not have, without counting it as a change. */
   #load(name: string, value: unknown): void {
     this.#memoryBytes += valueMemoryBytes(value)
     const slot = SLOT_OF.get(name)
@@ -416,7 +425,7 @@ export class PropertyTable {
   }
 
   #makeSlots(): unknown[] {
-    // Filled, because arrays with holes are slower.
+    // The array is filled, because arrays with holes are slower.
     const slots = new Array<unknown>(SLOT_NAMES.length).fill(undefined)
     this.#slots = slots
     return slots
@@ -428,8 +437,8 @@ export class PropertyTable {
 }
 
 /**
- * The slot of an event's property, -1 for none, remembered for its position: events mostly repeat the
- * order of their keys, and comparing is cheaper than looking up.
+ * Returns the slot of an event's property, or -1 if it has none, and caches it by position. Events usually repeat the
+ * order of their keys, and comparing a key is cheaper than looking it up.
  */
 function eventSlotAt(position: number, key: string): number {
   const slot = EVENT_SLOT_OF.get(key) ?? -1
@@ -445,7 +454,7 @@ const seenSlots: number[] = new Array<number>(TABLE_SEEN_KEYS_MAX).fill(-1)
 
 const namePrefixes = new Map<string, string>()
 
-/** `"name":`, remembered for names that may come again. */
+/** Returns `"name":`, and caches it for names that may occur again. */
 function namePrefix(name: string): string {
   const known = namePrefixes.get(name)
   if (known !== undefined) return known
@@ -457,7 +466,7 @@ function namePrefix(name: string): string {
   return prefix
 }
 
-/** The compact JSON of a value. Calling JSON.stringify costs more than writing a number. */
+/** Returns the compact JSON of a value. Calling JSON.stringify costs more than writing a number directly. */
 function jsonOf(value: unknown): string {
   if (typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) {
     return String(value)
@@ -465,13 +474,16 @@ function jsonOf(value: unknown): string {
   return JSON.stringify(value)
 }
 
-/** Bytes of `"name":value,`; 0 for a name that is not there. */
+/** Returns the number of bytes of `"name":value,`. It is 0 if the name does not exist. */
 function memberBytes(name: string, value: unknown): number {
   if (value === undefined) return 0
   return Buffer.byteLength(JSON.stringify(name)) + Buffer.byteLength(JSON.stringify(value)) + 2
 }
 
-/** What servers say about their own system, and the older name of `$os` beside the newer one. */
+/**
+ * Returns whether a property is ignored: the system of a server, or the older name of `$os` if the newer name is
+ * present.
+ */
 function isHidden(key: string, event: JsonObject): boolean {
   return event['$is_server'] === true || (key === '$os_name' && event['$os'] !== undefined)
 }

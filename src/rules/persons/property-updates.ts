@@ -1,27 +1,27 @@
 /**
- * What `$set`, `$set_once`, `$unset` and the automatic entries of an event do to a table of properties,
- * and how large that may make it. Source: docs/compatibility/persons.md, "Person properties".
+ * Applies `$set`, `$set_once`, `$unset` and the automatic entries of an event to a table of properties, and limits its
+ * size. Source: docs/compatibility/persons.md, "Person properties".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { AutomaticValues } from './automatic-properties.ts'
 import { PropertyTable } from './property-table.ts'
 
-/** `refused`: the table would have become too large and is as it was. */
+/** The result of an update. `refused` means that the table would have become too large and is unchanged. */
 export type UpdateResult = 'unchanged' | 'changed' | 'refused'
 
 /**
- * An event adds each of its members at most twice (latest and first value); what becomes longer when
- * it is written again are numbers: `1e20` has 4 bytes, then 21.
+ * An upper bound for the growth per byte of the event. An event adds each of its members at most twice (latest and
+ * first value), and numbers may become longer when they are written again: `1e20` has 4 bytes, then 21.
  */
 const GROWTH_FACTOR = 12
-/** Names beginning with `$initial_` are longer than those that they come from. */
+/** The extra bytes for names that begin with `$initial_`, which are longer than the names they come from. */
 const GROWTH_BYTES = 1024
 
 /**
- * Applies the updates of a normalised event to `table`, automatic entries included. `eventBytes` are the
- * bytes of the event's JSON, `bytesMax` the limit for the table's (0: none). An event that was read into cells
- * gives `automatic`, which is then not among its properties. About 0.7 us for an event with 20 automatic properties, far from the
- * limit.
+ * Applies the updates of a normalised event to `table`, including automatic entries. `eventBytes` is the number of
+ * bytes of the event's JSON, and `bytesMax` is the limit for the table's JSON (0: no limit). An event that was read
+ * into cells passes `automatic`, which is then not among its properties. Far from the limit, an event with 20 automatic
+ * properties takes about 0.7 us.
  */
 export function updateProperties(
   table: PropertyTable,
@@ -43,9 +43,9 @@ export function updateProperties(
 }
 
 /**
- * Applies an event of the past to a table that newer events have made: it fills what is missing and removes
- * nothing. `isEarlier`: it happened before everything that the table knows of, so its `$initial_` properties take the
- * place of those that are there. Otherwise as `updateProperties`.
+ * Applies an event of the past to a table that newer events have changed. It fills missing properties and removes
+ * nothing. If `isEarlier` is true, the event happened before all events in the table, so its `$initial_` properties
+ * replace the existing ones. The other parameters and the result are those of `updateProperties`.
  */
 export function fillProperties(
   table: PropertyTable,
@@ -77,9 +77,9 @@ export function fillProperties(
 }
 
 /**
- * The properties of both tables, those of `stronger` where both have a name. One of the two tables is changed and
- * returned: the larger one, so that a merge costs the size of the smaller one. The other is used no more. Null when
- * the result would have more than `bytesMax` bytes of JSON (0: no limit): `stronger` is then as it was.
+ * Merges the properties of both tables. If both have a name, the value of `stronger` wins. The larger of the two tables
+ * is changed and returned, so that a merge costs the size of the smaller one; the other must not be used any more.
+ * Returns null if the result would have more than `bytesMax` bytes of JSON (0: no limit); `stronger` is then unchanged.
  */
 export function mergeProperties(
   stronger: PropertyTable,
@@ -105,8 +105,8 @@ export function mergeProperties(
 }
 
 /**
- * "Set, then set once if absent, then unset" is the same as the order of the reference, without a copy
- * of the table: what is set wins over what is set once anyway.
+ * Applies the updates in the order set, set once if absent, unset. The result is the same as with the order of the
+ * reference, but needs no copy of the table, because a value that is set wins over a value that is set once.
  */
 function applyUpdates(
   table: PropertyTable,
@@ -139,7 +139,10 @@ function applyUpdates(
   return isChanged
 }
 
-/** Only names that were there before the event are unset: one that it sets as new stays, as on a new person. */
+/**
+ * Returns the names that the table had before the event. Only these are unset; a name that the event itself sets as new
+ * stays, as on a new person.
+ */
 function namesWithin(table: PropertyTable, names: readonly unknown[]): ReadonlySet<string> {
   const within = new Set<string>()
   for (const name of names) {

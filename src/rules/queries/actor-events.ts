@@ -1,46 +1,46 @@
 /**
- * The events of a scan by actor: persons, or groups of a type, numbered without gaps, so that what is kept
- * for each actor takes as little memory as there are actors.
+ * The events of a scan by actor: persons, or groups of a type. Actors are numbered without gaps, so that data for each
+ * actor takes only as much memory as there are actors.
  */
 import { largestPerson } from '../analytics/actor-page.ts'
 import type { EventColumns, ValueColumn, ValueRequest } from '../analytics/event-columns.ts'
 import { propertyText } from '../filters/property-text.ts'
 import type { QueryActors } from './query-kind.ts'
 
-/** Events, and who did them. */
+/** Events with their actors. */
 export interface ActorEvents {
   readonly count: number
-  /** For each event the number of its actor, from 1; 0: nobody. */
+  /** For each event the number of its actor, from 1. 0 means nobody. */
   readonly actors: Uint32Array
   readonly timesMs: Float64Array
-  /** Bit i: the event belongs to series i. */
+  /** The series of each event. Bit i means series i. */
   readonly seriesMasks: Uint32Array
 }
 
-/** Numbers of keys (P, or the number of a name) in the order in which they appear, from 1. */
+/** Assigns numbers to keys (person numbers or numbers of names) in the order of their first occurrence, from 1. */
 export class ActorNumbers {
   readonly #numbers: Uint32Array
   readonly #keys: Uint32Array
   #count = 0
 
-  /** `largestKey`: no larger key is added. */
+  /** `largestKey` is the largest key that may be added. */
   constructor(largestKey: number) {
     this.#numbers = new Uint32Array(largestKey + 1)
     this.#keys = new Uint32Array(largestKey + 1)
   }
 
-  /** Those of one list of keys. Linear in the list and the largest key. */
+  /** Numbers the keys of one list. The cost is linear in the list and in the largest key. */
   static of(keys: Uint32Array, count: number): { numbers: ActorNumbers; actors: Uint32Array } {
     const numbers = new ActorNumbers(largestPerson(keys, count))
     return { numbers, actors: numbers.add(keys, count) }
   }
 
-  /** How many keys have a number. */
+  /** The number of keys that have a number. */
   get count(): number {
     return this.#count
   }
 
-  /** The number of each key of a list; 0 for the key 0, which is nobody. */
+  /** Returns the number of each key of a list. The key 0, which is nobody, has the number 0. */
   add(keys: Uint32Array, count: number): Uint32Array {
     const numbers = this.#numbers
     const actors = new Uint32Array(count)
@@ -58,34 +58,34 @@ export class ActorNumbers {
     return actors
   }
 
-  /** The number of a key; 0 when it has none. */
+  /** Returns the number of a key, or 0 if it has none. */
   numberOf(key: number): number {
     return this.#numbers[key] ?? 0
   }
 
-  /** The key of a number. */
+  /** Returns the key of a number. */
   keyOf(number: number): number {
     return this.#keys[number - 1] ?? 0
   }
 
-  /** Forgets all keys. Linear in their count. */
+  /** Removes all keys. The cost is linear in their count. */
   clear(): void {
     for (let index = 0; index < this.#count; index++) this.#numbers[this.#keys[index] ?? 0] = 0
     this.#count = 0
   }
 }
 
-/** Texts as numbers, from 1; the same text has the same number in all columns. */
+/** Assigns numbers to texts, from 1. The same text has the same number in all columns. */
 export class TextNumbers {
   readonly #numbers = new Map<string, number>()
   readonly #texts: string[] = ['']
 
-  /** The text of a number. */
+  /** Returns the text of a number. */
   textOf(number: number): string {
     return this.#texts[number] ?? ''
   }
 
-  /** The number of the text of each value of a column; 0 where the text is null. */
+  /** Returns the number of the text of each value of a column. It is 0 if the text is null. */
   add(
     { ids, values }: ValueColumn,
     count: number,
@@ -107,30 +107,33 @@ export class TextNumbers {
   }
 }
 
-/** Who is counted in the events of one or more scans: persons by P, or groups of a type by their name. */
+/** Finds the actors of the events of one or more scans: persons by their numbers, or groups of a type by their keys. */
 export class ActorKeys {
   readonly #groupTypeIndex: number | null
   readonly #names = new TextNumbers()
 
-  /** `groupTypeIndex`: number of the group type; null: persons. */
+  /** `groupTypeIndex` is the number of the group type. Null means persons. */
   constructor(groupTypeIndex: number | null) {
     this.#groupTypeIndex = groupTypeIndex
   }
 
-  /** What a scan has to bring along, as the first of its values. */
+  /** The values that a scan must read first. */
   get values(): readonly ValueRequest[] {
     const typeIndex = this.#groupTypeIndex
     return typeIndex === null ? [] : [{ kind: 'group_key', typeIndex }]
   }
 
-  /** The key of the actor of each event; 0: it belongs to no group. `place`: where in the scan's values. */
+  /**
+   * Returns the key of the actor of each event. It is 0 if the event belongs to no group. `place` is the position of
+   * the group key in the scan's values.
+   */
   keysOf({ count, persons, values }: EventColumns, place = 0): Uint32Array {
     const column = values[place]
     if (this.#groupTypeIndex === null || column === undefined) return persons
     return this.#names.add(column, count, (value) => propertyText(value ?? '') || null)
   }
 
-  /** The actors with these keys, as they are handed out. */
+  /** Returns the actors with these keys, in the form for callers. */
   actors(keys: readonly number[]): QueryActors {
     const groupTypeIndex = this.#groupTypeIndex
     const isPersons = groupTypeIndex === null

@@ -1,33 +1,33 @@
-/** The port to the persons and groups behind a query: those of its project, on one snapshot. Shapes only. */
+/** The port to the persons and groups of a query's project, on one snapshot. This file contains only shapes. */
 import type { JsonObject } from '../../base/json.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import type { PersonCandidate, PersonTest } from '../filters/person-filter.ts'
 import type { GroupView } from '../persons/group-shapes.ts'
 
-/** A living person. What costs something is read when it is asked for. */
+/** An existing person. Members that are expensive to read are read on access. */
 export interface FoundPerson extends PersonCandidate {
   readonly uuid: string
-  /** Milliseconds since 1970. */
+  /** The time of creation, in milliseconds since 1970. */
   readonly createdAtMs: number
   readonly isIdentified: boolean
   readonly properties: JsonObject
-  /** Characters of the JSON of all properties, about. */
+  /** The approximate number of characters of the JSON of all properties. */
   readonly propertyUnits: number
-  /** The first ids in the order of their links, at most so many. */
+  /** Returns the first distinct ids in the order of their links, at most `idsMax`. */
   distinctIds(idsMax: number): readonly string[]
 }
 
-/** Persons and groups; synchronous, as it is used in a thread of the pool. */
+/** The persons and groups. The port is synchronous, because it is used in a thread of the pool. */
 export interface ActorSource {
-  /** Null when there is no such person any more. `number`: P. */
+  /** Returns the person with a person number, or null if it no longer exists. */
   person(number: number): FoundPerson | null
-  /** Null for a group that nothing is known of. */
+  /** Returns a group, or null if nothing is stored about it. */
   group(typeIndex: number, key: string): GroupView | null
   /**
-   * P of all persons by an index, read as it is gone through: by `created_at` and uuid, or by uuid. Some may not
-   * be there any more.
+   * Yields the numbers of all persons from an index, which is read during the iteration. The order is by `created_at`
+   * and uuid, or by uuid. Some persons may no longer exist.
    */
   numbers(order: 'created_at' | 'id', isDescending: boolean): Iterable<number>
-  /** A tree of filters on persons and cohorts as a test of `FoundPerson`. */
+  /** Returns the test of a tree of filters on persons and cohorts. */
   personTest(filter: FilterGroup): PersonTest
 }

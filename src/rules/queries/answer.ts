@@ -1,5 +1,6 @@
 /**
- * The answer of a query: the members around its results, as JSON or as a table, or what an insight shows of it.
+ * Writes the answer of a query: the members around its results, as JSON, as a table, or in the form that an insight
+ * contains.
  * Source: docs/compatibility/queries.md, "Answers".
  */
 import { toCsv } from '../../base/csv.ts'
@@ -13,12 +14,12 @@ import { bucketDay, tableDays } from './query-buckets.ts'
 import type { QueryContext, QueryPage, QueryShard } from './query-kind.ts'
 
 /**
- * How an answer is written. `insight`: members of an insight, as JSON without the braces around them. `html`: a
- * table of a shared page.
+ * The format of an answer. `insight` means the members of an insight, as JSON without the enclosing braces. `html`
+ * means a table of a shared page.
  */
 export type AnswerFormat = RowFormat | 'insight' | 'html'
 
-/** The text of an answer. Throws 400 `query_too_large`. `shard` is whole. */
+/** Returns the text of an answer. `shard` must contain all events. Throws 400 `query_too_large`. */
 export function answerText(
   page: QueryPage,
   shard: QueryShard,
@@ -51,13 +52,16 @@ function textOf(page: QueryPage, { context }: QueryShard, format: AnswerFormat):
   }
 }
 
-/** 400 `query_too_large` for an answer of more bytes than that. */
+/** Returns the error 400 `query_too_large` for an answer that has more than `bytesMax` bytes. */
 export function answerTooLarge(bytesMax = QUERY_ANSWER_BYTES_MAX): ServiceError {
   const detail = `the answer has more than ${bytesMax} bytes: ask for fewer rows, values or periods`
   return new ServiceError('query_too_large', detail)
 }
 
-/** 400 `query_too_large` for so many points of all series of a chart: before they are made. */
+/**
+ * Throws 400 `query_too_large` if a chart would have too many points in all its series. Call it before the points are
+ * computed.
+ */
 export function checkPoints(count: number): void {
   if (count <= CHART_POINTS_MAX) return
   const detail = `The chart would have ${count} points in all its series; ${CHART_POINTS_MAX} are allowed. Choose a longer interval, a shorter range, or fewer series or values of the breakdown.`
@@ -70,8 +74,8 @@ const A_CODE = 65
 const DATED_NUMBER_BYTES = 26
 
 /**
- * 400 `query_too_large` for so many numbers of a table, each with its date and label, that no answer has room for
- * them: before they are made.
+ * Throws 400 `query_too_large` if a table would have too many numbers, each with its date and label, to fit into an
+ * answer. Call it before the numbers are computed.
  */
 export function checkDatedNumbers(count: number): void {
   if (count * DATED_NUMBER_BYTES > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
@@ -81,8 +85,8 @@ export function checkDatedNumbers(count: number): void {
 type AnswerFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs'>
 
 /**
- * The same answer given at another time, in memory of its own: `text` is that of `answerText` in `format`, with these
- * facts. Linear in its bytes.
+ * Returns the same answer for another time, in memory of its own. `text` must be the result of `answerText` in
+ * `format`, with these facts. The cost is linear in its bytes.
  */
 export function answerAt(
   text: Uint8Array,

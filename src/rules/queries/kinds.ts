@@ -1,5 +1,5 @@
 /**
- * All kinds of queries by name, and how one is read. Source: docs/compatibility/queries.md, "Kinds".
+ * All kinds of queries by name, and the functions that read a query. Source: docs/compatibility/queries.md, "Kinds".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
@@ -43,8 +43,8 @@ export interface PlannedQuery {
 }
 
 /**
- * Reads and checks a query. Throws 400: `required` when there is none, `unsupported_kind`,
- * `invalid_query`, also for what is no object.
+ * Reads and checks a query. Throws 400: `required` if there is none, `unsupported_kind`, or `invalid_query`, also if it
+ * is not an object.
  */
 export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   const { kind, fields } = kindOf(query)
@@ -55,14 +55,17 @@ export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   }
 }
 
-/** The kind that a query names, for those who count queries; `unknown` for any other text. */
+/** Returns the kind of a query for statistics. It is `unknown` for any other text. */
 export function kindName(query: unknown): string {
   const kind = isObject(query) ? query['kind'] : null
   if (typeof kind !== 'string') return 'unknown'
   return Object.hasOwn(KINDS, kind) || WRAPPERS.includes(kind) ? kind : 'unknown'
 }
 
-/** What queries that are mostly divided alike have in common: the kind, and what is counted. Nobody has checked it. */
+/**
+ * Returns a text that is equal for queries that are usually divided alike: the kind, and the counted series. The query
+ * need not be valid.
+ */
 export function shapeOf(query: unknown): string {
   if (!isObject(query)) return ''
   const { kind, source, series } = query
@@ -73,7 +76,7 @@ export function shapeOf(query: unknown): string {
   return [kind, ...maths].join(' ').slice(0, QUERY_SHAPE_UNITS_MAX)
 }
 
-/** Rows that a query asks for, which nobody has checked; 0 where it does not say. */
+/** Returns the number of rows that a query asks for, or 0 if it does not specify one. The query need not be valid. */
 export function rowsAsked(query: unknown): number {
   if (!isObject(query)) return 0
   const { kind, source } = query
@@ -81,12 +84,14 @@ export function rowsAsked(query: unknown): number {
   return typeof limit === 'number' ? limit : 0
 }
 
-/** Whether all queries of a project that are of this one's kind belong to one thread. Throws as `planQuery`. */
+/** Returns whether all queries of this kind in a project belong to one thread. Throws as `planQuery`. */
 export function isOfOneThread(query: unknown): boolean {
   return kindOf(query).kind.isOfOneThread === true
 }
 
-/** By what the events of a query may be divided in a project whose largest D is `lastDistinctId`. */
+/**
+ * Returns how the events of a query may be divided in a project whose largest distinct ID number is `lastDistinctId`.
+ */
 export function divisionOf({ kind, plan }: PlannedQuery, lastDistinctId: number): Division {
   const { dividedBy } = kind
   return typeof dividedBy === 'function' ? dividedBy(plan, lastDistinctId) : dividedBy

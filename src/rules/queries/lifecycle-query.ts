@@ -1,6 +1,6 @@
 /**
- * LifecycleQuery: how many persons were new, returning, resurrecting or dormant in each interval. Source:
- * docs/compatibility/queries.md, "LifecycleQuery".
+ * The kind `LifecycleQuery`: the number of persons that were new, returning, resurrecting or dormant in each interval.
+ * Source: docs/compatibility/queries.md, "LifecycleQuery".
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { DistinctIdOwners } from '../analytics/event-columns.ts'
@@ -74,7 +74,7 @@ const STATUS_BITS: Readonly<Record<Status, StatusBits>> = {
   dormant: (now, before) => before & ~now,
 }
 
-/** Who was new, returning, resurrecting or dormant. */
+/** The kind for new, returning, resurrecting and dormant persons. */
 export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   dividedBy(plan, lastDistinctId) {
     return areBitsSmall(2 * stretchOf(plan).periods.count, lastDistinctId) ? 'segments' : 'persons'

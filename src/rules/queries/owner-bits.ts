@@ -1,6 +1,7 @@
 /**
- * Bits of distinct_ids (D) as bits of those who own them, for who only counts persons: each person has the bit
- * of the smallest D that it owns, so that most bits stay where they are, 32 at a step.
+ * Converts bits of distinct ids into bits of their owners, for callers that only count persons. Each person has the bit
+ * of the smallest distinct ID number that it owns. Most bits therefore stay where they are, and 32 bits are processed
+ * in one step.
  */
 import { type DistinctIdOwners, OWNER_BITS } from '../analytics/event-columns.ts'
 import { grown } from '../analytics/growing-arrays.ts'
@@ -71,10 +72,10 @@ const OWNED = new MadeOfRows<Uint32Array>()
 const COUNTED = new MadeOfRows<number>()
 
 /**
- * The bits of persons, each at the place of its smallest D: the same persons at the same places for the same
- * owners. `isPersonsOnly`: a distinct_id without a person has none. Cost: one step for 32 D, some 3 ns for each bit
- * of a further D of a person, nothing for a row that is asked for again; once for each table of owners, some ns for
- * each D. Throws as `EventScanner.checkLimits`.
+ * Returns the bits of persons, each at its smallest distinct ID number. The same owners give the same persons at the
+ * same positions. If `isPersonsOnly` is true, a distinct_id without a person has no bit. It costs one step for 32
+ * distinct ids, about 3 ns for each bit of a further distinct_id of a person, and nothing for a row that was converted
+ * before; once for each table of owners, it costs a few ns for each distinct_id. Throws as `EventScanner.checkLimits`.
  */
 export function ownerBits(
   bits: IdBits,
@@ -87,12 +88,18 @@ export function ownerBits(
   return bits.map((row) => row && OWNED.of(row, firsts, () => ownedRow(row, firsts, pace)))
 }
 
-/** The smallest D of each person, by P; 0: it has none. Cost as `ownerBits`. */
+/**
+ * Returns the smallest distinct ID number of each person, by person number. It is 0 if the person has none. The cost is
+ * that of `ownerBits`.
+ */
 export function firstIdOfPersons(owners: DistinctIdOwners): Uint32Array {
   return firstIdsOf(owners, true).ofOwner
 }
 
-/** How many persons there are in each row of bits. Cost and errors as `ownerBits`, without its memory. */
+/**
+ * Returns the number of persons in each row of bits. Cost and errors are those of `ownerBits`, but it needs less
+ * memory.
+ */
 export function ownerCounts(
   bits: IdBits,
   owners: DistinctIdOwners,
@@ -109,7 +116,10 @@ export function ownerCounts(
   return bits.map((row) => (row === null ? 0 : COUNTED.of(row, firsts, () => count(row))))
 }
 
-/** How many persons have a bit in exactly k rows, at k; of one row at least. Cost: some steps for 32 persons and row. */
+/**
+ * Returns, at index k, the number of persons that have a bit in exactly k rows, for k of at least one. It takes a few
+ * steps for 32 persons and each row.
+ */
 export function lengthCounts(bits: PersonBits): Uint32Array {
   const rows = bits.filter((row) => row !== null)
   const counts = new Uint32Array(bits.length + 1)

@@ -1,16 +1,16 @@
 /**
- * Looks at the limits of a query every so often: whether its time is over, and whether anybody still waits.
- * Every loop over what a client may make long asks, also where parts are put together and answers made.
+ * Checks the limits of a query at intervals: whether its time is over, and whether anybody still waits for the answer.
+ * Every loop whose length a client controls must call it, also while parts are merged and answers are written.
  */
 import type { EventScanner } from '../analytics/event-columns.ts'
 
-/** What says whether a query may go on. */
+/** The function that decides whether a query may continue. */
 export type QueryLimits = Pick<EventScanner, 'checkLimits'>
 
 /** Steps between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
 
-/** Asks now and then whether to go on. */
+/** Checks the limits after a number of steps. */
 export class PacedLimits {
   readonly #limits: QueryLimits
   #left = 0
@@ -19,7 +19,7 @@ export class PacedLimits {
     this.#limits = limits
   }
 
-  /** Before so many steps of work. Throws as `EventScanner.checkLimits`. */
+  /** Counts steps of work before they are done. Throws as `EventScanner.checkLimits`. */
   count(steps: number): void {
     this.#left -= steps
     if (this.#left > 0) return

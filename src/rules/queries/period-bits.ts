@@ -1,6 +1,7 @@
 /**
- * In which periods actors have events: for each period a row of bits, one for each actor. What is asked of
- * them then takes one step for 32 actors. When there are too many for the memory of a query, actors take turns.
+ * Stores in which periods actors have events: a row of bits for each period, with one bit for each actor. Set
+ * operations then take one step for 32 actors. If the bits of all actors do not fit into the memory of a query, the
+ * actors are processed in batches.
  */
 import type { EventScanner } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
@@ -13,21 +14,21 @@ const CHECK_EVERY = 65_536
 
 type Limits = Pick<EventScanner, 'checkLimits'>
 
-/** What the number of events of an actor in a period has to be for the period to count. */
+/** The condition on the number of an actor's events in a period for the period to count. */
 export interface CountTest {
   readonly operator: 'gte' | 'lte' | 'exact'
   readonly value: number
 }
 
-/** Some actors, one behind the other. */
+/** A range of actors. */
 export interface ActorStretch {
-  /** Number of the first one. */
+  /** The number of the first actor. */
   readonly first: number
-  /** 32-bit words of a row of bits. */
+  /** The number of 32-bit words of a row of bits. */
   readonly words: number
 }
 
-/** The turns that actors with the numbers 1 to `actors` take. `test`: as for `periodBits`. */
+/** Yields the ranges that cover the actors with the numbers 1 to `actors`. `test` is that of `periodBits`. */
 export function* actorStretches(
   actors: number,
   periods: Periods,
@@ -41,9 +42,9 @@ export function* actorStretches(
 }
 
 /**
- * The bits of a stretch: those of period i begin at word `i * words`. Only events with one of the bits of
- * `mask` count; `test` null: one event suffices. Throws as `EventScanner.checkLimits`. Cost: linear in the
- * events, and in the bits.
+ * Returns the bits of a range of actors. Those of period i begin at word `i * words`. Only events with one of the bits
+ * of `mask` count. If `test` is null, one event suffices. Throws as `EventScanner.checkLimits`. The cost is linear in
+ * the events and in the bits.
  */
 export function periodBits(
   { count, actors, timesMs, seriesMasks }: ActorEvents,
@@ -84,7 +85,10 @@ export function periodBits(
   return bits
 }
 
-/** In how many periods each actor has bits, by its number. `bits` are those of a stretch. */
+/**
+ * Adds the number of periods in which each actor has bits, by the number of the actor. `bits` are those of a range of
+ * actors.
+ */
 export function addPeriodCounts(
   bits: Uint32Array,
   { first, words }: ActorStretch,
@@ -97,14 +101,14 @@ export function addPeriodCounts(
   }
 }
 
-/** How many bits of a word are set. */
+/** Returns the number of bits of a word that are set. */
 export function bitCount(word: number): number {
   const pairs = word - ((word >>> 1) & 0x55555555)
   const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
   return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Calls `visit` with `first` plus the place of each bit that is set. */
+/** Calls `visit` with `first` plus the position of each bit that is set. */
 export function eachBit(word: number, first: number, visit: (actor: number) => void): void {
   let left = word
   while (left !== 0) {
@@ -114,12 +118,12 @@ export function eachBit(word: number, first: number, visit: (actor: number) => v
   }
 }
 
-/** Whether a single event decides. */
+/** Returns whether a single event decides. */
 export function isPlain(test: CountTest | null): boolean {
   return test === null || (test.operator === 'gte' && test.value <= 1)
 }
 
-/** How many events of an actor make a period count; one without events never does. */
+/** Returns the numbers of an actor's events that make a period count. A period without events never counts. */
 export function timesWanted(test: CountTest | null) {
   const { operator, value } = test ?? ONCE
   return {

@@ -1,8 +1,8 @@
 /**
- * Who came in which period. Of any rows there are bits by distinct_id (D), whoever owns it, so that parts of the
- * events can be computed apart, put together, and remembered while persons are merged and split; those by
- * person (P) are made of them for an answer. Period-bits.ts has the same for actors without a P, and for those
- * who have to come often.
+ * Stores which persons had events in which period. For events divided by segments, there are bits by distinct ID
+ * number, independent of the owner. Parts of the events can therefore be computed separately, merged, and cached while
+ * persons are merged and split. The bits by person number are computed from them for an answer. Period-bits.ts does the
+ * same for actors without a person number, and for actors that must have several events.
  */
 import type { DateRange } from '../analytics/date-range.ts'
 import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
@@ -13,19 +13,25 @@ import { PacedLimits, type QueryLimits } from './paced-limits.ts'
 import { bitCount } from './period-bits.ts'
 import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.ts'
 
-/** The bits of each period, P % 32 of word P / 32; null: nobody came. Lists may differ in length. */
+/**
+ * The bits of each period: bit P % 32 of word P / 32, where P is the person number. Null means that nobody had events.
+ * The lists may differ in length.
+ */
 export type PersonBits = readonly (Uint32Array | null)[]
-/** The same by D. */
+/** The same bits by distinct ID number. */
 export type IdBits = PersonBits
 
-/** Whether so many lists of bits, up to the largest D, are few enough to be kept and put together. */
+/**
+ * Returns whether `lists` lists of bits, up to the largest distinct ID number, are small enough to be cached and
+ * merged.
+ */
 export function areBitsSmall(lists: number, lastDistinctId: number): boolean {
   return lists * wordsOf(lastDistinctId) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
 }
 
 /**
- * The bits of each series of a scan, by D. `periods` null: there is a single period, of all times. Throws as
- * `EventScanner.scan`. Cost: linear in the events.
+ * Returns the bits of each series of a scan, by distinct ID number. If `periods` is null, there is a single period that
+ * contains all times. Throws as `EventScanner.scan`. The cost is linear in the events.
  */
 export function scanIdBits(
   shard: QueryShard,
@@ -49,7 +55,7 @@ export function scanIdBits(
   return found.map(({ rows }) => rows)
 }
 
-/** Puts parts together; those that are the only one of a period are taken over. */
+/** Merges parts. A list that is the only one of its period is reused. */
 export function mergeBits(parts: readonly IdBits[]): IdBits {
   const [first = []] = parts
   if (parts.length === 1) return first
@@ -66,24 +72,27 @@ export function mergeBits(parts: readonly IdBits[]): IdBits {
   })
 }
 
-/** The bits of all periods one behind the other, as `periodBits` has them, and the words of each. */
+/** Returns the bits of all periods one after the other, with `words` words for each, as `periodBits` does. */
 export function flatBits(bits: PersonBits, words: number): Uint32Array {
   const flat = new Uint32Array(bits.length * words)
   for (const [period, row] of bits.entries()) if (row !== null) flat.set(row, period * words)
   return flat
 }
 
-/** Words of the longest list. */
+/** Returns the number of words of the longest list. */
 export function wordsOfBits(...all: readonly PersonBits[]): number {
   return Math.max(1, ...all.flatMap((bits) => bits.map((row) => row?.length ?? 0)))
 }
 
-/** Whether parts of a query are computed of any rows: then they are bits. */
+/** Returns whether the parts of a query are divided by segments. Such parts are bits. */
 export function isOfBits(part: EventPart | null): part is EventPart {
   return part?.by === 'segments'
 }
 
-/** The bits of events that are not stored as such; `persons` has D, of which `lastDistinctId` is the largest. */
+/**
+ * Returns the bits of events that are not stored ones. `persons` contains distinct ID numbers, of which
+ * `lastDistinctId` is the largest.
+ */
 export function bitsOfEvents(
   events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },
   periods: Periods,
@@ -97,8 +106,8 @@ export function bitsOfEvents(
 }
 
 /**
- * How many persons came in so many periods up to one, and with it, for each of the periods in a list; none for
- * those that are no periods. Throws as `EventScanner.checkLimits`.
+ * Returns, for each period in `lastPeriods`, the number of persons that had events in the `length` periods up to and
+ * including it. The number is 0 for an entry that is not a period. Throws as `EventScanner.checkLimits`.
  */
 export function activeCounts(
   bits: PersonBits,
@@ -119,7 +128,7 @@ export function activeCounts(
   })
 }
 
-/** How many persons came for the first time in each period. */
+/** Returns the number of persons that had events for the first time in each period. */
 export function firstCounts(bits: PersonBits): readonly number[] {
   const seen = new Uint32Array(wordsOfBits(bits))
   return bits.map((row) => {

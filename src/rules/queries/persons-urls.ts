@@ -1,6 +1,6 @@
 /**
- * Addresses of the persons routes that list who is behind the numbers of a query. What a route cannot say
- * exactly has none. Source: docs/compatibility/queries.md, "Who is behind a number".
+ * Builds addresses of the persons routes that list the actors behind the numbers of a query. A number that no route can
+ * list exactly has no address. Source: docs/compatibility/queries.md, "Who is behind a number".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isSameJson } from '../../base/json.ts'
@@ -16,29 +16,29 @@ import type { QuerySeries } from './query-series.ts'
 const MOMENT_MIN_MS = Date.parse('0001-01-01T00:00:00Z')
 const MOMENT_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** Where those behind a number are listed; null: nowhere. */
+/** The address that lists the actors behind a number. Null if there is none. */
 export type PersonsUrl = { readonly url: string } | null
 
 /** Parameters of a route; null and undefined are left out, lists and objects written as JSON. */
 type Parameters = Readonly<Record<string, unknown>>
 
-/** What the numbers of an item have in common. */
+/** The parameters that the numbers of an item share. */
 export interface UrlRequest {
   readonly route: 'trends' | 'funnel' | 'retention' | 'stickiness' | 'lifecycle' | 'path'
-  /** Holds for every event. */
+  /** The filter for all events. */
   readonly filter: FilterGroup | null
-  /** Whose filters the parameters have. */
+  /** The series whose filters the parameters contain. */
   readonly series: readonly QuerySeries[]
   readonly parameters: Parameters
 }
 
-/** Gives the address of one number, by the parameters of its own. */
+/** Returns the address of one number, given the parameters that only this number has. */
 export type UrlMaker = (own: Parameters) => PersonsUrl
 
-/** None of the numbers has an address. */
+/** The maker for numbers without an address. */
 export const NO_URLS: UrlMaker = () => null
 
-/** Makes the addresses of one answer. */
+/** Builds the addresses of one answer. */
 export class PersonsUrls {
   readonly #base: string
   #bytes = 0
@@ -48,8 +48,8 @@ export class PersonsUrls {
   }
 
   /**
-   * The addresses of the numbers of an item. What they give throws 400 `query_too_large` when all together
-   * are larger than an answer.
+   * Returns the maker for the numbers of an item. It throws 400 `query_too_large` if all addresses together are larger
+   * than an answer.
    */
   of({ route, filter, series, parameters }: UrlRequest): UrlMaker {
     if (![filter, ...series.map((one) => one.filter)].every(isReadable)) return NO_URLS
@@ -65,7 +65,7 @@ export class PersonsUrls {
   }
 }
 
-/** The parameters `events` and `actions`; `more` is what each series has besides. */
+/** Returns the parameters `events` and `actions`. `more` contains further members for each series. */
 export function seriesParameters(series: readonly QuerySeries[], more: Parameters = {}) {
   const of = (type: QuerySeries['type']) => {
     const list = series.flatMap((one, order) =>
@@ -76,32 +76,35 @@ export function seriesParameters(series: readonly QuerySeries[], more: Parameter
   return { events: of('events'), actions: of('actions') }
 }
 
-/** The parameters that choose the only series. */
+/** Returns the parameters that select the only series. */
 export function targetParameters(series: QuerySeries, more: Parameters = {}): Parameters {
   const { type, id } = series
   const target = { entity_type: type, entity_id: id, entity_order: 0 }
   return { ...target, ...seriesParameters([series], more) }
 }
 
-/** A series that says its type itself. */
+/** Returns a series that contains its own type. */
 export function entityParameter({ type, id, filter }: QuerySeries): Parameters {
   return { id, type, ...(filter === null ? {} : { properties: filterParameter(filter) }) }
 }
 
-/** The parameters of a range, its ends exact. */
+/** Returns the parameters of a range with exact ends. */
 export function rangeParameters({ fromMs, toMs }: DateRange): Parameters {
   return { date_from: momentText(fromMs), date_to: momentText(toMs) }
 }
 
-/** A moment as routes read it, to the millisecond; what lies beyond the years 1 to 9999 is their edge. */
+/**
+ * Returns a moment in the form that routes read, with milliseconds. A moment outside of the years 1 to 9999 becomes
+ * their first or last moment.
+ */
 export function momentText(timeMs: number): string {
   return new Date(Math.max(MOMENT_MIN_MS, Math.min(MOMENT_MAX_MS, timeMs))).toISOString()
 }
 
 /**
- * The filter that only events of a value of a breakdown pass, null for all events; undefined where no filter
- * says that. `texts`: one for each property, null being missing, or that of the cohort. `hasNullText`:
- * another value is the text `null`, which filters do not tell from the JSON null.
+ * Returns the filter that only events with a value of a breakdown pass. Returns null if all events pass, and undefined
+ * if no filter can express it. `texts` contains one text for each property (null means missing), or that of the cohort.
+ * `hasNullText` says whether another value is the text `null`, which filters cannot distinguish from the JSON null.
  */
 export function breakdownFilter(
   breakdown: Pick<QueryBreakdown, 'properties' | 'cohorts'> | null,

@@ -1,6 +1,6 @@
 /**
- * What splits a query: values of properties, alone or combined, or cohorts; and the texts that stand for
- * values. Source: docs/compatibility/queries.md, "Breakdowns".
+ * The breakdown of a query: values of one or several properties, or cohorts; and the texts that stand for values.
+ * Source: docs/compatibility/queries.md, "Breakdowns".
  */
 import type { ValueRequest } from '../analytics/event-columns.ts'
 import { propertyText } from '../filters/property-text.ts'
@@ -13,34 +13,34 @@ import {
 } from './limits.ts'
 import type { QueryFields } from './query-fields.ts'
 
-/** Stands for a value that is missing, null or empty. */
+/** The text for a value that is missing, null or empty. */
 export const NULL_LABEL = '$$_posthog_breakdown_null_$$'
-/** Stands for all values beyond the limit. */
+/** The text for all values beyond the limit. */
 export const OTHER_LABEL = '$$_posthog_breakdown_other_$$'
 
 const TYPES = ['event', 'person', 'group', 'cohort'] as const
 
-/** One property that values are taken from. */
+/** One property of a breakdown. */
 export interface BreakdownProperty {
   readonly value: ValueRequest
   readonly isUrlNormalized: boolean
-  /** Bins of numbers; null: the values themselves. */
+  /** The number of bins for numbers. Null means that the values themselves are used. */
   readonly binCount: number | null
 }
 
-/** A breakdown by properties, or by cohorts; one of the two lists is empty. */
+/** A breakdown by properties or by cohorts. One of the two lists is empty. */
 export interface QueryBreakdown {
   readonly properties: readonly BreakdownProperty[]
-  /** Numbers of cohorts, or `all` for everybody. */
+  /** The numbers of cohorts, or `all` for everybody. */
   readonly cohorts: readonly (number | 'all')[]
-  /** Values are lists of texts, one of each property. */
+  /** True if values are lists of texts, one for each property. */
   readonly isList: boolean
-  /** Values that are told apart. */
+  /** The maximum number of different values. */
   readonly limit: number
   readonly isOtherHidden: boolean
 }
 
-/** The member `breakdownFilter`; null: nothing is split. Throws 400 `invalid_query`. */
+/** Reads the member `breakdownFilter`. Returns null if there is no breakdown. Throws 400 `invalid_query`. */
 export function readQueryBreakdown(query: QueryFields): QueryBreakdown | null {
   const fields = query.within('breakdownFilter')
   const limit = fields.whole('breakdown_limit', 1, QUERY_BREAKDOWN_VALUES_MAX)
@@ -72,7 +72,7 @@ export function readQueryBreakdown(query: QueryFields): QueryBreakdown | null {
   return { ...rest, properties, cohorts: [], isList: Array.isArray(value) }
 }
 
-/** A value as breakdowns show it; null when it is missing, null or empty. */
+/** Returns a value as breakdowns show it. Returns null if it is missing, null or empty. */
 export function breakdownText(value: unknown, property?: BreakdownProperty): string | null {
   if (value === undefined || value === null || value === '') return null
   const text = propertyText(value)

@@ -1,7 +1,4 @@
-/**
- * The buckets of a query over time, with the texts that name them. Source: docs/compatibility/queries.md,
- * "Ranges".
- */
+/** The buckets of a query over time, and their names. Source: docs/compatibility/queries.md, "Ranges". */
 import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { timeText } from '../../base/time.ts'
@@ -23,27 +20,32 @@ const CHART_PERIODS: PeriodLimit = {
 const MINUTE_MS = 60_000
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
-/** What the periods of a query are: its weeks begin on Sunday. */
+/** Returns the rules for the periods of a query, whose weeks begin on Sunday. */
 export function bucketRules({ interval, timezone }: Pick<QueryRange, 'interval' | 'timezone'>) {
   return { interval, timezone, weekStart: 'sunday' } as const satisfies PeriodRules
 }
 
-/** The buckets of a range; none when it ends before it begins. Throws 400 `query_too_large` for too many. */
+/**
+ * Returns the buckets of a range. There are none if the range ends before it begins. Throws 400 `query_too_large` if
+ * there are too many.
+ */
 export function bucketsOf(range: QueryRange): Periods {
   return Periods.covering(range.fromMs, range.toMs, bucketRules(range), CHART_PERIODS)
 }
 
-/** How many buckets a range has: not those that `Periods.covering` adds to a range that is empty. */
+/**
+ * Returns the number of buckets of a range. It is 0 for an empty range, although `Periods.covering` returns a period.
+ */
 export function bucketCount(range: QueryRange, buckets: Periods): number {
   return range.fromMs > range.toMs ? 0 : buckets.count
 }
 
-/** The texts of `days`: `2020-01-09`, with hours and minutes `2020-01-09 13:00:00`. */
+/** Returns the texts of `days`, such as `2020-01-09`, or `2020-01-09 13:00:00` with hours and minutes. */
 export function bucketDays(range: QueryRange, buckets: Periods): readonly string[] {
   return everyBucket(range, buckets, (wall) => bucketDay(wall, range.interval))
 }
 
-/** One text of `days`. */
+/** Returns one text of `days`. */
 export function bucketDay(wall: Wall, interval: Interval): string {
   const [year, month, day, hour, minute] = wall
   const date = `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`
@@ -53,7 +55,10 @@ export function bucketDay(wall: Wall, interval: Interval): string {
 
 const DAY_WITH_CLOCK = /^(\d{4})-(\d{2})-(\d{2}) (\d{2}):(\d{2}):00$/
 
-/** Texts of `days` for a table: those that clocks show twice say how far they are ahead of UTC, so that none is there twice. */
+/**
+ * Returns the texts of `days` for a table. A time that clocks show twice gets its offset from UTC, so that all texts
+ * are different.
+ */
 export function tableDays(days: readonly unknown[], timezone: string): readonly unknown[] {
   if (new Set(days).size === days.length) return days
   const seen = new Map<unknown, number>()
@@ -76,7 +81,7 @@ function offsetText(offsetMs: number): string {
   return `${offsetMs < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
 }
 
-/** The texts of `labels`. */
+/** Returns the texts of `labels`. */
 export function bucketLabels(range: QueryRange, buckets: Periods): readonly string[] {
   return everyBucket(range, buckets, (wall, index) =>
     range.interval === 'week'
@@ -85,18 +90,18 @@ export function bucketLabels(range: QueryRange, buckets: Periods): readonly stri
   )
 }
 
-/** The starts as ISO 8601 in UTC. */
+/** Returns the starts of the buckets as ISO 8601 in UTC. */
 export function bucketStarts(range: QueryRange, buckets: Periods): readonly string[] {
   const count = bucketCount(range, buckets)
   return Array.from({ length: count }, (_, index) => timeText(buckets.startMs(index)))
 }
 
-/** The member that says what the dates of a query mean. */
+/** Returns the member with the resolved dates of a query. */
 export function resolvedRange({ fromMs, toMs }: DateRange): JsonObject {
   return { resolved_date_range: { date_from: timeText(fromMs), date_to: timeText(toMs) } }
 }
 
-/** `9-Jan-2020`. */
+/** Returns a day in the form `9-Jan-2020`. */
 export function dayLabel([year, month, day]: Wall): string {
   return `${day}-${MONTHS[month - 1]}-${year}`
 }

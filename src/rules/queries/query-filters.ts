@@ -1,6 +1,6 @@
 /**
- * The filters of a query: a list or a tree of tests on events, persons, groups, cohorts and elements. What
- * is not known is refused, never left out. Source: docs/compatibility/queries.md, "Filters".
+ * Reads the filters of a query: a list or a tree of tests on events, persons, groups, cohorts and elements. An unknown
+ * filter is rejected and never left out. Source: docs/compatibility/queries.md, "Filters".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { given, isObject } from '../../base/json.ts'
@@ -29,8 +29,8 @@ const ANY_OF: readonly string[] = ['icontains', 'regex']
 const NONE_OF: readonly string[] = ['not_icontains', 'not_regex']
 
 /**
- * What holds for every event of a query: `properties`, and with `filterTestAccounts` what the project says
- * of its test accounts; null for no restriction. Throws 400 `invalid_query`.
+ * Returns the filter for all events of a query: `properties` and, with `filterTestAccounts`, the test accounts of the
+ * project. Returns null if there is no restriction. Throws 400 `invalid_query`.
  */
 export function readGlobalFilter(query: QueryFields, context: QueryContext): FilterGroup | null {
   const isWithoutTests = query.boolean('filterTestAccounts')
@@ -40,7 +40,7 @@ export function readGlobalFilter(query: QueryFields, context: QueryContext): Fil
   ])
 }
 
-/** The filters of one member; null for no restriction. Throws 400 `invalid_query`. */
+/** Reads the filters of one member. Returns null if there is no restriction. Throws 400 `invalid_query`. */
 export function readFilters(
   fields: QueryFields,
   name: string,
@@ -51,7 +51,7 @@ export function readFilters(
   return new FilterReader(context).tree(value, fields.pathOf(name))
 }
 
-/** One filter, or what of a list of them holds; null for no restriction. Throws 400 `invalid_query`. */
+/** Reads one filter or a list of filters. Returns null if there is no restriction. Throws 400 `invalid_query`. */
 export function readFilter(fields: QueryFields, context: QueryContext): FilterGroup | null {
   return asGroup(new FilterReader(context).filter(fields))
 }
@@ -223,7 +223,7 @@ function checkElement(fields: QueryFields, { type, key }: PropertyFilter, operat
   }
 }
 
-/** What a rule of another room refuses, refused as a query. */
+/** Converts an error of another module's rule into the error of an invalid query. */
 export function asInvalidQuery(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.status !== 400) return error
   if (error.code === 'query_too_large' || error.code === 'unsupported_kind') return error

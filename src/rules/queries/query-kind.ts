@@ -1,6 +1,7 @@
 /**
- * What a kind of query is: read into a plan, computed part by part, merged, made an answer. What a query
- * knows besides its own text, and what it computes on. Source: docs/compatibility/queries.md, "Kinds".
+ * The interface of a kind of query: it is read into a plan, computed part by part, merged, and turned into an answer.
+ * This file also contains the context of a query and the data it computes on. Source: docs/compatibility/queries.md,
+ * "Kinds".
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { DateRange } from '../analytics/date-range.ts'
@@ -17,24 +18,27 @@ import type { ActorSource } from './actor-source.ts'
 import type { QueryLimits } from './paced-limits.ts'
 import type { QueryFields } from './query-fields.ts'
 
-/** What a query has to know besides its own text. */
+/** The values that a query needs in addition to its own text. */
 export interface QueryContext {
   readonly projectId: number
-  /** Name of the IANA time zone database. */
+  /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
-  /** Milliseconds since 1970. */
+  /** The current time, in milliseconds since 1970. */
   readonly nowMs: number
-  /** As the project stores them: a list of filters. */
+  /** The list of filters, as the project stores it. */
   readonly testAccountFilters: readonly unknown[]
-  /** Rules that make paths alike, as the project stores them. Default: none. */
+  /** The rules that normalise paths, as the project stores them. The default is none. */
   readonly pathCleaningFilters?: readonly unknown[]
-  /** Rules for channels of sessions, as the project stores them. Default: none. */
+  /** The rules for the channels of sessions, as the project stores them. The default is none. */
   readonly channelTypeRules?: readonly unknown[]
-  /** Null when there is no such action. */
+  /** Returns an action, or null if it does not exist. */
   action(id: number): NamedAction | null
-  /** Null when there is no such cohort. */
+  /** Returns the name of a cohort, or null if it does not exist. */
   cohortName(id: number): string | null
-  /** Timestamp of the project's first event at or after `sinceMs`, milliseconds; null when there is none. */
+  /**
+   * Returns the timestamp of the project's first event at or after `sinceMs`, in milliseconds, or null if there is
+   * none.
+   */
   firstEventMs(sinceMs?: number): number | null
 }
 
@@ -44,99 +48,107 @@ export interface NamedAction {
   readonly steps: readonly ActionStepMatch[]
 }
 
-/** A part of the events, or all of them, and what else is known on the thread that computes. */
+/** A part of the events, or all of them, and the ports of the computing thread. */
 export interface QueryShard {
   readonly context: QueryContext
   readonly scanner: EventScanner
   /** The persons and groups of the project. */
   readonly world: ActorSource
   readonly rows: EventRowSource
-  /** Null: all events. */
+  /** The part of the events. Null means all events. */
   readonly part: EventPart | null
 }
 
-/** Events one by one, as of the snapshot of the scanner. */
+/** Single events, on the snapshot of the scanner. */
 export interface EventRowSource {
   /**
-   * P of the person with a uuid or number, or the number of the distinct_id without a person whose events have
-   * that uuid; null when there is none. Cost of the second: as `EventScanner.personlessOf`.
+   * Returns the person number for a uuid or number, or the number of the distinct_id without a person whose events have
+   * that uuid. Returns null if there is none. In the second case the cost is that of `EventScanner.personlessOf`.
    */
   personNumber(reference: string | number): number | null
   /**
-   * Events by their places in the order of arrival, in the order asked for. Throws as
-   * `EventScanner.checkLimits`. Cost: some 20 us each.
+   * Returns events by their sequence numbers, in the requested order. Each takes about 20 us. Throws as
+   * `EventScanner.checkLimits`.
    */
   events(sequences: readonly number[]): readonly EventView[]
 }
 
-/** The answer before it is put into its envelope. */
+/** The answer of a query without its envelope. */
 export interface QueryPage {
   readonly results: unknown
-  /** Further members of the answer: `hasMore`, `columns`, `resolved_date_range` and the like. */
+  /** Further members of the answer, such as `hasMore`, `columns` and `resolved_date_range`. */
   readonly members: JsonObject
 }
 
-/** Who is behind a number; each list has an entry for each actor, or is absent. */
+/** The actors behind a number. Each list has an entry for each actor, or is absent. */
 export interface QueryActors {
-  /** Number of the group type, or null for persons. */
+  /** The number of the group type. Null means persons. */
   readonly groupTypeIndex: number | null
-  /** P of each person; empty for groups. */
+  /** The person number of each person. Empty for groups. */
   readonly persons: readonly number[]
-  /** Key of each group; empty for persons. */
+  /** The key of each group. Empty for persons. */
   readonly groupKeys: readonly string[]
-  /** Matching events of each actor. */
+  /** The number of matching events of each actor. */
   readonly eventCounts?: readonly number[]
-  /** distinct_ids that these were sent with. */
+  /** The distinct ids that these events were sent with. */
   readonly distinctIds?: readonly (readonly string[])[]
-  /** Of retention: the columns in which each actor counts, ascending. */
+  /** For retention: the columns in which each actor counts, ascending. */
   readonly appearances?: readonly (readonly number[])[]
 }
 
-/** By what the events of a query may be divided. */
+/** The ways in which the events of a query may be divided. */
 export type Division = EventPart['by'] | 'nothing'
 
 /**
- * What a query does with each event. `counts`: counts it by name and time, mostly by headers of segments. `simple`:
- * looks at one value of it, or notes that somebody came, a few nanoseconds. `much`: anything else.
+ * The work that a query does for each event. `counts` counts it by name and time, mostly from the headers of segments.
+ * `simple` reads one value of it, or records that an actor had an event, in a few nanoseconds. `much` is everything
+ * else.
  */
 export type QueryWork = 'counts' | 'simple' | 'much'
 
 /** A kind of query. `Plan` and `Part` are plain data that may cross threads. */
 export interface QueryKind<Plan, Part> {
   /**
-   * Which parts of the events may be computed apart: any rows, all rows of a person or of a session together, or
-   * none; in a project whose largest D is `lastDistinctId`. Whatever the division, the merged parts mean the same;
-   * what is found in parts of any rows does not depend on who owns which distinct_id. What is merged of parts by
-   * sessions need not be a part again: it is remembered as long as nothing has changed.
+   * How the events may be divided into parts that are computed separately: by segments, by persons, by sessions, or not
+   * at all. It may depend on the largest distinct ID number of the project. The merged parts have the same meaning with
+   * every division. The result for parts by segments must not depend on the owners of distinct ids. The merged result
+   * of parts by sessions need not be a part again; it is cached as long as nothing has changed.
    */
   readonly dividedBy: Division | ((plan: Plan, lastDistinctId: number) => Division)
   /**
-   * Queries of this kind share what the scanner remembers: where they are not divided, all of a project are
-   * answered by one thread, which makes it once. Absent: any thread answers.
+   * True if queries of this kind share data that the scanner caches. If they are not divided, one thread answers all of
+   * them in a project, so that it computes the data once. If it is absent, any thread may answer.
    */
   readonly isOfOneThread?: true
-  /** `page` looks at what may change: it has to see the state of the store that the parts are of. */
+  /**
+   * Returns whether `page` reads data that may change, so that it must see the state of the store that the parts are
+   * of.
+   */
   isOfOneState?(plan: Plan): boolean
-  /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
+  /** Reads and checks the whole query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
-  /** The range that `partial` looks at; null, or absent: all events. */
+  /** Returns the range that `partial` reads. Null or an absent method means all events. */
   rangeOf?(plan: Plan): DateRange | null
-  /** What of a plan decides about its parts. Absent: all of it. */
+  /** Returns the members of a plan that determine its parts. An absent method means the whole plan. */
   partPlan?(plan: Plan): unknown
-  /** Whether one thread alone has to compute it, and the division is how it is remembered. Absent: it need not. */
+  /**
+   * Returns whether one thread must compute the whole query, so that the division is only used for caching. An absent
+   * method means false.
+   */
   isWhole?(plan: Plan): boolean
-  /** Absent: `much`. */
+  /** Returns the work for each event. An absent method means `much`. */
   workOf?(plan: Plan): QueryWork
-  /** Throws as `EventScanner.scan`. */
+  /** Computes one part. Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
   /**
-   * At least one part, which stay as they are; what comes out is a part again, and may share memory with them.
+   * Merges at least one part without changing the parts. The result is a part again and may share memory with them.
    * Throws as `EventScanner.checkLimits`.
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /**
-   * What is left of a part when some persons, 1 at the P of each, are taken out; `theirs` computes what it has
-   * of them alone. Null: that cannot be told. Absent: parts by persons are not remembered. Throws as `merge`.
+   * Returns a part without some persons, which are 1 at their person numbers. `theirs` computes the part of these
+   * persons alone. Returns null if the result cannot be determined. If it is absent, parts by persons are not cached.
+   * Throws as `merge`.
    */
   without?(
     plan: Plan,
@@ -145,11 +157,14 @@ export interface QueryKind<Plan, Part> {
     theirs: () => Part,
     limits: QueryLimits,
   ): Part | null
-  /** `shard` is whole; for what is looked up for the answer alone, such as names. */
+  /**
+   * Builds the page of the answer. `shard` contains all events; it is used for lookups that only the answer needs, such
+   * as names.
+   */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**
-   * Who is behind the number that `pick`, an `InsightActorsQuery` or `FunnelsActorsQuery` around the query
-   * of `plan`, names. Absent: this kind cannot say. Throws 400, see `invalidQuery`.
+   * Returns the actors behind a number of the query of `plan`. `pick`, an `InsightActorsQuery` or `FunnelsActorsQuery`
+   * around that query, names the number. If it is absent, the kind cannot list actors. Throws 400, see `invalidQuery`.
    */
   actors?(plan: Plan, pick: QueryFields, shard: QueryShard): QueryActors
 }
@@ -158,17 +173,17 @@ export interface QueryKind<Plan, Part> {
 // biome-ignore lint/suspicious/noExplicitAny: what a table of kinds holds shares nothing but its form
 export type AnyQueryKind = QueryKind<any, any>
 
-/** A kind, and a query of it without what is around it. */
+/** A kind, and a query of this kind without its wrapper. */
 export interface FoundKind {
   readonly kind: AnyQueryKind
   readonly fields: QueryFields
 }
 
-/** What of a scan is left to say; absent: no filter, no values, all persons, any order. */
+/** The remaining parameters of a scan. The defaults are no filter, no values, all persons and any order. */
 export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
 
-/** Whose events a scan goes through, and which part of them. */
+/** The project and the part whose events a scan reads. */
 export type ScannedShard = Pick<QueryShard, 'context' | 'scanner' | 'part'>
 
 /** Scans the events of a shard. Throws as `EventScanner.scan`. */
@@ -176,7 +191,7 @@ export function scanShard(shard: ScannedShard, scan: QueryScan): EventColumns {
   return shard.scanner.scan(requestOf(shard, scan))
 }
 
-/** The same piece by piece, as `EventScanner.scanPieces`. */
+/** Scans the events of a shard piece by piece, as `EventScanner.scanPieces` does. */
 export function scanShardPieces(shard: QueryShard, scan: QueryScan, visit: PieceVisitor): void {
   shard.scanner.scanPieces(requestOf(shard, scan), visit)
 }

@@ -1,6 +1,6 @@
 /**
- * The range of dates of a query: `dateRange`, the interval, the range to compare with, and which events
- * count. Wall time of the project's zone throughout. Source: docs/compatibility/queries.md, "Ranges".
+ * Reads the date range of a query: `dateRange`, the interval, the comparison range, and the start of the events that
+ * count. All times are wall-clock times in the project's zone. Source: docs/compatibility/queries.md, "Ranges".
  */
 import {
   addDays,
@@ -28,42 +28,45 @@ const HOUR_MS = 60 * MINUTE_MS
 const RELATIVE = /^-?(\d{1,5})([hdwmyqM])$/
 const EDGE = /^(?:-?(\d{1,5}))?([dmy])(Start|End)$/
 
-/** A range whose ends are known; both belong to it, milliseconds. */
+/** A range with known ends in milliseconds, both inclusive. */
 export interface QueryRange extends DateRange {
   readonly interval: Interval
-  /** Name of the IANA time zone database. */
+  /** The time zone, as a name of the IANA time zone database. */
   readonly timezone: string
-  /** The ends are exactly as the request says: nothing is moved to the edge of an interval. */
+  /** True if the ends are exactly those of the request, without moving them to the edge of an interval. */
   readonly isExplicit: boolean
   /**
-   * How the start is written, also that of a range to compare with: a date, or so far back from now; in days
-   * and longer, hours, or minutes.
+   * The form of the start, also for a comparison range: a date, or a time before now in days or longer units, in hours
+   * or in minutes.
    */
   readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
-  /** The range before this one begins a day later than its length says: a week back, to the same weekdays. */
+  /**
+   * True if the preceding range begins one day later than its length implies: a week earlier, so that the weekdays are
+   * the same.
+   */
   readonly isWeekAligned: boolean
 }
 
-/** A text of a date, read. */
+/** A text with a date after it was read. */
 export interface ReadDate {
-  /** Of a text in hours, the start of the hour that it names. */
+  /** The moment. For a text in hours, it is the start of the hour that the text names. */
   readonly momentMs: number
-  /** The moment that the text names, nothing rounded. */
+  /** The moment that the text names, without rounding. */
   readonly exactMs: number
-  /** What clocks in the zone show then. */
+  /** The wall-clock time in the zone at that moment. */
   readonly wall: Wall
   readonly kind: 'absolute' | 'days' | 'hours' | 'minutes'
   readonly hasTime: boolean
 }
 
-/** The interval of a query, day when it says nothing. Throws 400 `invalid_query`. */
+/** Reads the interval of a query. The default is day. Throws 400 `invalid_query`. */
 export function readInterval(query: QueryFields): Interval {
   return query.choice('interval', ['day', 'minute', 'hour', 'week', 'month'])
 }
 
 /**
- * The range of `dateRange`; absent: the seven days before today, and today. `interval` decides how its end
- * is moved. Throws 400 `invalid_query` for dates that cannot be read.
+ * Reads the range of `dateRange`. The default is the seven days before today, and today. `interval` determines how the
+ * end is moved. Throws 400 `invalid_query` for dates that cannot be read.
  */
 export function readRange(
   query: QueryFields,
@@ -113,8 +116,8 @@ export function readRange(
 }
 
 /**
- * The range of a query that is not drawn over time: a day without a time of day ends it with the whole day, whatever
- * interval another form of the query has left behind. Throws as `readRange`.
+ * Reads the range of a query that is not shown over time. An end without a time of day includes the whole day, whatever
+ * interval the query contains from another form. Throws as `readRange`.
  */
 export function readWholeRange(query: QueryFields, context: QueryContext): QueryRange {
   const { timezone, nowMs } = context
@@ -125,7 +128,7 @@ export function readWholeRange(query: QueryFields, context: QueryContext): Query
   return isDay ? { ...range, toMs: endMomentOf(endOfDay(to.wall), timezone) } : range
 }
 
-/** What a text names; null for a text that is no date. */
+/** Reads the date in a text. Returns null if the text is not a date. */
 export function readDate(text: string, timezone: string, nowMs: number): ReadDate | null {
   const absolute = MOMENT.exec(text)
   if (absolute !== null) return readMoment(absolute, timezone)
@@ -140,7 +143,7 @@ export function readDate(text: string, timezone: string, nowMs: number): ReadDat
   return inDays(startOfDay(atEdge(moved.wall, unit, edge[3])), timezone)
 }
 
-/** Where the events begin that count for the buckets of a range. */
+/** Returns the start of the events that count for the buckets of a range. */
 export function eventsFromMs({
   fromMs,
   interval,
@@ -164,13 +167,16 @@ export function eventsFromMs({
   }
 }
 
-/** What a query is compared with; null: with nothing. Throws 400 `invalid_query` for an unreadable text. */
+/**
+ * Returns the comparison range of a query, or null if it compares with nothing. Throws 400 `invalid_query` for a text
+ * that cannot be read.
+ */
 export function readComparedRange(query: QueryFields, range: QueryRange): QueryRange | null {
   const isCompared = query.within('compareFilter').boolean('compare')
   return isCompared ? comparedRange(query, range) : null
 }
 
-/** The range that `compareFilter` means, whether or not it says `compare`. Throws as `readComparedRange`. */
+/** Returns the range that `compareFilter` describes, even if `compare` is not set. Throws as `readComparedRange`. */
 export function comparedRange(query: QueryFields, range: QueryRange): QueryRange {
   const fields = query.within('compareFilter')
   const text = fields.text('compare_to') || null

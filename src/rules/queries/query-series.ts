@@ -1,6 +1,6 @@
 /**
- * The series of a query: which events each stands for, and what it is called. What is computed of them is
- * read by the kinds. Source: docs/compatibility/queries.md, "Series".
+ * Reads the series of a query: the events that each stands for, and its name. The kinds of queries read the math of the
+ * series. Source: docs/compatibility/queries.md, "Series".
  */
 
 import type { SeriesMatch } from '../analytics/event-columns.ts'
@@ -12,30 +12,30 @@ import type { QueryContext } from './query-kind.ts'
 
 /** A series of a query. */
 export interface QuerySeries {
-  /** Position in the query, from 0. */
+  /** The position in the query, from 0. */
   readonly order: number
   readonly type: 'events' | 'actions'
-  /** Name of the event, null for all events; of an action its number. */
+  /** The name of the event (null for all events), or the number of an action. */
   readonly id: string | number | null
-  /** Name of the event or action, `All events` for all. */
+  /** The name of the event or action. It is `All events` for all events. */
   readonly label: string
   readonly customName: string | null
-  /** False: the action does not exist, and no event belongs to the series. */
+  /** False if the action does not exist. No event then belongs to the series. */
   readonly exists: boolean
-  /** Filters of the series itself; `match` has them, too. */
+  /** The filters of the series itself. `match` contains them as well. */
   readonly filter: FilterGroup | null
   readonly match: SeriesMatch
 }
 
-/** The series of a query and what was read of each besides. */
+/** A series of a query with the additional values that were read. */
 export interface ReadSeries<More> {
   readonly series: QuerySeries
   readonly more: More
 }
 
 /**
- * Reads `series`; `more` reads what a kind wants of each. Throws 400 `invalid_query` for fewer than `min`
- * and too many, and for nodes that are neither events nor actions.
+ * Reads `series`. `more` reads the additional values that a kind needs. Throws 400 `invalid_query` if there are fewer
+ * than `min` or too many, and for nodes that are neither events nor actions.
  */
 export function readSeriesList<More>(
   query: QueryFields,
@@ -53,7 +53,7 @@ export function readSeriesList<More>(
   }))
 }
 
-/** One node: of `series`, an exclusion. Throws 400 `invalid_query`. */
+/** Reads one node of `series`, or an exclusion. Throws 400 `invalid_query`. */
 export function readSeriesNode(
   node: QueryFields,
   order: number,
@@ -72,14 +72,17 @@ export function readSeriesNode(
   return { ...actionSeries(node, 'id', filter, context), order, customName }
 }
 
-/** Events of a name, null for all. */
+/** Returns the series of the events of a name, or of all events if `id` is null. */
 export function eventSeries(id: string | null, filter: FilterGroup | null): QuerySeries {
   const match = { names: id === null ? null : [id], filter, steps: [] }
   const label = id ?? 'All events'
   return { order: 0, type: 'events', id, label, customName: null, exists: true, filter, match }
 }
 
-/** The action whose number is the member `name`. Throws 400 `invalid_query` for what is no number. */
+/**
+ * Returns the series of the action whose number is in the member `name`. Throws 400 `invalid_query` if it is not a
+ * number.
+ */
 export function actionSeries(
   node: QueryFields,
   name: string,

@@ -1,5 +1,5 @@
 /**
- * StickinessQuery: how many actors came in how many intervals of a range. Source:
+ * The kind `StickinessQuery`: how many actors had events in how many intervals of a range. Source:
  * docs/compatibility/queries.md, "StickinessQuery".
  */
 import { rowsByActor } from '../analytics/actor-rows.ts'
@@ -64,7 +64,7 @@ interface SeriesCounts {
   readonly numbers: ActorNumbers
 }
 
-/** How many actors came how often. */
+/** The kind for stickiness. */
 export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
   dividedBy({ series, ranges, test }, lastDistinctId) {
     if (series.some(({ more }) => more !== null)) return 'nothing'

@@ -1,15 +1,15 @@
-/** Which saved things a list shows, and in which order. Source: docs/compatibility/saved.md, "Insights". */
+/** Selects and orders the saved objects of a list. Source: docs/compatibility/saved.md, "Insights". */
 import type { PageRequest } from '../../base/pages.ts'
 import type { Annotation, AnnotationFields, Dashboard, Insight } from './saved.ts'
 
-/** A list of a project that is asked for. */
+/** A request for a list of a project. */
 export interface ListRequest<Filter> {
   readonly projectId: number
   readonly filter: Filter
   readonly page: PageRequest
 }
 
-/** What is asked of insights; absent: whatever it is. */
+/** The filter of insights. An absent member accepts any value. */
 export interface InsightFilter {
   readonly saved?: boolean
   readonly favorited?: boolean
@@ -18,25 +18,25 @@ export interface InsightFilter {
   readonly search?: string
 }
 
-/** What is asked of annotations; absent: whatever it is, and none that are deleted. */
+/** The filter of annotations. An absent member accepts any value; deleted annotations are listed only on request. */
 export interface AnnotationFilter {
-  /** Made later, and earlier, than that. */
+  /** Only annotations that were created after, or before, this time. */
   readonly afterMs?: number
   readonly beforeMs?: number
   readonly dashboard_item?: number
   readonly scope?: AnnotationFields['scope']
   readonly isDeleted?: boolean
-  /** True: not about one insight; false: about one. */
+  /** True selects annotations that do not belong to one insight; false selects those that do. */
   readonly isForAll?: boolean
   readonly search?: string
 }
 
-/** What is asked of dashboards; absent: whatever it is. */
+/** The filter of dashboards. An absent member accepts any value. */
 export interface DashboardFilter {
   readonly search?: string
 }
 
-/** The insights of a list, newest first. */
+/** Returns the insights of a list, newest first. */
 export function listedInsights(insights: readonly Insight[], filter: InsightFilter): Insight[] {
   const { createdById, search, ...exact } = filter
   return insights
@@ -50,7 +50,7 @@ export function listedInsights(insights: readonly Insight[], filter: InsightFilt
     .sort(newestFirst)
 }
 
-/** The dashboards of a list: pinned ones first, then by name. */
+/** Returns the dashboards of a list: pinned ones first, then by name. */
 export function listedDashboards(
   dashboards: readonly Dashboard[],
   { search }: DashboardFilter,
@@ -63,7 +63,9 @@ export function listedDashboards(
     )
 }
 
-/** The annotations of a list: by the moment that they are about, the latest first, those without one last. */
+/**
+ * Returns the annotations of a list by the moment they belong to, latest first. Annotations without a moment come last.
+ */
 export function listedAnnotations(
   annotations: readonly Annotation[],
   { afterMs, beforeMs, isDeleted = false, isForAll, search, ...exact }: AnnotationFilter,
@@ -81,12 +83,12 @@ export function listedAnnotations(
     .sort((a, b) => markerMs(b) - markerMs(a) || newestFirst(a, b))
 }
 
-/** Whether each member that is asked for has its value. */
+/** Returns whether each wanted member has the wanted value. */
 function hasAll<Fields extends object>(fields: Fields, wanted: Partial<Fields>): boolean {
   return Object.entries(wanted).every(([name, value]) => fields[name as keyof Fields] === value)
 }
 
-/** Whether one of the texts holds what is searched for, ignoring case. */
+/** Returns whether one of the texts contains the search text, ignoring case. */
 function isFound(search: string | undefined, ...texts: readonly (string | null)[]): boolean {
   if (search === undefined) return true
   const wanted = search.toLowerCase()
@@ -102,7 +104,10 @@ function compareTexts(a: string | null, b: string | null): number {
   return left < right ? -1 : Number(left > right)
 }
 
-/** Moments before 1970 stand before the annotations that have none. */
+/**
+ * Returns the moment of an annotation in milliseconds. The value for a missing moment is lower than any moment before
+ * 1970.
+ */
 function markerMs({ fields: { date_marker: text } }: Annotation): number {
   return text === null ? -Number.MAX_SAFE_INTEGER : Date.parse(text)
 }

@@ -1,14 +1,14 @@
-/** The result of a query as it stands on a shared page. */
+/** Writes the result of a query as HTML for a shared page. */
 import { escaped } from '../../base/html/html.ts'
 import { type Answered, type ResultTable, resultTable } from './result-table.ts'
 
-/** A table of the result, or a sentence where there is nothing to show. Linear in what is shown. */
+/** Returns a table of the result, or a sentence if there is nothing to show. The cost is linear in the shown cells. */
 export function resultHtml(answered: Answered): string {
   const table = resultTable(answered)
   return table === null ? sentenceHtml('There are no numbers.') : tableOf(table)
 }
 
-/** A sentence in the place of a result. */
+/** Returns a sentence that replaces a result. */
 export function sentenceHtml(sentence: string): string {
   return `<p><small>${escaped(sentence)}</small></p>`
 }

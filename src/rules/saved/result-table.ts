@@ -1,27 +1,27 @@
 /**
- * The result of a query as a plain table, for a page without scripts: whatever the kind of the query, rows are
- * what the result lists, and columns what its rows say. Curves over days become a column each.
+ * Turns the result of a query of any kind into a plain table, for a page without scripts. The rows are the items of the
+ * result, and the columns are their members. Each curve over days becomes a column.
  */
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { SHARED_CELL_CHARACTERS_MAX, SHARED_COLUMNS_MAX, SHARED_ROWS_MAX } from './limits.ts'
 import { seriesNames, valueText } from './series-names.ts'
 
-/** Texts, none of them escaped. */
+/** The texts of a table. They are not escaped. */
 export interface ResultTable {
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** Rows and columns that are left out. */
+  /** The numbers of rows and of columns that are left out. */
   readonly moreRows: number
   readonly moreColumns: number
 }
 
-/** What a query answered. */
+/** The answer of a query. */
 export interface Answered {
   readonly results: unknown
   readonly columns?: unknown
 }
 
-/** The table of a result; null when there is nothing to show. Linear in what is shown. */
+/** Returns the table of a result, or null if there is nothing to show. The cost is linear in the shown cells. */
 export function resultTable(answered: Answered): ResultTable | null {
   const table = whole(answered)
   if (table.head.length === 0 || table.rows.length === 0) return null
@@ -63,7 +63,10 @@ function whole({ results: answered, columns }: Answered): Cells {
   return { head: ['result'], rows: values.map((value) => [value]) }
 }
 
-/** A row for each period in which actors came, a column for each period in which they came back; null for anything else. */
+/**
+ * Returns a table with a row for each start period and a column for each return period. Returns null if the items are
+ * not a retention result.
+ */
 function retention(items: readonly JsonObject[]): Cells | null {
   const [first] = items
   if (first === undefined || !items.every(({ values }) => Array.isArray(values))) return null
@@ -80,8 +83,8 @@ function retention(items: readonly JsonObject[]): Cells | null {
 }
 
 /**
- * Series over the same days, a column each; null for anything else. The range before has days of its own, in a column
- * in front of its numbers.
+ * Returns a table with a column for each series over the same days. Returns null if the items are not such series. A
+ * comparison range has days of its own, in a column before its numbers.
  */
 function curves(items: readonly JsonObject[]): Cells | null {
   const isCurves = items.every(
@@ -108,13 +111,13 @@ function curves(items: readonly JsonObject[]): Cells | null {
   }
 }
 
-/** What buckets are called: by their days, or, where they are numbers of periods, by their labels. */
+/** Returns the names of the buckets: their days, or their labels if the days are numbers of periods. */
 function bucketTexts({ days, labels }: JsonObject): readonly unknown[] {
   const texts = Array.isArray(days) ? days : []
   return typeof texts[0] === 'number' && Array.isArray(labels) ? labels : texts
 }
 
-/** One number for each series; null for anything else. */
+/** Returns a table with one number for each series. Returns null if the items are not totals. */
 function totals(items: readonly JsonObject[]): Cells | null {
   if (!items.every((item) => Object.hasOwn(item, 'aggregated_value'))) return null
   const names = seriesNames(items)
@@ -124,7 +127,10 @@ function totals(items: readonly JsonObject[]): Cells | null {
   }
 }
 
-/** The steps of a funnel, or of one for each value of a breakdown; null for anything else. */
+/**
+ * Returns a table of the steps of a funnel, or of one funnel for each value of a breakdown. Returns null if the items
+ * are not steps.
+ */
 function steps(items: readonly JsonObject[]): Cells | null {
   const isSteps = items.every(
     (item) => Object.hasOwn(item, 'average_conversion_time') && Object.hasOwn(item, 'count'),
@@ -132,7 +138,7 @@ function steps(items: readonly JsonObject[]): Cells | null {
   if (!isSteps) return null
   return members(
     items.map(({ breakdown, breakdown_value, custom_name, name, ...item }) => {
-      // The value of a cohort is its number; its name stands beside it.
+      // The value of a cohort is its number. Its name is in `breakdown`.
       const value = Array.isArray(breakdown_value)
         ? breakdown_value
         : (breakdown ?? breakdown_value)
@@ -144,7 +150,7 @@ function steps(items: readonly JsonObject[]): Cells | null {
   )
 }
 
-/** How many took how long; null for anything else. */
+/** Returns a table with the number of conversions for each duration. Returns null if the items are not such bins. */
 function bins([item, ...others]: readonly JsonObject[]): Cells | null {
   const found = item?.['bins']
   if (!Array.isArray(found) || others.length > 0) return null
@@ -156,10 +162,10 @@ function bins([item, ...others]: readonly JsonObject[]): Cells | null {
   }
 }
 
-/** What items say to programs alone: the step of a funnel has its name besides. */
+/** The members that are only for programs. A funnel step also has a name. */
 const INTERNAL: readonly string[] = ['action_id', 'order', 'type']
 
-/** The plain members of objects, in the order in which they come first. */
+/** Returns a table of the plain members of objects, in the order of their first occurrence. */
 function members(items: readonly JsonObject[]): Cells {
   const names = new Set<string>()
   for (const item of items.slice(0, SHARED_ROWS_MAX)) {
@@ -184,7 +190,7 @@ function cellText(value: unknown): string {
     const rounded = Math.round(value * 10_000) / 10_000
     return String(Number.isFinite(rounded) ? rounded : value)
   }
-  // A number and that of the range before.
+  // The cell contains a number and the number of the comparison range.
   if (Array.isArray(value) && value.length === 2)
     return value.map(cellText).filter(Boolean).join(' / ')
   const text = isObject(value) || Array.isArray(value) ? JSON.stringify(value) : String(value)

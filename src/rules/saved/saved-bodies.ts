@@ -1,22 +1,22 @@
-/** Insights, dashboards and their tiles as clients see them. Source: docs/compatibility/saved.md, "Insights". */
+/** Builds insights, dashboards and their tiles as clients see them. Source: docs/compatibility/saved.md, "Insights". */
 import { timeText } from '../../base/time.ts'
 import { type UserFacts, type UserSummary, userSummary } from '../access/user.ts'
 import type { Dashboard, InsightView, Tile, TileView } from './saved.ts'
 
-/** Every user of the project may change a dashboard, in the numbers of the protocol. */
+/** The levels of the protocol which say that every user of the project may change a dashboard. */
 const EVERYBODY_LEVEL = 21
 const EDIT_LEVEL = 37
-/** What users may do with what is saved: every user of a project may change it. */
+/** The access level of saved objects. Every user of a project may change them. */
 const ACCESS_LEVEL = 'editor'
 
-/** What bodies tell besides the saved thing itself. */
+/** The lookups that bodies need in addition to the saved object. */
 export interface Showing {
-  /** Null: the user is not named. */
+  /** Returns the user with a number, or null if the user must not be named. */
   readonly userById: (id: number) => UserFacts | null
   readonly timezoneOf: (projectId: number) => string
 }
 
-/** The summary of a user by number. */
+/** Returns the summary of a user by number. */
 export function authorOf(
   { userById }: Pick<Showing, 'userById'>,
   userId: number | null,
@@ -25,7 +25,7 @@ export function authorOf(
   return user === null ? null : userSummary(user)
 }
 
-/** An insight as lists show it. */
+/** Returns an insight as lists show it. */
 export function insightItem(showing: Showing, { insight, tiles }: InsightView) {
   const { id, fields, createdById, createdAtMs, updatedAtMs } = insight
   const updatedAt = timeText(updatedAtMs)
@@ -50,7 +50,7 @@ export function insightItem(showing: Showing, { insight, tiles }: InsightView) {
   }
 }
 
-/** The members of a whole insight that do not depend on its result. */
+/** Returns the members of a complete insight that do not depend on its result. */
 export function insightMembers(showing: Showing, view: InsightView) {
   const { last_refresh: _, result: __, ...item } = insightItem(showing, view)
   const { isDeleted, projectId } = view.insight
@@ -63,7 +63,7 @@ export function insightMembers(showing: Showing, view: InsightView) {
   }
 }
 
-/** A dashboard as lists show it. */
+/** Returns a dashboard as lists show it. */
 export function dashboardItem(showing: Showing, dashboard: Dashboard) {
   const { id, fields, isDeleted, projectId, sharing, createdById, createdAtMs } = dashboard
   return {
@@ -88,7 +88,7 @@ export function dashboardItem(showing: Showing, dashboard: Dashboard) {
   }
 }
 
-/** The members of a whole dashboard besides its tiles. */
+/** Returns the members of a complete dashboard except its tiles. */
 export function dashboardMembers(showing: Showing, dashboard: Dashboard) {
   const { filters, variables } = dashboard.fields
   return {
@@ -102,7 +102,7 @@ export function dashboardMembers(showing: Showing, dashboard: Dashboard) {
   }
 }
 
-/** The members of a tile besides its insight, and those that depend on the result of that. */
+/** Returns the members of a tile, except its insight and the members that depend on the result of the insight. */
 export function tileMembers(showing: Showing, { id, layouts, color, text }: TileView) {
   return {
     id,

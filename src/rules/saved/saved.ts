@@ -1,26 +1,26 @@
 /**
- * What people save in a project: insights, dashboards with their tiles, annotations. What they write is kept
- * under the names that clients know. Source: docs/compatibility/saved.md, "Dashboards".
+ * The objects that users save in a project: insights, dashboards with their tiles, and annotations. Their fields are
+ * stored under the names that clients use. Source: docs/compatibility/saved.md, "Dashboards".
  */
 import type { JsonObject } from '../../base/json.ts'
 
-/** Anything saved. */
+/** Any saved object. */
 export interface Saved<Fields> {
   readonly id: number
-  /** 0: an annotation of the whole organization. */
+  /** The project. It is 0 for an annotation of the whole organization. */
   readonly projectId: number
   readonly fields: Fields
-  /** Hidden, until somebody brings it back or its place is needed. */
+  /** True if the object is hidden, until it is restored or its space is needed. */
   readonly isDeleted: boolean
-  /** Null: a command. */
+  /** The user who created the object. Null if a command created it. */
   readonly createdById: number | null
   readonly createdAtMs: number
   readonly updatedAtMs: number
-  /** Null: it was never shared. */
+  /** The sharing of the object. Null if it was never shared. */
   readonly sharing: Sharing | null
 }
 
-/** The settings of a shared page; those that are absent are off. */
+/** The settings of a shared page. Absent settings are off. */
 export const SHARING_SETTINGS = [
   'whitelabel',
   'noHeader',
@@ -30,39 +30,39 @@ export const SHARING_SETTINGS = [
   'hideExtraDetails',
 ] as const
 
-/** Which of `SHARING_SETTINGS` somebody has set. */
+/** The settings of `SHARING_SETTINGS` that a user has set. */
 export type SharingSettings = Readonly<Partial<Record<(typeof SHARING_SETTINGS)[number], boolean>>>
 
-/** How a thing is shown to whoever has its token. */
+/** The way in which an object is shown to every visitor who has its token. */
 export interface Sharing {
   readonly token: string
   readonly isEnabled: boolean
   readonly settings: SharingSettings
-  /** When it was first shared. */
+  /** The time at which it was first shared. */
   readonly createdAtMs: number
 }
 
-/** What can be changed of it; what is absent stays. */
+/** Changes of the sharing. Members that are absent stay as they are. */
 export interface SharingChanges {
   readonly enabled?: boolean | undefined
   readonly settings?: SharingSettings | undefined
 }
 
-/** What is said of an insight. */
+/** The fields of an insight. */
 export interface InsightFields {
-  /** 8 letters and digits, for addresses. */
+  /** A text of 8 letters and digits for addresses. */
   readonly short_id: string
   readonly name: string | null
   readonly derived_name: string | null
   readonly description: string | null
-  /** Null in lists of the store; see store/catalog/saved-table.ts. */
+  /** The query. It is null in lists of the store; see store/catalog/saved-table.ts. */
   readonly query: JsonObject | null
   readonly saved: boolean
   readonly favorited: boolean
   readonly tags: readonly string[]
 }
 
-/** A new insight of which nothing is said. */
+/** The default fields of a new insight. */
 export const NEW_INSIGHT: Omit<InsightFields, 'short_id'> = {
   name: null,
   derived_name: null,
@@ -73,7 +73,7 @@ export const NEW_INSIGHT: Omit<InsightFields, 'short_id'> = {
   tags: [],
 }
 
-/** What is said of a dashboard. */
+/** The fields of a dashboard. */
 export interface DashboardFields {
   readonly name: string | null
   readonly description: string
@@ -83,7 +83,7 @@ export interface DashboardFields {
   readonly variables: JsonObject
 }
 
-/** A new dashboard of which nothing is said. */
+/** The default fields of a new dashboard. */
 export const NEW_DASHBOARD: DashboardFields = {
   name: null,
   description: '',
@@ -93,21 +93,21 @@ export const NEW_DASHBOARD: DashboardFields = {
   variables: {},
 }
 
-/** What an annotation is about, from one insight to everything. */
+/** The possible subjects of an annotation, from one insight to the whole organization. */
 export const ANNOTATION_SCOPES = ['dashboard_item', 'dashboard', 'project', 'organization'] as const
 
-/** What is said of an annotation. */
+/** The fields of an annotation. */
 export interface AnnotationFields {
   readonly content: string | null
-  /** The moment that it is about: ISO 8601 with `Z`. */
+  /** The moment that the annotation belongs to, in ISO 8601 with `Z`. */
   readonly date_marker: string | null
   readonly scope: (typeof ANNOTATION_SCOPES)[number]
-  /** Number of an insight. */
+  /** The number of an insight. */
   readonly dashboard_item: number | null
   readonly dashboard_id: number | null
 }
 
-/** A new annotation of which nothing is said. */
+/** The default fields of a new annotation. */
 export const NEW_ANNOTATION: AnnotationFields = {
   content: null,
   date_marker: null,
@@ -116,48 +116,48 @@ export const NEW_ANNOTATION: AnnotationFields = {
   dashboard_id: null,
 }
 
-/** A question with a name. */
+/** A saved query with a name. */
 export type Insight = Saved<InsightFields>
-/** A board of tiles. */
+/** A set of tiles. */
 export type Dashboard = Saved<DashboardFields>
 /** A note at a moment. */
 export type Annotation = Saved<AnnotationFields>
 
-/** What can be changed of a thing; what is absent stays. */
+/** Changes of an object. Members that are absent stay as they are. */
 export interface Changes<Fields> {
   readonly fields: Partial<Fields>
   readonly isDeleted?: boolean | undefined
 }
 
-/** Which thing of which project. */
+/** The project and the number of an object. */
 export interface SavedPlace {
   readonly projectId: number
   readonly id: number
 }
 
-/** What a request says of a thing of a project, and who asks. */
+/** The fields of an object in a request, and the requesting user. */
 export interface SavedRequest<Fields> extends Changes<Fields> {
   readonly projectId: number
   readonly userId: number | null
 }
 
-/** An insight and the dashboards that it is to be on; absent: it stays where it is. */
+/** An insight and the dashboards that should show it. If `dashboards` is absent, the insight stays where it is. */
 export interface InsightRequest extends SavedRequest<InsightFields> {
   readonly dashboards?: readonly number[] | undefined
 }
 
-/** A dashboard and its tiles that change. */
+/** A dashboard and the changes of its tiles. */
 export interface DashboardRequest extends SavedRequest<DashboardFields> {
   readonly tiles: readonly TileChange[]
 }
 
-/** What stands on a dashboard: an insight or a text. */
+/** A tile of a dashboard: an insight or a text. */
 export interface Tile {
   readonly id: number
   readonly dashboardId: number
   readonly insightId: number | null
   readonly text: TileText | null
-  /** Place and size by width of the screen, as clients write them. */
+  /** The position and size by screen width, as clients write them. */
   readonly layouts: JsonObject
   readonly color: string | null
 }
@@ -170,14 +170,14 @@ export interface TileText {
   readonly lastModifiedAtMs: number
 }
 
-/** A change of one tile: of that with the id, else of a new one. */
+/** A change of one tile. Without an `id`, it creates a new tile. */
 export interface TileChange {
   readonly id?: number
   readonly insightId?: number
   readonly body?: string
   readonly layouts?: JsonObject
   readonly color?: string | null
-  /** It goes for good. */
+  /** True if the tile is removed for good. */
   readonly isRemoved?: true
 }
 
@@ -198,10 +198,10 @@ export interface DashboardView {
   readonly tiles: readonly TileView[]
 }
 
-/** What a token of sharing opens. */
+/** The object that a sharing token opens. */
 export type SharedView = { readonly sharing: Sharing } & (DashboardView | InsightView)
 
-/** Something that can be shared. */
+/** An object that can be shared. */
 export interface SharedPlace extends SavedPlace {
   readonly kind: 'insights' | 'dashboards'
 }

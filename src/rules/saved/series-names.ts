@@ -1,23 +1,23 @@
 /**
- * Names for the series and values of a result, so that people can tell them apart in a table: as the person who made
- * the insight called them, and without the texts that only programs know.
+ * Names the series and breakdown values of a result, so that a reader can distinguish them in a table. The names are
+ * those that the author of the insight chose; texts that are only for programs are replaced.
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 
-/** What stands for values that have no text of their own. */
+/** The texts for values that have no text of their own. */
 const VALUE_TEXTS: ReadonlyMap<string, string> = new Map([
   ['$$_posthog_breakdown_null_$$', '(none)'],
   ['$$_posthog_breakdown_other_$$', '(others)'],
 ])
 
-/** The text of a value of a breakdown; several properties are joined by ` / `. */
+/** Returns the text of a breakdown value. The values of several properties are joined by ` / `. */
 export function valueText(value: unknown): string {
   if (Array.isArray(value)) return value.map(valueText).join(' / ')
   if (value === null || value === undefined || value === '') return '(none)'
   return VALUE_TEXTS.get(String(value)) ?? String(value)
 }
 
-/** A different name for each item of a result. */
+/** Returns a different name for each item of a result. */
 export function seriesNames(items: readonly JsonObject[]): readonly string[] {
   const hasSeveral = new Set(items.map((item) => actionOf(item)['order'])).size > 1
   const isFormulas = new Set(items.map(({ label }) => label)).size > 1
@@ -29,7 +29,7 @@ export function seriesNames(items: readonly JsonObject[]): readonly string[] {
     return isSeriesTold ? `${series} - ${value}` : value
   })
   const withMath = toldApart(names, (index) => String(actionOf(items[index])['math'] ?? 'total'))
-  // The letters are those of formulas.
+  // The letters are those that formulas use.
   const withLetters = toldApart(withMath, (index) => {
     const { order } = actionOf(items[index])
     return typeof order === 'number' ? String.fromCharCode(65 + order) : ''
@@ -39,7 +39,7 @@ export function seriesNames(items: readonly JsonObject[]): readonly string[] {
   })
 }
 
-/** What a series is called: by its own name, or else by its event or action. */
+/** Returns the name of a series: its own name, or else the name of its event or action. */
 function seriesName(item: JsonObject): string {
   const { label, status } = item
   const { custom_name, name } = actionOf(item)
@@ -48,18 +48,18 @@ function seriesName(item: JsonObject): string {
   return found === undefined ? 'value' : String(found)
 }
 
-/** Null: nothing is split. */
+/** Returns the text of the breakdown value, or null if there is no breakdown. */
 function breakdownText(item: JsonObject, series: string): string | null {
   const { breakdown_value, label } = item
   if (breakdown_value === undefined) return null
-  // The value of a cohort is its number; its name stands in the label.
+  // The value of a cohort is its number. Its name is in the label.
   const isCohort = typeof breakdown_value === 'number' || breakdown_value === 'all'
   if (!isCohort || typeof label !== 'string') return valueText(breakdown_value)
   const { name = series } = actionOf(item)
   return label.startsWith(`${String(name)} - `) ? label.slice(String(name).length + 3) : label
 }
 
-/** Adds a detail to names of which there are several. */
+/** Adds a detail to names that occur several times. */
 function toldApart(names: readonly string[], detailOf: (index: number) => string): string[] {
   const counts = new Map<string, Set<string>>()
   for (const [index, name] of names.entries()) {

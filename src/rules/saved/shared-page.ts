@@ -1,16 +1,16 @@
 /**
- * A shared insight or dashboard as a page: what it is called, its texts and its numbers as tables. Plain HTML
- * that loads nothing and runs nothing; whatever people wrote stands in it as text.
+ * Writes a shared insight or dashboard as a page: its name, its texts, and its numbers as tables. The page is plain
+ * HTML that loads nothing and runs nothing. All texts of users are escaped.
  */
 import { escaped } from '../../base/html/html.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { questionOf } from './insight-question.ts'
 import type { Insight, SharedView, SharingSettings, TileView } from './saved.ts'
 
-/** A text between two gaps, or the question of a gap. */
+/** A text between two gaps, or the query whose result fills a gap. */
 export type ShownPart = string | { readonly question: JsonObject | null }
 
-/** The style of the page. */
+/** The style sheet of the page. */
 export const SHARED_STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 70rem; padding: 1rem 1.5rem 3rem }
 h1, h2, p { overflow-wrap: anywhere }
@@ -26,7 +26,7 @@ th, td { border-top: 1px solid #8883; padding: 0.2rem 0.75rem 0.2rem 0; text-ali
 :root { color-scheme: light dark }
 `
 
-/** The page, with gaps in which the tables of results stand. Linear. */
+/** Returns the page as parts, with gaps for the tables of results. The cost is linear. */
 export function sharedPageParts(view: SharedView): readonly ShownPart[] {
   const { settings } = view.sharing
   const isInsight = 'insight' in view

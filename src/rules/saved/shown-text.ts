@@ -1,6 +1,6 @@
 /**
- * Insights and dashboards as finished text with gaps, into which the results of their questions go. A thread
- * writes the text; the main thread puts the bytes of each result into its gap and looks at none of them.
+ * Writes insights and dashboards as finished text with gaps for the results of their queries. A worker thread writes
+ * the text. The main thread inserts the bytes of each result into its gap without reading them.
  *
  * ```
  * {"id":7,"name":"Board", ... "tiles":[{"id":1,"insight":{"id":3, ... |}},{"id":2,"insight":{ ... |}}]}
@@ -14,35 +14,35 @@ import type { DashboardView, InsightView, SharedView, TileView } from './saved.t
 import { dashboardMembers, insightMembers, type Showing, tileMembers } from './saved-bodies.ts'
 import { type ShownPart, sharedPageParts } from './shared-page.ts'
 
-/** How a text is written; in which form results go into its gaps follows from that. */
+/** The format of a text, which determines the form of the results in its gaps. */
 export type ShownFormat = 'json' | 'html'
 
-/** A text with gaps. All of its memory may change hands. */
+/** A text with gaps. All of its memory can be transferred to another thread. */
 export interface ShownText {
   readonly projectId: number
   readonly format: ShownFormat
-  /** UTF-8. */
+  /** The text in UTF-8. */
   readonly text: Uint8Array<ArrayBuffer>
-  /** Offsets in the text at which results go, ascending. */
+  /** The offsets in the text at which results are inserted, in ascending order. */
   readonly gaps: readonly number[]
-  /** For each gap what comes behind the members of its insight. */
+  /** Whether a result completes only the members of its insight, or also those of its tile. */
   readonly within: 'insight' | 'tile'
-  /** The questions as JSON, one behind the other; where each ends. An empty one stands for no question. */
+  /** The JSON of the queries, concatenated, and the end of each. An empty range means that there is no query. */
   readonly questions: Uint8Array<ArrayBuffer>
   readonly questionEnds: readonly number[]
 }
 
-/** A whole insight as JSON. */
+/** Returns a complete insight as JSON. */
 export function shownInsight(showing: Showing, view: InsightView): ShownText {
   return joined(view.insight.projectId, 'json', 'insight', insightParts(showing, view))
 }
 
-/** A whole dashboard as JSON. */
+/** Returns a complete dashboard as JSON. */
 export function shownDashboard(showing: Showing, view: DashboardView): ShownText {
   return joined(view.dashboard.projectId, 'json', 'tile', dashboardParts(showing, view))
 }
 
-/** What a token opens: as JSON, whose `type` is that of the address, or as a page. */
+/** Returns the object that a token opens: as JSON, whose `type` is that of the address, or as a page. */
 export function shownShared(
   showing: Showing,
   view: SharedView,
@@ -86,7 +86,10 @@ function dashboardParts(
   return [`${opened(dashboardMembers(showing, dashboard))}"tiles":[`, ...shown, ']}']
 }
 
-/** The gap of an insight also takes the members of its tile that depend on the result, see `ShownText.within`. */
+/**
+ * Returns the parts of a tile. The gap of its insight also receives the members of the tile that depend on the result;
+ * see `ShownText.within`.
+ */
 function tileParts(showing: Showing, tile: TileView, filters: JsonObject): readonly ShownPart[] {
   const members = tileMembers(showing, tile)
   if (tile.insight === null) {
@@ -97,7 +100,7 @@ function tileParts(showing: Showing, tile: TileView, filters: JsonObject): reado
   return [`${opened(members)}"insight":${insight}`, { question: questionOf(query, filters) }, '}']
 }
 
-/** The JSON of an object with members, ready for more of them. */
+/** Returns the JSON of an object without its closing brace, so that more members can follow. */
 function opened(members: object): string {
   return `${JSON.stringify(members).slice(0, -1)},`
 }

@@ -1,10 +1,10 @@
 /**
- * What is known of sources of traffic: which kind a name, an app or a domain is of, and what the words in
- * `utm_medium` mean. Brand words serve `utm_source`, the rest also referring domains. Names are facts that
- * PostHog's list and ours have in common. Source: docs/compatibility/enrichment.md, "Channel types".
+ * Lists of traffic sources: the kind of a name, an app or a domain, and the meaning of words in `utm_medium`. Brand
+ * names apply to `utm_source`; the other names also apply to referring domains. The names are facts that the list of
+ * PostHog and this list have in common. Source: docs/compatibility/enrichment.md, "Channel types".
  */
 
-/** What a source is. The first four have a channel for paid traffic and one for the rest. */
+/** The kind of a source. The first four kinds have one channel for paid traffic and another for other traffic. */
 export type SourceKind =
   | 'Search'
   | 'Social'
@@ -15,7 +15,7 @@ export type SourceKind =
   | 'SMS'
   | 'Push'
 
-/** Channels of a word in `utm_medium`; null: none. */
+/** The channels of a word in `utm_medium`. Null means that there is no such channel. */
 export interface MediumChannels {
   readonly paid: string | null
   readonly organic: string
@@ -73,7 +73,7 @@ const LISTS: readonly (readonly [SourceKind, readonly string[]])[] = [
   ['Push', ['firebase']],
 ]
 
-/** A source as it is written, or a registrable domain, and its kind. */
+/** The kind of each source, by the name as it is written or by registrable domain. */
 export const SOURCE_KINDS: ReadonlyMap<string, SourceKind> = new Map(
   LISTS.flatMap(([kind, names]) => names.map((name): [string, SourceKind] => [name, kind])),
 )
@@ -99,7 +99,7 @@ const MEDIUM_LISTS: readonly (readonly [readonly string[], MediumChannels])[] = 
   [['video'], { paid: 'Paid Video', organic: 'Organic Video' }],
 ]
 
-/** A value of `utm_medium` and its channels. */
+/** The channels of each value of `utm_medium`. */
 export const MEDIUM_CHANNELS: ReadonlyMap<string, MediumChannels> = new Map(
   MEDIUM_LISTS.flatMap(([words, channels]) =>
     words.map((word): [string, MediumChannels] => [word, channels]),

@@ -1,15 +1,14 @@
 /**
- * The channel that brought a session: rules over the source, medium and campaign that a link names, the
- * domain that referred, and the marks of advertisements. All of it from one event, the entry of the
- * session. Source: docs/compatibility/enrichment.md, "Channel types"; PostHog
- * posthog/hogql/database/schema/channel_type.py.
+ * Determines the channel that brought a session. The rules use the source, medium and campaign of the link, the
+ * referring domain, and the marks of advertisements. All of these come from one event, the entry of the session.
+ * Source: docs/compatibility/enrichment.md, "Channel types"; PostHog posthog/hogql/database/schema/channel_type.py.
  */
 import { loadPackage } from '../../base/load-package.ts'
 import type { PropertyTest } from '../filters/operator-tests.ts'
 import { propertyTest } from '../filters/property-filter.ts'
 import { MEDIUM_CHANNELS, SOURCE_KINDS, type SourceKind } from './channel-sources.ts'
 
-/** All channels that sessions have without rules of a project. */
+/** All channels of sessions in a project without rules of its own. */
 export const CHANNEL_TYPES = [
   ...['Cross Network', 'Paid Search', 'Paid Social', 'Paid Video', 'Paid Shopping'],
   ...['Paid Unknown', 'Direct', 'Organic Search', 'Organic Social', 'Organic Video'],
@@ -17,48 +16,48 @@ export const CHANNEL_TYPES = [
   ...['Affiliate', 'Unknown'],
 ] as const
 
-/** What the rules of a project may look at. */
+/** The keys that the rules of a project may use. */
 export const CHANNEL_RULE_KEYS = [
   ...['utm_source', 'utm_medium', 'utm_campaign', 'referring_domain', 'url', 'pathname'],
   'hostname',
 ] as const
-/** How they may compare. */
+/** The operators that the rules of a project may use. */
 export const CHANNEL_RULE_OPERATORS = [
   ...['exact', 'is_not', 'is_set', 'is_not_set', 'icontains', 'not_icontains', 'regex'],
   'not_regex',
 ] as const
 
 /**
- * Values of a session's entry event as it has them: `utm_*`, `gclid`, `fbclid` and `gad_source` under
- * their names, `referring_domain` from `$referring_domain`, `url` from `$current_url`, and path and host
- * of that. Numbers count as text; null, the text `null` and empty text as absent.
+ * The values of a session's entry event: `utm_*`, `gclid`, `fbclid` and `gad_source` under their names,
+ * `referring_domain` from `$referring_domain`, `url` from `$current_url`, and the path and host of that URL. Numbers
+ * count as text. Null, the text `null` and an empty text count as absent.
  */
 export type ChannelInputs = Readonly<
   Partial<Record<(typeof CHANNEL_RULE_KEYS)[number] | 'gclid' | 'fbclid' | 'gad_source', unknown>>
 >
 
-/** One comparison of a rule; those with an empty list or without the value they need do not count. */
+/** One comparison of a rule. A comparison with an empty list, or without a value that it needs, does not count. */
 export interface ChannelRuleItem {
   readonly id?: string
   /** One of `CHANNEL_RULE_KEYS`. */
   readonly key: string
   /** One of `CHANNEL_RULE_OPERATORS`. */
   readonly op: string
-  /** A list stands for any of its texts. */
+  /** The value. A list matches if any of its texts matches. */
   readonly value?: string | readonly string[] | null
 }
 
-/** A rule of a project, as its setting `customChannelTypeRules` holds it. */
+/** A rule of a project, as its setting `customChannelTypeRules` contains it. */
 export interface ChannelRule {
   readonly id?: string
   readonly channel_type: string
-  /** All items must hold, or one of them. */
+  /** Whether all items must match, or one of them. */
   readonly combiner: 'AND' | 'OR'
-  /** None: every session fits. */
+  /** The comparisons. An empty list matches every session. */
   readonly items: readonly ChannelRuleItem[]
 }
 
-/** What is wrong with a rule that somebody wrote; null: nothing. */
+/** Returns the fault of a rule that a user wrote, or null if it is valid. */
 export function channelRuleFault(rule: Readonly<Record<string, unknown>>): string | null {
   const { channel_type, combiner, items } = rule
   if (typeof channel_type !== 'string') return 'channel_type must be a text'
@@ -76,7 +75,7 @@ export function channelRuleFault(rule: Readonly<Record<string, unknown>>): strin
   return null
 }
 
-/** What the rules below look at; '' is absent. */
+/** The inputs of the rules below. '' means absent. */
 interface Clues {
   readonly source: string
   readonly medium: string
@@ -92,11 +91,11 @@ type RuleTest = (inputs: ChannelInputs) => boolean
 const DIRECT = '$direct'
 const DIRECT_SOURCES: readonly string[] = ['', '(direct)', 'direct', DIRECT]
 const PAID_MEDIUM = /^(?:(?:cpc|cpm|cpv|cpa|ppc|retargeting)$|paid)/
-/** `e-shop`, `eshop` and `the shop`, but no `workshop`. */
+/** Matches `e-shop`, `eshop` and `the shop`, but not `workshop`. */
 const SHOP = /shopping|(?:^|[^a-df-z])shop/
 const TWO_CHANNELS: readonly SourceKind[] = ['Search', 'Social', 'Video', 'Shopping']
 
-/** The first that answers something decides. */
+/** The first step that returns a channel decides. */
 const PAID_STEPS: readonly Step[] = [
   ({ source }) => sourceChannel(source, true),
   ({ campaign }) => (SHOP.test(campaign) ? 'Paid Shopping' : null),
@@ -121,15 +120,15 @@ const ORGANIC_STEPS: readonly Step[] = [
 
 let parseDomain: typeof import('tldts').parse | undefined
 const NO_RULES: readonly ChannelRule[] = []
-/** Rules come with each question and are used for each of its sessions. */
+/** Caches compiled rules. A query contains the rules once and applies them to each of its sessions. */
 const compiledRules = new WeakMap<
   readonly ChannelRule[],
   readonly (readonly [string, RuleTest])[]
 >()
 
 /**
- * The channel of a session: that of the first rule of the project that fits, else one of `CHANNEL_TYPES`.
- * About 2 us, once per thread some milliseconds more; with rules also what their patterns cost, which are
+ * Returns the channel of a session: that of the first matching rule of the project, or else one of `CHANNEL_TYPES`. It
+ * takes about 2 us, and some milliseconds more once for each thread. Rules add the cost of their patterns, which are
  * compiled at the first call with the same list.
  */
 export function channelTypeOf(
@@ -161,7 +160,9 @@ function firstOf(steps: readonly Step[], clues: Clues): string {
   return 'Unknown'
 }
 
-/** A source or domain as it is written decides before its registrable domain. */
+/**
+ * Returns the channel of a source or domain. The text as it is written takes precedence over its registrable domain.
+ */
 function sourceChannel(text: string, isPaid: boolean): string | null {
   if (text === '') return null
   return kindChannel(SOURCE_KINDS.get(text), isPaid) ?? kindChannel(domainKind(text), isPaid)
@@ -174,7 +175,7 @@ function kindChannel(kind: SourceKind | undefined, isPaid: boolean): string | nu
   return kind === 'AI' ? 'AI Assistant' : kind
 }
 
-/** The kind of the registrable domain of a host; Google has one under every public suffix. */
+/** Returns the kind of the registrable domain of a host. Google has a domain under every public suffix. */
 function domainKind(text: string): SourceKind | undefined {
   if (!text.includes('.')) return undefined
   parseDomain ??= (loadPackage('tldts') as typeof import('tldts')).parse
@@ -201,7 +202,7 @@ function ruleTest({ items, combiner }: ChannelRule): RuleTest {
     : (inputs) => tests.every((test) => test(inputs))
 }
 
-/** Null: the item does not count. */
+/** Returns the test of an item, or null if the item does not count. */
 function itemTest({ key: given, op, value }: ChannelRuleItem): RuleTest | null {
   const key = CHANNEL_RULE_KEYS.find((known) => known === given)
   const isEmptyList = Array.isArray(value) && value.length === 0
@@ -212,7 +213,7 @@ function itemTest({ key: given, op, value }: ChannelRuleItem): RuleTest | null {
   return (inputs) => test((key === undefined ? '' : textOf(inputs[key])) || undefined)
 }
 
-/** A value as text; '' when it is absent. */
+/** Returns a value as text, or '' if it is absent. */
 function textOf(value: unknown): string {
   if (typeof value === 'string') return value === 'null' ? '' : value
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''

@@ -1,15 +1,18 @@
 /**
- * The time that a funnel leaves for its steps. Source: docs/compatibility/analytics.md, "Funnels and correlation".
+ * The conversion window of a funnel, which is the time that it allows for its steps. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { addMonths, utcOf, wallOfUtc } from '../../../base/time-zone.ts'
 
-/** Units of a window. */
+/** The units of a window. */
 export const WINDOW_UNITS = ['minute', 'hour', 'day', 'week', 'month'] as const
 
-/** Unit of a window. */
+/** The unit of a window. */
 export type WindowUnit = (typeof WINDOW_UNITS)[number]
 
-/** Length of a window. Days have 24 hours; months are those of the calendar in UTC, clipped at their end. */
+/**
+ * The length of a window. Days have 24 hours. Months are calendar months in UTC, clipped to the last day of the month.
+ */
 export interface ConversionWindow {
   readonly count: number
   readonly unit: WindowUnit
@@ -22,7 +25,7 @@ const UNIT_MS: Readonly<Record<Exclude<WindowUnit, 'month'>, number>> = {
   week: 7 * 86_400_000,
 }
 
-/** Answers the last millisecond of a window that begins at a time in milliseconds; it belongs to it. */
+/** Returns a function that computes the last millisecond of a window, inclusive, from its start in milliseconds. */
 export function windowEnd({ count, unit }: ConversionWindow): (startMs: number) => number {
   if (unit !== 'month') {
     const lengthMs = count * UNIT_MS[unit]

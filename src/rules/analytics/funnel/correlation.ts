@@ -1,6 +1,6 @@
 /**
- * Who is behind a correlation of a funnel: persons who converted, or did not, and had an event meanwhile,
- * or have a property. Source: docs/compatibility/analytics.md, "Funnels and correlation".
+ * Finds the actors of a correlation of a funnel: actors that converted, or did not, and had an event in the meantime or
+ * have a property. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -23,9 +23,8 @@ const CHECK_EVERY = 65_536
 const TYPES = ['events', 'event_with_properties', 'properties']
 
 /**
- * The page of persons, or groups, that a request for a correlation means: by uuid, groups by key. Throws
- * 400 for what cannot be asked, `invalid_input` without `attr` when the event or the properties are
- * missing, and as `EventScanner.scan`.
+ * Returns the page of persons, by uuid, or of groups, by key, of a correlation request. Throws 400 for an invalid
+ * request, `invalid_input` without `attr` if the event or the properties are missing, and as `EventScanner.scan`.
  */
 export function correlationActors(inquiry: Inquiry<CorrelationParameters>): ActorPage {
   const { parameters, context } = inquiry

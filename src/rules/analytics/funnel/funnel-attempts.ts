@@ -1,39 +1,39 @@
 /**
- * How far one actor got in a funnel: every event that can begin it is an attempt, and the best attempt
- * counts. The first of several equally good ones is kept. Source: docs/compatibility/analytics.md, "Funnels and
- * correlation".
+ * Finds out how far one actor got in a funnel. Every event that can start the funnel is an attempt, and the best
+ * attempt counts. Of several equally good attempts, the first one counts. Source: docs/compatibility/analytics.md,
+ * "Funnels and correlation".
  *
- * Of the actor's events in order, the place of each step never moves back from one attempt to the next.
- * So each step has a cursor that only moves forward, and all attempts of an actor together look at each
- * event once for each step.
+ * From one attempt to the next, the position of a step among the ordered events of the actor never moves back. Each
+ * step therefore has a cursor that only moves forward, and all attempts of an actor together read each event once for
+ * each step.
  */
 import type { GatheredRows } from '../actor-rows.ts'
 
-/** How steps have to follow each other. */
+/** The order in which steps must follow each other. */
 export type FunnelOrder = 'ordered' | 'strict' | 'unordered'
 
-/** Events that undo an attempt when they come between two steps. */
+/** Events that invalidate an attempt if they occur between two steps. */
 export interface Exclusion {
-  /** Bit of the excluded series in the masks: of each its own, right behind those of the steps. */
+  /** The bit of the excluded series in the masks. Each exclusion has its own, directly after those of the steps. */
   readonly bit: number
-  /** Steps from 0. */
+  /** The two steps, counted from 0. */
   readonly fromStep: number
   readonly toStep: number
 }
 
-/** A funnel. Bit k of the masks belongs to step k. */
+/** The rules of a funnel. Bit k of the masks belongs to step k. */
 export interface AttemptRules {
   readonly order: FunnelOrder
   readonly stepCount: number
-  /** Whether a step needs another event than the step before it; of ordered funnels. */
+  /** For ordered funnels: whether each step needs another event than the step before it. */
   readonly needsLaterEvent: readonly boolean[]
-  /** The last moment that is within the window of an attempt; milliseconds. */
+  /** Returns the last moment within the window of an attempt, in milliseconds. */
   readonly windowEnd: (startMs: number) => number
-  /** Strict funnels have none. */
+  /** The exclusions. Strict funnels have none. */
   readonly exclusions: readonly Exclusion[]
 }
 
-/** Attempts that begin in this time count; milliseconds, the end is not part of it. */
+/** The time range in which attempts must begin, in milliseconds. The end is exclusive. */
 export interface Entrance {
   readonly fromMs: number
   readonly untilMs: number
@@ -41,7 +41,7 @@ export interface Entrance {
 
 /** Finds the best attempt of one actor after the other. */
 export class AttemptFinder {
-  /** Times of the steps of the best attempt that was found last, milliseconds, as many as it has. */
+  /** The times of the steps of the best attempt that was found last, in milliseconds, one for each step that it has. */
   readonly stepTimesMs: Float64Array
   readonly #rules: AttemptRules
   readonly #times: Float64Array
@@ -69,7 +69,7 @@ export class AttemptFinder {
     this.#stepsMask = 2 ** rules.stepCount - 1
   }
 
-  /** Steps of the best attempt of the actor whose rows are these, 0 without any. */
+  /** Returns the number of steps of the best attempt of the actor with these rows, or 0 if there is no attempt. */
   best(start: number, end: number): number {
     this.#end = end
     this.#best = 0

@@ -1,7 +1,7 @@
 /**
- * Breakdowns of a funnel by values of properties: which value an actor or an event stands for, and which
- * actors and events are left when one value is asked for. Cohorts are filters and not dealt with here.
- * Source: docs/compatibility/analytics.md, "Funnels and correlation".
+ * Breakdowns of a funnel by property values: finds the value of an actor or an event, and the actors and events that
+ * remain if one value is requested. Cohorts are filters and are not handled here. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 
 import { propertyText } from '../../filters/property-text.ts'
@@ -12,23 +12,23 @@ import { labelsOf, type ValueLabels } from '../value-labels.ts'
 
 const OTHER = 'Other'
 
-/** Which value an actor or event stands for. */
+/** The rule that selects the value of an actor or event. */
 export type Attribution = 'first_touch' | 'last_touch' | 'all_events' | 'step'
 
-/** How values of properties split a funnel. */
+/** The way in which property values split a funnel. */
 export interface FunnelBreakdown {
   readonly attribution: Attribution
-  /** Of the attribution `step`: the step whose events have the value. */
+  /** For the attribution `step`: the step whose events have the value. */
   readonly step: number
   readonly stepCount: number
-  /** Texts of the value that is asked for, one for each property; null: any value. */
+  /** The texts of the requested value, one for each property. Null means any value. */
   readonly wanted: readonly string[] | null
 }
 
 /**
- * Splits the rows of actors by the values of a breakdown, and takes away what has another value than
- * the wanted one: an actor may then come several times in a row. `values` are columns of the scan, one for
- * each property. Cost: linear in the rows.
+ * Splits the rows of actors by the values of a breakdown and removes rows with a value other than the wanted one. An
+ * actor may then occur several times in a row. `values` are columns of the scan, one for each property. The cost is
+ * linear in the rows.
  */
 export function splitByBreakdown(
   breakdown: FunnelBreakdown,

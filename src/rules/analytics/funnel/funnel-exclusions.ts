@@ -1,5 +1,5 @@
 /**
- * What undoes an attempt of a funnel: series that must not occur between two of its steps. Source:
+ * Reads the exclusions of a funnel: series that must not occur between two of its steps. Source:
  * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -15,9 +15,9 @@ export interface StepExclusion {
 }
 
 /**
- * The exclusions of a request; none for a strict funnel, which has no room for them. Throws 400
- * `invalid_input` without `attr` for steps that are missing or do not fit, and for a series that would
- * exclude a step itself.
+ * Returns the exclusions of a request. A strict funnel has none, because no other event can occur between its steps.
+ * Throws 400 `invalid_input` without `attr` if the steps are missing or invalid, or if a series would exclude a step
+ * itself.
  */
 export function readExclusions(
   value: unknown,

@@ -1,6 +1,6 @@
 /**
- * What a request for a funnel means: its steps, when one of them needs a later event, what undoes an
- * attempt, and whose results are wanted. Source: docs/compatibility/analytics.md, "Funnels and correlation".
+ * Turns a funnel request into a plan: its steps, which of them need a later event, the exclusions, and the wanted
+ * actors. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -22,7 +22,7 @@ const ORDERS = ['ordered', 'strict', 'unordered'] as const
 const ATTRIBUTIONS = ['first_touch', 'last_touch', 'all_events', 'step'] as const
 const WINDOW_DAYS_DEFAULT = 14
 
-/** A breakdown by properties: what is asked for, and how it is attributed. */
+/** A breakdown by properties: the requested properties, and the attribution. */
 export interface PlannedBreakdown {
   readonly breakdown: Breakdown
   readonly attribution: Attribution
@@ -33,23 +33,23 @@ export interface PlannedBreakdown {
 /** A funnel that can be computed. */
 export interface FunnelPlan {
   readonly range: DateRange
-  /** Holds for every event that takes part. */
+  /** The filter for all events. */
   readonly filter: FilterGroup | null
   readonly steps: readonly Series[]
-  /** What to scan for: the steps, then what is excluded, then, for strict funnels, every event. */
+  /** The series to scan for: the steps, then the exclusions, then, for strict funnels, every event. */
   readonly series: readonly SeriesMatch[]
   readonly rules: AttemptRules
   readonly breakdown: PlannedBreakdown | null
-  /** For each number of steps of a best attempt whether its actor is wanted; 0 never is. */
+  /** Whether an actor is wanted, by the number of steps of its best attempt. The entry for 0 is always false. */
   readonly isWanted: readonly boolean[]
   readonly entrance: Entrance | null
-  /** Groups of this type pass through it; null: persons. */
+  /** The type of the groups that pass through the funnel. Null means persons. */
   readonly groupTypeIndex: number | null
 }
 
 /**
- * The plan of a request. `stepDefault` is the step of one that names none; null: that is refused. Throws
- * 400 `invalid_input` and `required` as the documentation says for each parameter.
+ * Returns the plan of a request. `stepDefault` is the step of a request that names none; if it is null, such a request
+ * is rejected. Throws 400 `invalid_input` and `required`, as the documentation states for each parameter.
  */
 export function planFunnel(
   inquiry: Inquiry<FunnelParameters>,

@@ -1,6 +1,6 @@
 /**
- * What requests to persons/funnel and persons/funnel/correlation say, as plain data that may cross
- * threads. Source: docs/compatibility/analytics.md, "Funnels and correlation".
+ * Reads the parameters of persons/funnel and persons/funnel/correlation into plain data that may cross threads. Source:
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { invalidInput } from '../../../base/errors.ts'
 import { FUNNEL_CUSTOM_STEPS_MAX } from '../limits.ts'
@@ -12,44 +12,44 @@ import {
   readTruth,
 } from '../question-shapes.ts'
 
-/** Parameters of persons/funnel. */
+/** The parameters of persons/funnel. */
 export type FunnelParameters = Readonly<ReturnType<typeof readFunnelParameters>>
 
-/** Parameters of persons/funnel/correlation. */
+/** The parameters of persons/funnel/correlation. */
 export type CorrelationParameters = Readonly<ReturnType<typeof readCorrelationParameters>>
 
-/** Which entrances of a funnel over time are meant; null for what the request does not say. */
+/** The requested entrances of a funnel over time. Values that the request does not contain are null. */
 export type EntranceParameters = Readonly<NonNullable<ReturnType<typeof readEntrance>>>
 
-/** Parameters of persons/funnel. Throws 400 `invalid_input`. */
+/** Reads the parameters of persons/funnel. Throws 400 `invalid_input`. */
 export function readFunnelParameters(source: ParameterSource) {
   return {
     ...readAnalyticParameters(source),
     orderType: source.text('funnel_order_type'),
-    /** How long a person has for the steps; `days` is the older form, which wins. */
+    /** The time that a person has for the steps. `days` is the older form and takes precedence. */
     window: {
       count: source.wholeNumber('funnel_window_interval'),
       unit: source.text('funnel_window_interval_unit'),
       days: source.wholeNumber('funnel_window_days'),
     },
-    /** A list of series with their steps, as clients write it; undefined when absent. */
+    /** A list of series with their steps, as clients write it. Undefined when absent. */
     exclusions: source.json('exclusions'),
-    /** Negative for those who dropped off before a step; null when absent. */
+    /** The step. A negative number means actors that dropped off before the step. Null when absent. */
     step: integerOf(source.text('funnel_step'), 'funnel_step'),
     customSteps: readCustomSteps(source.json('funnel_custom_steps')),
     breakdown: readBreakdownParameters(source),
     attributionType: source.text('breakdown_attribution_type'),
-    /** Step from 0. */
+    /** The step, counted from 0. */
     attributionStep: source.wholeNumber('breakdown_attribution_value'),
-    /** A value of the breakdown or a list of them; undefined when absent. */
+    /** A value of the breakdown or a list of values. Undefined when absent. */
     stepBreakdown: readStepBreakdown(source.value('funnel_step_breakdown')),
-    /** Groups of this type pass through the funnel instead of persons. */
+    /** The type of the groups that pass through the funnel instead of persons. */
     groupTypeIndex: source.wholeNumber('aggregation_group_type_index'),
     entrance: readEntrance(source),
   }
 }
 
-/** Parameters of persons/funnel/correlation. Throws 400 `invalid_input`. */
+/** Reads the parameters of persons/funnel/correlation. Throws 400 `invalid_input`. */
 export function readCorrelationParameters(source: ParameterSource) {
   const prefix = 'funnel_correlation_person'
   const isGiven = source.text(`${prefix}_converted`) !== null
@@ -57,11 +57,11 @@ export function readCorrelationParameters(source: ParameterSource) {
     ...readFunnelParameters(source),
     page: readRowPage(source, `${prefix}_limit`, `${prefix}_offset`),
     correlationType: source.text('funnel_correlation_type'),
-    /** Series as clients write it; undefined when absent. */
+    /** A series as clients write it. Undefined when absent. */
     entity: source.json(`${prefix}_entity`),
-    /** Null: whether or not they converted. */
+    /** Whether the actors converted. Null means both. */
     isConverted: isGiven ? readTruth(source, `${prefix}_converted`) : null,
-    /** A list of filters; undefined when absent. */
+    /** A list of filters. Undefined when absent. */
     propertyValues: source.json('funnel_correlation_property_values'),
   }
 }
@@ -74,7 +74,7 @@ function readEntrance(source: ParameterSource) {
   return {
     isDropOff: source.text('drop_off') === null ? null : readTruth(source, 'drop_off', true),
     periodStart: source.text('entrance_period_start'),
-    /** Steps from 0. */
+    /** The steps, counted from 0. */
     fromStep: source.wholeNumber('funnel_from_step'),
     toStep: source.wholeNumber('funnel_to_step'),
   }

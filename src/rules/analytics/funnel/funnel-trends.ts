@@ -1,6 +1,6 @@
 /**
- * Funnels over time: the period in which an attempt begins. Source: docs/compatibility/analytics.md,
- * "Funnels and correlation".
+ * Funnels over time: finds the period in which an attempt begins. Source: docs/compatibility/analytics.md, "Funnels and
+ * correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { momentOfText, type RangeRequest } from '../date-range.ts'
@@ -11,9 +11,9 @@ import type { EntranceParameters } from './funnel-shapes.ts'
 const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?.{0,6})?$/
 
 /**
- * The period that a request for a funnel over time means; null: none begins there, so that nobody is meant.
- * Throws 400 `invalid_input` without `attr` when it does not say whether it is about drop-offs, or which
- * period.
+ * Returns the period of a request for a funnel over time, or null if no period begins at the given time, so that no
+ * actor is selected. Throws 400 `invalid_input` without `attr` if the request does not state the period, or whether it
+ * selects drop-offs.
  */
 export function entranceAt(
   { isDropOff, periodStart: text }: EntranceParameters,

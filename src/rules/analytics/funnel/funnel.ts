@@ -1,5 +1,5 @@
 /**
- * Who is behind a step of a funnel: everybody whose best attempt got that far, or no further. Source:
+ * Finds the actors of a funnel step: all actors whose best attempt got that far, or no further. Source:
  * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 
@@ -19,28 +19,28 @@ import { hopelessKeys } from './hopeless-keys.ts'
 /** Actors between two looks at the limits of a query. */
 const CHECK_EVERY = 1024
 
-/** Wanted actors of a funnel with their best attempts; all lists are parallel. */
+/** The wanted actors of a funnel with their best attempts. All lists are parallel. */
 export interface FunnelResults {
-  /** P of a person, or the position of a group's key in `groupKeys`; ascending, each once. */
+  /** The person numbers, or the positions of the groups' keys in `groupKeys`, ascending and without duplicates. */
   readonly actors: Uint32Array
-  /** Steps of the best attempt. */
+  /** The number of steps of the best attempt. */
   readonly bests: Uint8Array
-  /** For each actor as many as the funnel has steps: when they were done, milliseconds. */
+  /** The times of the steps in milliseconds. Each actor has as many entries as the funnel has steps. */
   readonly stepTimesMs: Float64Array
-  /** Null unless groups pass through the funnel. */
+  /** The keys of groups. Null unless groups pass through the funnel. */
   readonly groupKeys: readonly unknown[] | null
 }
 
 /**
- * The page of persons, or groups, that a request for a funnel means: by uuid, groups by key. Throws 400
- * for what cannot be asked, and as `EventScanner.scan`.
+ * Returns the page of persons, by uuid, or of groups, by key, of a funnel request. Throws 400 for an invalid request,
+ * and as `EventScanner.scan`.
  */
 export function funnelActors(inquiry: Inquiry<FunnelParameters>): ActorPage {
   const plan = planFunnel(inquiry, null)
   return pageOfResults(runFunnel(plan, inquiry), plan, inquiry)
 }
 
-/** The page of the wanted actors of a funnel, by uuid or key. */
+/** Returns the page of the wanted actors of a funnel, by uuid or key. */
 export function pageOfResults(
   { actors, groupKeys }: Pick<FunnelResults, 'actors' | 'groupKeys'>,
   { groupTypeIndex }: FunnelPlan,
@@ -54,7 +54,7 @@ export function pageOfResults(
 }
 
 /**
- * The wanted actors of a funnel. Cost: linear in the events that are found, times the steps. Throws as
+ * Returns the wanted actors of a funnel. The cost is linear in the number of found events times the steps. Throws as
  * `EventScanner.scan`.
  */
 export function runFunnel(plan: FunnelPlan, inquiry: Inquiry): FunnelResults {

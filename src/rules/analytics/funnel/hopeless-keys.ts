@@ -1,11 +1,14 @@
-/** Who cannot have got far in a funnel, whatever the order of events: spares putting them in order. */
+/**
+ * Finds actors that cannot have got far enough in a funnel, whatever the order of their events. Their events need not
+ * be sorted.
+ */
 import { largestPerson } from '../actor-page.ts'
 import type { EventColumns } from '../event-columns.ts'
 import type { AttemptRules } from './funnel-attempts.ts'
 
 /**
- * For each key of an actor 1 when its events do not have `needed` different steps, which have to be the
- * first ones unless the funnel is unordered. `keys` has the key of each row. Linear.
+ * Returns, for each key of an actor, 1 if its events do not contain `needed` different steps. Unless the funnel is
+ * unordered, these must be the first steps. `keys` contains the key of each row. The cost is linear.
  */
 export function hopelessKeys(
   { order, stepCount }: Pick<AttemptRules, 'order' | 'stepCount'>,

@@ -1,5 +1,5 @@
 /**
- * Paths around a step of a funnel: which persons have one, and from when until when. Source:
+ * Paths around a step of a funnel: finds the persons of the funnel and the time range of their paths. Source:
  * docs/compatibility/analytics.md, "Paths".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -13,15 +13,15 @@ const AFTER = 'funnel_path_after_step'
 const BEFORE = 'funnel_path_before_step'
 const BETWEEN = 'funnel_path_between_steps'
 
-/** When the events of a path may lie; milliseconds, both inclusive. */
+/** The time range of the events of a path, in milliseconds, both inclusive. */
 export interface PathSpan {
   readonly fromMs: number
   readonly toMs: number
 }
 
 /**
- * The persons of the funnel of a request, by P, with the time in which their paths lie; null when the
- * request has no funnel. Throws 400 for what cannot be asked, and as `EventScanner.scan`.
+ * Returns the persons of the funnel of a request, by person number, with the time range of their paths. Returns null if
+ * the request has no funnel. Throws 400 for an invalid request, and as `EventScanner.scan`.
  */
 export function funnelSpans(
   inquiry: Inquiry<PathParameters>,

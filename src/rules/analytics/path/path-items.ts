@@ -1,7 +1,6 @@
 /**
- * What the events of a path are called: the address of a page, the name of a screen, or the name of the
- * event, cleaned and grouped. Every different value is dealt with once. Source: docs/compatibility/analytics.md,
- * "Paths".
+ * Names the events of a path (its items): the address of a page, the name of a screen, or the name of the event,
+ * cleaned and grouped. Each different value is processed once. Source: docs/compatibility/analytics.md, "Paths".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
@@ -10,34 +9,34 @@ import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.t
 import { PATH_CLEANING_UNITS_MAX } from '../limits.ts'
 import type { CleaningRule } from './path-shapes.ts'
 
-/** The item of an event that is no part of a path. */
+/** The item of an event that is not part of a path. */
 export const NO_ITEM = -1
 
-/** Events whose items are a property instead of their name. */
+/** The event whose item is the address of its page. */
 export const PAGEVIEW = '$pageview'
-/** As `PAGEVIEW`, for apps. */
+/** The event whose item is the name of its screen. */
 export const SCREEN = '$screen'
 
-/** How events become items. */
+/** The rules that turn events into items. */
 export interface ItemRules {
-  /** Whether an event of this name takes part. */
+  /** Returns whether an event of this name takes part. */
   readonly isTaken: (eventName: string) => boolean
   readonly hasPageAddresses: boolean
   readonly hasScreenNames: boolean
   readonly cleaning: readonly PatternReplacement[]
   readonly groupings: readonly string[]
-  /** Items that take no part. */
+  /** The items that take no part. */
   readonly excluded: ReadonlySet<string>
 }
 
-/** What has to be read of each event, in the order in which `ItemTable` expects the columns. */
+/** The values to read from each event, in the order in which `ItemTable` expects the columns. */
 export const ITEM_VALUES: readonly ValueRequest[] = [
   { kind: 'event_name' },
   { kind: 'event_property', key: '$current_url' },
   { kind: 'event_property', key: '$screen_name' },
 ]
 
-/** Rules for cleaning, in order. Throws 400 `invalid_input` for a pattern that cannot be used. */
+/** Compiles the cleaning rules in order. Throws 400 `invalid_input` for an invalid pattern. */
 export function compileCleaning(rules: readonly CleaningRule[]): readonly PatternReplacement[] {
   return rules.map(({ regex, alias }) => {
     const replacement = PatternReplacement.compile(regex, alias)
@@ -46,9 +45,9 @@ export function compileCleaning(rules: readonly CleaningRule[]): readonly Patter
   })
 }
 
-/** Items as numbers. */
+/** A table that assigns a number to each item. */
 export class ItemTable {
-  /** The items by their number. */
+  /** The items by number. */
   readonly texts: string[] = []
   readonly #numbers = new Map<string, number>()
   readonly #rules: ItemRules
@@ -58,7 +57,7 @@ export class ItemTable {
     this.#rules = rules
   }
 
-  /** The number of an item, whether or not an event has it. */
+  /** Returns the number of an item, whether or not an event has it. */
   numberOf(item: string): number {
     let number = this.#numbers.get(item)
     if (number === undefined) {
@@ -69,8 +68,8 @@ export class ItemTable {
   }
 
   /**
-   * The item of each event, `NO_ITEM` for those that take no part. Cost: linear in the events, and in
-   * the patterns for each different value. Throws 400 `query_too_large` when the patterns cost too much.
+   * Returns the item of each event, or `NO_ITEM` for events that take no part. The cost is linear in the events, and in
+   * the patterns for each different value. Throws 400 `query_too_large` if the patterns cost too much.
    */
   itemsOf({ count, values }: EventColumns): Int32Array {
     const [names, addresses, screens] = values
@@ -121,7 +120,7 @@ export class ItemTable {
   }
 }
 
-/** An address without the slash at its end, unless it is nothing else. */
+/** Returns an address without the slash at its end, unless the address is only a slash. */
 export function pageItem(value: unknown): string {
   const text = propertyText(value)
   return text.length > 1 && text.endsWith('/') ? text.slice(0, -1) : text

@@ -1,6 +1,6 @@
 /**
- * Paths of one person: events one behind the other, cut into sessions, and whether one of them goes the
- * way that is asked for. Source: docs/compatibility/analytics.md, "Paths".
+ * The paths of one person: consecutive events that are split into sessions, and the test whether a session follows the
+ * requested path. Source: docs/compatibility/analytics.md, "Paths".
  */
 import { type ItemTable, NO_ITEM } from './path-items.ts'
 import type { PathParameters } from './path-shapes.ts'
@@ -9,14 +9,14 @@ import type { PathParameters } from './path-shapes.ts'
 const SESSION_GAP_MS = 30 * 60_000
 const FOLD = '...'
 
-/** How sessions are cut, by items as their texts. */
+/** The start point, end point and step limit that cut sessions. The points are texts of items. */
 export type PathCut = Pick<PathParameters, 'startPoint' | 'endPoint'> & {
   readonly stepLimit: number
 }
 
 /**
- * What is asked for: keys of the form `2_/about`, a position from 1 and an item. With `dropOffKey` the
- * other two do not count.
+ * The requested keys. A key has the form `2_/about`: a position from 1 and an item. If `dropOffKey` is set, the other
+ * two are ignored.
  */
 export type PathKeys = Pick<PathParameters, 'startKey' | 'endKey' | 'dropOffKey'>
 
@@ -26,14 +26,14 @@ interface PathKey {
   readonly item: number
 }
 
-/** Events of persons: rows in the order of time, what they are called, and when they were. */
+/** The events of persons: rows in the order of time, their items, and their times. */
 export interface PathEvents {
   readonly rows: Uint32Array
   readonly items: Int32Array
   readonly timesMs: Float64Array
 }
 
-/** Goes over the paths of one person after the other. */
+/** Walks over the paths of one person after the other. */
 export class PathWalker {
   readonly #startPoint: number | null
   readonly #endPoint: number | null
@@ -59,23 +59,23 @@ export class PathWalker {
     this.#fold = table.numberOf(FOLD)
   }
 
-  /** Steps of the path at hand. */
+  /** The number of steps of the current path. */
   get length(): number {
     return this.#length
   }
 
-  /** The item of a step, from 0; `NO_ITEM` outside of the path. */
+  /** Returns the item of a step, counted from 0. Returns `NO_ITEM` outside of the path. */
   itemAt(step: number): number {
     if (step < 0 || step >= this.#length) return NO_ITEM
     return step === this.#foldAt ? this.#fold : (this.#session[this.#placeOf(step)] ?? NO_ITEM)
   }
 
-  /** The time of a step of the path, from 0; milliseconds. */
+  /** Returns the time of a step of the path, counted from 0, in milliseconds. */
   timeMsAt(step: number): number {
     return this.#sessionMs[this.#placeOf(step)] ?? 0
   }
 
-  /** Shows the paths of a person's events, in order, until `visit` says that it has seen enough; then true. */
+  /** Calls `visit` for each path of a person's events, in order, until `visit` returns true. Returns whether it did. */
   walk(events: PathEvents, start: number, end: number, visit: () => boolean): boolean {
     const { rows, items, timesMs } = events
     let count = 0
@@ -147,7 +147,7 @@ export class PathWalker {
   }
 }
 
-/** Tells which paths go the way that is asked for. */
+/** Tests which paths follow the requested keys. */
 export class PathFinder {
   readonly #walker: PathWalker
   readonly #startKey: PathKey | null
@@ -163,12 +163,12 @@ export class PathFinder {
     this.#isWanted = () => this.#goesTheWay()
   }
 
-  /** Whether one of the sessions of a person's events, in order, goes the way that is asked for. */
+  /** Returns whether one of the sessions of a person's events follows the requested keys. */
   hasPath(events: PathEvents, start: number, end: number): boolean {
     return this.#walker.walk(events, start, end, this.#isWanted)
   }
 
-  /** How many of the sessions do. */
+  /** Returns the number of sessions that do. */
   countPaths(events: PathEvents, start: number, end: number): number {
     let count = 0
     this.#walker.walk(events, start, end, () => {

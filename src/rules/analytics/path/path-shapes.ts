@@ -1,6 +1,6 @@
 /**
- * What requests to persons/path say, as plain data that may cross threads. Source:
- * docs/compatibility/analytics.md, "Paths".
+ * Reads the parameters of persons/path into plain data that may cross threads. Source: docs/compatibility/analytics.md,
+ * "Paths".
  */
 
 import { invalidInput } from '../../../base/errors.ts'
@@ -9,13 +9,13 @@ import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-sh
 import { PATH_TEXT_UNITS_MAX, PATH_TEXTS_MAX } from '../limits.ts'
 import { JsonParameters, type ParameterSource, readAnalyticParameters } from '../question-shapes.ts'
 
-/** A pattern in the items of paths and what stands in its place. */
+/** A pattern in the items of paths and the text that replaces its matches. */
 export type CleaningRule = Readonly<Record<'regex' | 'alias', string>>
 
-/** Parameters of persons/path. */
+/** The parameters of persons/path. */
 export type PathParameters = Readonly<ReturnType<typeof readPathParameters>>
 
-/** Parameters of persons/path. Throws 400 `invalid_input`. */
+/** Reads the parameters of persons/path. Throws 400 `invalid_input`. */
 export function readPathParameters(source: ParameterSource) {
   return {
     ...readAnalyticParameters(source),

@@ -1,5 +1,5 @@
 /**
- * Who went a way: persons with a session whose items follow each other as the request says. Source:
+ * Finds the persons of a path: persons with a session whose items follow each other as requested. Source:
  * docs/compatibility/analytics.md, "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -38,8 +38,8 @@ const CHECK_EVERY = 1024
 const STEP_LIMIT_DEFAULT = 5
 
 /**
- * The page of persons with such a path, by uuid. Throws 400 for what cannot be asked, `invalid_input`
- * without `attr` when both all custom events and some of them are named, and as `EventScanner.scan`.
+ * Returns the page of persons with such a path, by uuid. Throws 400 for an invalid request, `invalid_input` without
+ * `attr` if a request names both all custom events and single ones, and as `EventScanner.scan`.
  */
 export function pathActors(inquiry: Inquiry<PathParameters>): ActorPage {
   const { parameters, scanner } = inquiry

@@ -1,8 +1,11 @@
-/** Properties of an event that was read into cells, for the few that somebody wants as an object. */
+/** Builds the properties object of an event that was read into cells, for the few callers that need an object. */
 import type { OwnObject } from '../../../base/json.ts'
 import type { EventCells } from '../types.ts'
 
-/** All properties that the event is stored with, as `normaliseEvent` would have them. Costs what parsing them does. */
+/**
+ * Returns all properties that the event is stored with, as `normaliseEvent` would return them. It costs as much as
+ * parsing the properties.
+ */
 export function propertiesOfCells(cells: EventCells): OwnObject {
   const properties: OwnObject = {}
   for (let cell = 0; cell < cells.cellCount; cell++) {

@@ -1,34 +1,39 @@
 /**
- * The fast way of processing: reads an accepted event into cells (property, number of its value) without
- * building an object. It only says yes; see `assembly.ts` for what it recognises and for the memory layout,
- * and `recognise.ts` for the rules.
+ * The fast path of processing. It reads an accepted event into cells (the number of the property and the number of its
+ * value) without building an object. It only recognises usual events; every other event is left to the slow path.
+ * `assembly.ts` describes which events it recognises and the memory layout, and `recognise.ts` contains the rules.
  *
- * One instance serves one thread. What was read is valid until the next `read`.
+ * One instance serves one thread. The event that was read is valid until the next `read`.
  */
 import { readFileSync } from 'node:fs'
 import { COLUMN_BLOCK_ROWS } from '../limits.ts'
 import { usualMomentAt } from '../timestamp.ts'
 import type { ColumnBlock, EventCells, ValueSink } from '../types.ts'
 
-/** The value of a cell is a text or JSON at a place. */
+/** The value of the cell is a text or JSON at a position of the input. */
 const CODE_TEXT = 0
-/** The cell was taken out: it is no property of the event that is stored. */
+/** The cell was taken out: it is not a property of the stored event. */
 const CODE_NONE = -1
-/** The value of a cell is a number. */
+/** The value of the cell is a number. */
 const CODE_NUMBER = -2
-/** The value of a cell is the distinct_id. */
+/** The value of the cell is the distinct_id. */
 const CODE_SELF = -3
 
-/** What the kernel does with a key: the event is not recognised; usual; left out; the distinct_id. */
+/**
+ * How the kernel treats a key: it refuses the event, stores the property as usual, leaves it out, or reads it as the
+ * distinct_id.
+ */
 export const KEY_KINDS = { refused: 0, usual: 1, leftOut: 2, id: 3 } as const
 
-// The same numbers stand in assembly.ts.
+// assembly.ts contains the same numbers.
 const RESULT = 1024
 const ID_TEXT = 2048
 const CELLS = 4096
 const INPUT = 262_144
 const INPUT_BYTES = 1_048_576
-/** Bytes that are copied at once, so that they are read while they are in the cache. */
+/**
+ * The number of bytes that are copied at once. It is small enough that they are read while they are in the CPU cache.
+ */
 const WINDOW_BYTES = 128 * 1024
 const ENTRY_BYTES = 16
 const CELL_WORDS = 4
@@ -45,14 +50,14 @@ const R_TIME_LENGTH = R_CELLS + 7
 const R_OFFSET = RESULT / 8 + 4
 const R_SET = R_CELLS + 10
 const R_SET_ONCE = R_CELLS + 12
-/** With its quotes. */
+/** The length includes the quotes. */
 const USUAL_TIMESTAMP_BYTES = 26
 const NEEDS_PARSING = 2
 const IS_ASCII = 1
 const NAME_KEY = 0
 const KEY_COUNT = 1536
 const LEFT = 4096 + 1024 * 16 + KEY_COUNT * 64 + 4096 * 4
-/** Behind the dictionaries and what one event may add to them. */
+/** The blocks lie after the dictionaries and the space that one event may add to them. */
 const BLOCKS = INPUT + INPUT_BYTES + 65_536 + 26 * 1024 * 1024
 const BLOCK_IDS = 32
 const BLOCK_CODES = BLOCK_IDS + COLUMN_BLOCK_ROWS * 2
@@ -69,38 +74,38 @@ interface KernelExports {
   read(start: number, length: number): number
 }
 
-/** What the kernel is told about keys. */
+/** The rules that the kernel applies to keys. */
 export interface KeyRules {
-  /** One of KEY_KINDS. */
+  /** Returns one of KEY_KINDS. */
   kindOf(name: string): number
-  /** Whether that is what is stored, whatever the value. */
+  /** Returns whether the property is stored exactly as it was sent, whatever its value. */
   isStoredAsSent(name: string): boolean
-  /** The value that is stored for one that was sent. */
+  /** Returns the value that is stored for a value that was sent. */
   valueOf(name: string, value: unknown): unknown
 }
 
-/** A kernel with a memory of its own: of 52 MiB at most those parts that were needed. */
+/** A kernel with a memory of its own. It uses only those parts of at most 52 MiB that it needed. */
 export class EventKernel implements EventCells {
   readonly #exports: KernelExports
   readonly #rules: KeyRules
   readonly #drawSecret: () => bigint
   readonly #bytes: Buffer
-  /** The whole memory as words; cells are four of them, from `FIRST_CELL`. */
+  /** The whole memory as words. A cell takes four words; the first cell is at `FIRST_CELL`. */
   readonly #words: Int32Array
   readonly #numbers: Float64Array
   readonly #left: Uint16Array
-  /** Addresses of blocks that were given back. */
+  /** The addresses of blocks that were released. */
   readonly #freeBlocks: number[] = []
   #nextBlock = BLOCKS
   #source: Uint8Array | null = null
   #from = 0
   #to = 0
-  /** The distinct_id of the event, once it was asked for. */
+  /** The distinct_id of the event, once it was read as text. */
   #id: string | null = null
   #names: string[] = []
   #values: unknown[][] = []
   #areStoredAsSent: boolean[] = []
-  /** Keys and codes of one epoch mean nothing in another. */
+  /** The current epoch. Keys and codes are valid only within one epoch. */
   epoch = 0
   cellCount = 0
   readonly idFirstWord = ID_TEXT / 4
@@ -109,14 +114,14 @@ export class EventKernel implements EventCells {
   readonly addedNames: string[] = []
   readonly addedValues: unknown[] = []
 
-  /** `drawSecret` gives random numbers, so that nobody can choose values that slow it down. */
+  /** `drawSecret` returns random numbers. They keep an attacker from choosing values that slow the kernel down. */
   constructor(rules: KeyRules, drawSecret: () => bigint) {
     this.#rules = rules
     this.#drawSecret = drawSecret
     const newKey = (key: number, start: number, length: number): number =>
       this.#newKey(key, start, length)
     const instance = new WebAssembly.Instance(compiled(), { kernel: { newKey } })
-    // The exports are those of assembly.ts, compiled by the same build.
+    // The exports are declared in assembly.ts, which the same build compiles.
     this.#exports = instance.exports as unknown as KernelExports
     const { buffer } = this.#exports.memory
     this.#bytes = Buffer.from(buffer)
@@ -127,7 +132,7 @@ export class EventKernel implements EventCells {
   }
 
   /**
-   * What was read is no longer needed, and its bytes may change. Forgets keys and values when there is no
+   * Releases the event that was read last; its bytes may change afterwards. Discards all keys and values if there is no
    * room for more.
    */
   makeRoom(): void {
@@ -135,7 +140,10 @@ export class EventKernel implements EventCells {
     if (this.#exports.isFull() !== 0) this.#forget()
   }
 
-  /** True when the event is recognised; then everything below describes it. Linear, about a third of JSON.parse. */
+  /**
+   * Reads an event and returns true if it is recognised. The members below then describe it. The cost is linear, about
+   * a third of JSON.parse.
+   */
   read(bytes: Uint8Array, start: number, length: number): boolean {
     if (bytes !== this.#source || start < this.#from || start + length > this.#to) {
       if (length > INPUT_BYTES) return false
@@ -148,12 +156,12 @@ export class EventKernel implements EventCells {
     return isRead
   }
 
-  /** A number for the name of the event. */
+  /** The number that stands for the name of the event. */
   get nameCode(): number {
     return this.#words[R_NAME] ?? 0
   }
 
-  /** The name of the event that has a number. */
+  /** Returns the event name for a number. */
   nameOf(code: number): string {
     return this.#valueOf(NAME_KEY, code) as string
   }
@@ -180,12 +188,12 @@ export class EventKernel implements EventCells {
     return JSON.parse(text) as string
   }
 
-  /** Whether the event says when it was sent. */
+  /** Whether the event contains the time at which it was sent. */
   get hasSentAt(): boolean {
     return this.#words[R_HAS_SENT_AT] === 1
   }
 
-  /** The timestamp as it was sent; '': none. */
+  /** The timestamp as it was sent, or '' if there is none. */
   get timestamp(): string {
     const start = this.#words[R_TIME_START] ?? 0
     if (start === 0) return ''
@@ -193,24 +201,27 @@ export class EventKernel implements EventCells {
     return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1)
   }
 
-  /** The moment that the timestamp names if it has the usual form, else NaN: then it has to be read. */
+  /**
+   * The moment of the timestamp in milliseconds if it has the usual form. Otherwise NaN, and the caller must parse
+   * `timestamp`.
+   */
   get usualTimestampMs(): number {
     const start = this.#words[R_TIME_START] ?? 0
     if (start === 0 || this.#words[R_TIME_LENGTH] !== USUAL_TIMESTAMP_BYTES) return Number.NaN
     return usualMomentAt(this.#bytes, start + 1)
   }
 
-  /** Milliseconds between event and sending; NaN: none. */
+  /** The milliseconds between the event and sending it, or NaN if none were given. */
   get offsetMs(): number {
     return this.#numbers[R_OFFSET] ?? Number.NaN
   }
 
-  /** `$set` beside the properties, undefined: none. */
+  /** The `$set` next to the properties, or undefined if there is none. */
   get rootSet(): unknown {
     return this.#objectAt(R_SET)
   }
 
-  /** `$set_once` beside the properties, undefined: none. */
+  /** The `$set_once` next to the properties, or undefined if there is none. */
   get rootSetOnce(): unknown {
     return this.#objectAt(R_SET_ONCE)
   }
@@ -330,7 +341,7 @@ export class EventKernel implements EventCells {
     const start = this.#words[entry] ?? 0
     const text = this.#bytes.toString('utf8', start, start + (this.#words[entry + 1] ?? 0))
     const parsed: unknown = JSON.parse(text)
-    // Many events share it.
+    // The value is frozen because many events share it.
     if (typeof parsed === 'object' && parsed !== null) Object.freeze(parsed)
     const value = this.#rules.valueOf(this.#names[key] ?? '', parsed)
     values[code] = value

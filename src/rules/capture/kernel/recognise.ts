@@ -1,7 +1,7 @@
 /**
- * The rules for events that the kernel reads: what `normalise.ts` makes of an event, for those that hold
- * nothing unusual and of which there is nothing to warn. All others are left to it. This may refuse any
- * event, but what it accepts is what the other way would have made of it (test/rules/capture/kernel.test.ts).
+ * The rules for events that the kernel reads. The result is the same as that of `normalise.ts`, for events that contain
+ * nothing unusual and need no warning. All other events are left to `normalise.ts`. This module may refuse any event,
+ * but an event that it accepts must equal the result of the slow path (test/rules/capture/kernel.test.ts).
  */
 import { isObject, type OwnObject } from '../../../base/json.ts'
 import {
@@ -28,11 +28,11 @@ const UNUSUAL_NAMES: ReadonlySet<string> = new Set([
   ...['$snapshot', '$snapshot_items', '$performance_event', '$$heatmap'],
   '$$client_ingestion_warning',
 ])
-/** Events that say more about persons and groups than others. */
+/** Events that change persons and groups more than other events do. */
 const TELLING_NAMES: ReadonlySet<string> = new Set([
   ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify'],
 ])
-// Roles below these are slots of automatic properties.
+// Roles below these numbers are slots of automatic properties.
 const ROLE_NONE = 100
 const ROLE_PROFILE = 101
 const ROLE_ELEMENTS = 102
@@ -43,9 +43,9 @@ const ROLE_SERVER = 106
 const ROLE_OS_NAME = 107
 const ROLE_SET = 108
 const ROLE_SET_ONCE = 109
-/** Read of those events alone that say more about persons and groups. */
+/** The role of a property that is read only for the events of `TELLING_NAMES`. */
 const ROLE_TELLING = 110
-/** What a property is besides being stored. */
+/** Maps a property to its role, which it has in addition to being stored. */
 const ROLES: ReadonlyMap<string, number> = new Map([
   ...EVENT_SLOT_OF,
   ['$os_name', ROLE_OS_NAME],
@@ -64,12 +64,12 @@ const ROLES: ReadonlyMap<string, number> = new Map([
 
 const NO_PROPERTIES: OwnObject = Object.freeze(emptyProperties())
 
-/** What the rules of persons and groups look for among properties. */
+/** Returns an empty object with the properties that the rules of persons and groups look for. */
 function emptyProperties(): OwnObject {
   return { $groups: undefined, $set: undefined, $set_once: undefined }
 }
 
-/** The automatic properties of an event, filled anew for each. */
+/** The automatic properties of an event. The object is filled again for each event. */
 class Automatic implements AutomaticValues {
   count = 0
   readonly slots = new Uint8Array(EVENT_SLOT_OF.size)
@@ -80,7 +80,7 @@ class Automatic implements AutomaticValues {
     this.values[this.count++] = value
   }
 
-  /** Leaves out what a server says about its own system. */
+  /** Leaves out the properties that describe the system of a server. */
   leaveOutSystem(): void {
     let kept = 0
     for (let index = 0; index < this.count; index++) {
@@ -93,7 +93,7 @@ class Automatic implements AutomaticValues {
   }
 }
 
-/** The event that was recognised last: one object, because one for each event costs. */
+/** The event that was recognised last. One object is reused, because a new object for each event is expensive. */
 class RecognisedEvent implements NormalisedEvent {
   readonly #kernel: EventKernel
   readonly automatic: Automatic
@@ -108,48 +108,48 @@ class RecognisedEvent implements NormalisedEvent {
     this.automatic = automatic
   }
 
-  /** Made when it is asked for: mostly its bytes will do. */
+  /** The distinct_id as text. It is built only on request, because its bytes are usually enough. */
   get distinctId(): string {
     return this.#kernel.id
   }
 }
 
-/** Recognises usual events. One for each thread that processes. */
+/** Recognises usual events. Each thread that processes events has one instance. */
 export class EventRecogniser {
   readonly #kernel: EventKernel
   #epoch = -1
-  /** By the kernel's number of a key. */
+  /** The role of each key, by the number of the key. */
   #roles: number[] = []
-  /** By its number of a name: the text that is stored, or '' when it is unusual. */
+  /** The stored event name by the number of the name, or '' if the name is unusual. */
   #eventNames: string[] = []
-  /** By its number of a list of elements. */
+  /** The elements chain by the number of the list of elements. */
   #chains: string[] = []
   readonly #automatic = new Automatic()
   readonly #event: RecognisedEvent
   #hasAddress = false
-  /** The event says more about persons and groups than others. */
+  /** True if the name of the event is one of `TELLING_NAMES`. */
   #isTelling = false
 
-  /** `drawSecret` as of `EventKernel`. */
+  /** See `EventKernel` for `drawSecret`. */
   constructor(drawSecret: () => bigint) {
     this.#kernel = new EventKernel({ kindOf, isStoredAsSent, valueOf: storedValue }, drawSecret)
     this.#event = new RecognisedEvent(this.#kernel, this.#automatic)
   }
 
-  /** All properties of the event that was recognised last, until the next call. */
+  /** All properties of the event that was recognised last. They are valid until the next call. */
   get cells(): EventCells {
     return this.#kernel
   }
 
-  /** A new block of the log: nothing that was read is needed any more. */
+  /** Starts a new block of the log. Everything that was read before is released. */
   beginBlock(): void {
     this.#kernel.makeRoom()
   }
 
   /**
-   * The event whose JSON has `length` bytes from `start`, or null when it is unusual. Of its properties only
-   * those that say something of persons and groups are among `properties`; all are in `cells`. The next call
-   * changes it.
+   * Returns the event whose JSON has `length` bytes from `start`, or null if it is unusual. `properties` contains only
+   * the properties that concern persons and groups; `cells` contains all of them. The next call changes the returned
+   * event.
    */
   recognise(
     bytes: Uint8Array,
@@ -166,7 +166,7 @@ export class EventRecogniser {
     const name = this.#eventNames[kernel.nameCode] ?? this.#readName(kernel.nameCode)
     if (name === '') return null
     this.#isTelling = name.charCodeAt(0) === 0x24 && TELLING_NAMES.has(name)
-    // One that is cut is no longer the same as its property.
+    // A distinct_id that is cut no longer equals its property.
     if (kernel.idBytes === 0 && textOfId(kernel.id) !== kernel.id) return null
     const timestampMs = this.#timestampMs(context)
     if (Number.isNaN(timestampMs) || !this.#sortCells(context)) return null
@@ -192,7 +192,7 @@ export class EventRecogniser {
     return usual
   }
 
-  /** NaN when it is unusual. */
+  /** Returns the moment of the event in milliseconds, or NaN if the event is unusual. */
   #timestampMs(context: EventContext): number {
     const kernel = this.#kernel
     const { arrivedAtMs, sentAtMs } = context
@@ -207,7 +207,7 @@ export class EventRecogniser {
     return isTimestampUsable(timestampMs, arrivedAtMs) ? timestampMs : Number.NaN
   }
 
-  /** Looks at what is more than a property; false when it is unusual. */
+  /** Evaluates the cells whose properties have a role. Returns false if the event is unusual. */
   #sortCells(context: EventContext): boolean {
     const kernel = this.#kernel
     const automatic = this.#automatic
@@ -242,14 +242,14 @@ export class EventRecogniser {
     return true
   }
 
-  /** The event's own properties, for writing. */
+  /** Returns the properties object of this event, so that the caller can write to it. */
   #own(): OwnObject {
     const event = this.#event
     if (event.properties === NO_PROPERTIES) event.properties = emptyProperties()
     return event.properties
   }
 
-  /** What stands beside the properties becomes one of them; false when it is unusual. */
+  /** Moves the updates next to the properties into the properties. Returns false if the event is unusual. */
   #addUpdates(): boolean {
     const kernel = this.#kernel
     const { rootSet, rootSetOnce } = kernel
@@ -257,7 +257,7 @@ export class EventRecogniser {
       return false
     const { properties, name, isPersonless } = this.#event
     if (properties['$set'] === undefined && properties['$set_once'] === undefined) return true
-    // These are taken away.
+    // The slow path removes the updates of such events.
     return !isPersonless && name !== '$groupidentify'
   }
 
@@ -290,7 +290,7 @@ export class EventRecogniser {
     return !context.isIpAnonymized && !isEmptyValue(value)
   }
 
-  /** The elements as text, unless the event has that, too. */
+  /** Stores the elements as text, unless the event already has an elements chain. */
   #takeElements(cell: number): void {
     const event = this.#event
     if (event.elementsChain === '') event.elementsChain = this.#chainAt(cell)

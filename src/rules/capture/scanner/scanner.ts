@@ -1,24 +1,24 @@
 /**
- * The fast path of ingestion: recognises regular capture bodies and cuts out their events without
- * building a single object (0.6 us an event with its copies, where decoding and JSON.parse took 5.6 on
- * the same batches of 100, a third of them not ASCII). It only says
- * yes; see `assembly.ts` for what counts as regular and for the memory layout.
+ * The fast path of ingestion. It recognises regular capture bodies and cuts out their events without building any
+ * object. An event takes 0.6 us including its copies; decoding and JSON.parse took 5.6 us on the same batches of 100
+ * events, a third of them not ASCII. It only recognises regular bodies; every other body is left to the slow path.
+ * `assembly.ts` describes regular bodies and the memory layout.
  *
- * One instance serves one thread. What a scan found is valid until the next scan.
+ * One instance serves one thread. The result of a scan is valid until the next scan.
  */
 import { readFileSync } from 'node:fs'
 
-/** Bytes of one entry of the event table. */
+/** The number of bytes of one entry of the event table. */
 export const TABLE_ENTRY_BYTES = 24
-/** Set in the length word of an entry whose event came with a uuid of the client. */
+/** The bit that is set in the length word of an entry if the client sent a uuid for the event. */
 export const HAS_CLIENT_UUID = 0x80000000
 
-/** Copies up to this size are cheaper one byte at a time than through a view of the source. */
+/** Copies up to this number of bytes are cheaper byte by byte than through a view of the source. */
 const LOOP_BYTES_MAX = 64
 
 const RESULT_OFFSET = 1024
 const RESULT_WORDS = 16
-// Indexes of the result words; the same list stands in assembly.ts.
+// The indexes of the result words. assembly.ts contains the same list.
 const EVENTS = 1
 const TABLE = 2
 const KEY_START = 3
@@ -34,27 +34,29 @@ interface ScannerExports {
   scan(inputBytes: number): number
 }
 
-/** A scanner with a memory of its own, which grows to the largest body it has seen. */
+/** A scanner with a memory of its own, which grows to the largest body that it has scanned. */
 export class Scanner {
   readonly #exports: ScannerExports
   #bytes: Buffer
   #words: Uint32Array
   #inputOffset = 0
   #inputBytesMax = 0
-  /** The key that was asked for last, which nearly all requests repeat: comparing is cheaper than making text. */
+  /**
+   * The key that was read last. Nearly all requests repeat it, and comparing bytes is cheaper than creating a string.
+   */
   #key = ''
 
   constructor() {
     const instance = new WebAssembly.Instance(compiled())
-    // The exports are those of assembly.ts, compiled by the same build.
+    // The exports are declared in assembly.ts, which the same build compiles.
     this.#exports = instance.exports as unknown as ScannerExports
     this.#bytes = Buffer.from(this.#exports.memory.buffer)
     this.#words = new Uint32Array(this.#exports.memory.buffer, RESULT_OFFSET, RESULT_WORDS)
   }
 
   /**
-   * True when the body is regular; then the properties below describe it. Linear in its size.
-   * `body` must be valid UTF-8.
+   * Scans a body, which must be valid UTF-8. Returns true if it is regular; the members below then describe it. The
+   * cost is linear in its size.
    */
   scan(body: Uint8Array): boolean {
     if (body.length > this.#inputBytesMax) {
@@ -69,7 +71,7 @@ export class Scanner {
     return isRegular
   }
 
-  /** Bytes of its memory, which never shrinks. */
+  /** The number of bytes of the scanner's memory, which never shrinks. */
   get memoryBytes(): number {
     return this.#bytes.length
   }
@@ -78,7 +80,7 @@ export class Scanner {
     return this.#word(EVENTS)
   }
 
-  /** The project or personal key of the root. */
+  /** The project key or personal key of the root. */
   get key(): string {
     const start = this.#inputOffset + this.#word(KEY_START)
     const length = this.#word(KEY_LENGTH)
@@ -88,7 +90,7 @@ export class Scanner {
     return this.#key
   }
 
-  /** `sent_at` of the root as it was sent; undefined when absent or null. */
+  /** The field `sent_at` of the root as it was sent. Undefined when absent or null. */
   get sentAt(): string | number | undefined {
     const kind = this.#word(SENT_AT_KIND)
     if (kind === 0) return undefined
@@ -101,12 +103,12 @@ export class Scanner {
     return this.#word(HISTORICAL) === 1
   }
 
-  /** Offset in the body of the first event, 0 without events. */
+  /** The offset in the body of the first event. 0 if there are no events. */
   get eventsStart(): number {
     return this.eventCount === 0 ? 0 : this.#bytes.readUInt32LE(this.#word(TABLE))
   }
 
-  /** Offset in the body behind the last event, 0 without events. */
+  /** The offset in the body after the last event. 0 if there are no events. */
   get eventsEnd(): number {
     const count = this.eventCount
     if (count === 0) return 0
@@ -114,7 +116,7 @@ export class Scanner {
     return this.#bytes.readUInt32LE(entry) + (this.#bytes.readUInt32LE(entry + 4) & 0x7fffffff)
   }
 
-  /** Bytes of the longest event, 0 without events. Linear in the number of events. */
+  /** The number of bytes of the longest event. 0 if there are no events. The cost is linear in the number of events. */
   get longestEventBytes(): number {
     const start = this.#word(TABLE)
     const end = start + this.eventCount * TABLE_ENTRY_BYTES
@@ -125,7 +127,7 @@ export class Scanner {
     return longest
   }
 
-  /** Copies the event table (TABLE_ENTRY_BYTES an event, offsets from the start of the body). */
+  /** Copies the event table: TABLE_ENTRY_BYTES for each event, with offsets from the start of the body. */
   copyTable(target: Buffer, targetStart: number): void {
     const start = this.#word(TABLE)
     const length = this.eventCount * TABLE_ENTRY_BYTES
@@ -142,7 +144,7 @@ export class Scanner {
   /** Copies the body from `start` to `end`. */
   copyBody(target: Buffer, targetStart: number, start: number, end: number): void {
     const body = this.#bytes.subarray(this.#inputOffset + start, this.#inputOffset + end)
-    // As `copy` does, which goes byte by byte where the target is shared memory.
+    // `fill` does the same as `copy`, which works byte by byte if the target is shared memory.
     if (body.length > 0) target.fill(body, targetStart, targetStart + body.length)
   }
 
@@ -156,7 +158,7 @@ export class Scanner {
   }
 }
 
-/** Whether `length` bytes from `start` are `text` in Latin-1. */
+/** Returns whether the `length` bytes from `start` are `text` in Latin-1. */
 export function isText(bytes: Uint8Array, start: number, length: number, text: string): boolean {
   if (text.length !== length) return false
   for (let index = 0; index < length; index++) {

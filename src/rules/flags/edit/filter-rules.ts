@@ -1,6 +1,6 @@
 /**
- * What the filters of a flag must be to be stored. The first rule that is broken is thrown as 400 with
- * `filters` as `attr`. Source: docs/compatibility/flags.md, "Feature flag filters".
+ * Checks the filters of a flag before they are stored. The first broken rule is thrown as 400 with `filters` as `attr`.
+ * Source: docs/compatibility/flags.md, "Feature flag filters".
  */
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -30,9 +30,9 @@ const TEXT_OPERATORS: readonly unknown[] = [
 ]
 
 /**
- * Checks filters that have `groups`, for the flag with number `ownId` (null: a new one), and answers them
- * as they are stored: payloads as JSON text, without the names of cohorts. Throws 400. Linear in the
- * size, apart from the flags and cohorts that are referred to.
+ * Checks filters that have `groups`, for the flag with the number `ownId` (null for a new flag). Returns the filters in
+ * their stored form: payloads as JSON text, without the names of cohorts. Throws 400. The cost is linear in the size,
+ * apart from the flags and cohorts that the filters refer to.
  */
 export function checkFilters(
   filters: JsonObject,
@@ -51,7 +51,7 @@ export function checkFilters(
   return stored
 }
 
-/** Throws 400 unless the JSON of some filters is at most `FLAG_FILTERS_BYTES_MAX` long. */
+/** Throws 400 if the JSON of the filters is longer than `FLAG_FILTERS_BYTES_MAX`. */
 export function checkFiltersSize(filters: JsonObject): void {
   if (Buffer.byteLength(JSON.stringify(filters)) <= FLAG_FILTERS_BYTES_MAX) return
   throw invalid(
@@ -59,7 +59,7 @@ export function checkFiltersSize(filters: JsonObject): void {
   )
 }
 
-/** Filters without the `cohort_name` that answers add. */
+/** Returns filters without the `cohort_name` that answers add. */
 export function withoutCohortNames(filters: JsonObject): JsonObject {
   const groups = conditionsOf(filters).map((condition) => {
     const properties = condition['properties']
@@ -91,7 +91,7 @@ function checkStructure(filters: JsonObject): void {
   checkVariantStructure(filters['multivariate'])
 }
 
-/** A list of objects; empty when absent. */
+/** Returns a list of objects, which is empty if the value is absent. Throws 400 for every other value. */
 function objectsIn(value: unknown, what: string): readonly JsonObject[] {
   if (isAbsent(value)) return []
   if (Array.isArray(value) && value.every(isObject)) return value
@@ -131,7 +131,7 @@ function checkVariantStructure(multivariate: unknown): void {
     if (typeof key !== 'string' || key === '') {
       throw invalid('needs a text that is not empty as key of every variant')
     }
-    // Payloads are kept by variant, and JSON with this name loses it on its way through clients.
+    // Payloads are stored by variant, and clients lose a JSON member with this name.
     if (key === '__proto__') throw invalid('may not name a variant __proto__; choose another key')
     if (keys.has(key)) throw invalid(`names the variant ${JSON.stringify(key)} twice`)
     keys.add(key)
@@ -142,8 +142,8 @@ function checkVariantStructure(multivariate: unknown): void {
 }
 
 /**
- * Refuses members that have no meaning with the type that they have, and that SDKs cannot decode. A flag that was
- * stored with one keeps it, so a client can send back what it has read.
+ * Rejects members whose type has no meaning here and which SDKs cannot decode. A flag that was stored with such a
+ * member keeps it, so that a client can send back what it has read.
  */
 function checkMemberTypes(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
   const [first, ...others] = memberTypeFaults(filters)
@@ -238,7 +238,7 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
     return
   }
   if (type === 'flag') return
-  // Only whether it is a date at all: the time and the zone do not matter.
+  // This checks only whether the value is a date at all, so the time and the zone do not matter.
   if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
     throw fault('invalid_date', `need a date such as 2024-01-31 or -7d for ${where}`)
   }
@@ -258,8 +258,8 @@ function checkPatternCount(filters: JsonObject): void {
 }
 
 /**
- * What can never match is refused, unless the flag has the very same filter already: who sends back what was
- * read, to switch the flag off, must not be stopped by it.
+ * Rejects filters that can never match, unless the flag already has exactly the same filter. A client must be able to
+ * send back what it has read, for example to switch the flag off.
  */
 function checkFaults(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
   const before = ownId === null ? null : world.flagById(ownId)
@@ -282,7 +282,7 @@ function checkCohort(value: unknown, world: FlagWorld): void {
   }
 }
 
-/** Whether a cohort, or one that it is made of, looks at events. */
+/** Returns whether a cohort, or a cohort that it consists of, filters on events. */
 function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
   const seen = new Map([[cohort.id, cohort]])
   for (const { filters } of seen.values()) {
@@ -296,7 +296,7 @@ function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
   return false
 }
 
-/** Payloads are kept as JSON text; null stands for none. */
+/** Returns filters with payloads as JSON text. A null payload is removed. */
 function withStoredPayloads(filters: JsonObject): JsonObject {
   const { payloads } = filters
   if (isAbsent(payloads)) return filters

@@ -1,25 +1,22 @@
-/**
- * Entries of the log of who changed which flag. Source: docs/compatibility/flags.md, "Activity of feature
- * flags".
- */
+/** The entries of the activity log of flags. Source: docs/compatibility/flags.md, "Activity of feature flags". */
 import type { Actor } from '../../access/user.ts'
 import type { FlagChange } from './flag-diff.ts'
 
-/** An entry of the log. Source: docs/compatibility/flags.md, "Activity of feature flags". */
+/** An entry of the activity log. Source: docs/compatibility/flags.md, "Activity of feature flags". */
 export interface FlagActivity {
-  /** UUID. */
+  /** The UUID of the entry. */
   readonly id: string
   readonly activity: 'created' | 'updated' | 'deleted' | 'restored'
-  /** The one of number 0 is the system. */
+  /** The user who made the change. The actor with the number 0 is the system. */
   readonly actor: Actor
   readonly flagId: number
   readonly key: string
   readonly changes: readonly FlagChange[]
-  /** In the form of answers. */
+  /** The time of the change, in the form that answers use. */
   readonly createdAt: string
 }
 
-/** The JSON of an entry, as answers show it. */
+/** Returns the JSON of an entry, as answers show it. */
 export function activityJson({
   id,
   activity,

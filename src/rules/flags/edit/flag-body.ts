@@ -1,5 +1,5 @@
 /**
- * Flags as the private API shows them. Source: interface description, section 2.3;
+ * Builds the JSON of flags for the private API. Source: interface description, section 2.3;
  * docs/compatibility/flags.md, "Feature flag fields".
  */
 
@@ -12,32 +12,32 @@ import { FLAG_FAULTS_SHOWN_MAX } from '../limits.ts'
 import type { Flag } from '../types.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
-/** A flag that is on for everyone for longer is stale. */
+/** A flag that has been on for everyone for longer than this is stale. */
 const STALE_MS = 30 * DAY_MS
 
 /** Whether a flag is in use. */
 export type FlagStatus = 'ACTIVE' | 'INACTIVE' | 'STALE' | 'DELETED'
 
-/** What is shown of a flag besides what it stores. */
+/** The values that an answer needs in addition to the stored flag. */
 export interface FlagBodyContext {
   readonly createdBy: UserSummary | null
   readonly lastModifiedBy: UserSummary | null
-  /** Whether the caller may change it. */
+  /** Whether the caller may change the flag. */
   readonly canEdit: boolean
-  /** The name of a cohort that is not deleted, or null. */
+  /** Returns the name of a cohort, or null if it does not exist or is deleted. */
   readonly cohortName: (id: number) => string | null
-  /** Whether `status_details` are wanted: they may cost more than all the rest. */
+  /** Whether the caller wants `status_details`, which may cost more than the rest of the answer. */
   readonly hasDetails: boolean
   readonly nowMs: number
 }
 
-/** A filter that can never match: where it is, and why, to be read behind that. */
+/** A filter that can never match. The text in `reason` continues the text in `path`. */
 export interface StatusDetail {
   readonly path: string
   readonly reason: string
 }
 
-/** The JSON of a flag. Interface description, section 2.3. Shares `filters` with the flag where it can. */
+/** Returns the JSON of a flag. It shares `filters` with the flag where possible. Interface description, section 2.3. */
 export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
   const fields = writableFields(flag)
   const { createdBy, lastModifiedBy, canEdit } = context
@@ -64,8 +64,8 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
 }
 
 /**
- * `status_details`: what of a flag can never match, `FLAG_FAULTS_SHOWN_MAX` entries at most; no member at all when there
- * is nothing, as clients know flags. Cost: see `flagFaults`.
+ * Returns the member `status_details`: the filters of a flag that can never match, at most `FLAG_FAULTS_SHOWN_MAX`
+ * entries. Without such filters the member is missing, as clients expect. For the cost, see `flagFaults`.
  */
 export function statusDetails({ filters }: Flag): { readonly status_details?: StatusDetail[] } {
   const details = flagFaults(filters)
@@ -74,7 +74,7 @@ export function statusDetails({ filters }: Flag): { readonly status_details?: St
   return details.length === 0 ? {} : { status_details: details }
 }
 
-/** The fields that clients write, as they are shown; `filters` without names of cohorts. */
+/** Returns the fields that clients write, as answers show them. `filters` do not contain the names of cohorts. */
 export function writableFields(flag: Flag): JsonObject {
   return {
     name: flag.name,
@@ -98,7 +98,7 @@ export function writableFields(flag: Flag): JsonObject {
   }
 }
 
-/** The members that SDKs read of a flag; `my_flags` and definitions for local evaluation have them. */
+/** Returns the members of a flag that SDKs read. `my_flags` and the definitions for local evaluation use them. */
 export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters): JsonObject {
   return {
     id: flag.id,
@@ -108,7 +108,7 @@ export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters):
     filters,
     deleted: flag.deleted,
     active: flag.active,
-    // SDKs that declare a boolean refuse null.
+    // SDKs that declare a boolean reject null.
     ensure_experience_continuity: flag.ensureExperienceContinuity === true,
     has_encrypted_payloads: flag.hasEncryptedPayloads,
     version: flag.version,
@@ -119,14 +119,14 @@ export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters):
   }
 }
 
-/** Whether a flag is in use; stale is what has been on for everyone for thirty days. */
+/** Returns the status of a flag. It is stale if it has been on for everyone for more than thirty days. */
 export function statusOf(flag: Flag, nowMs: number): FlagStatus {
   if (flag.deleted) return 'DELETED'
   if (!flag.active) return 'INACTIVE'
   return nowMs - flag.createdAtMs > STALE_MS && isOnForEveryone(flag) ? 'STALE' : 'ACTIVE'
 }
 
-/** The condition of a flag that consists of a percentage of persons and nothing else; else null. */
+/** Returns the condition of a flag that consists only of a percentage of persons. Returns null for every other flag. */
 function simpleCondition({ filters }: Flag): JsonObject | null {
   const [condition, ...others] = conditionsOf(filters)
   if (condition === undefined || others.length > 0) return null
@@ -149,7 +149,7 @@ function isOnForEveryone({ filters }: Flag): boolean {
   })
 }
 
-/** Filters on cohorts with the name of the cohort. */
+/** Returns the filters with the name of the cohort added to each cohort filter. */
 function withCohortNames(
   filters: JsonObject,
   cohortName: (id: number) => string | null,

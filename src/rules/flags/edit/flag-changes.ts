@@ -1,7 +1,7 @@
 /**
- * What a body makes of a flag: a new one or a changed one, or the first reason against it in the order of
- * the fields. Pure; the store carries it out. Source: docs/compatibility/flags.md, "Feature flag fields" and
- * "Changing feature flags".
+ * Applies a request body to a flag. The result is a new or changed flag, or an error for the first invalid field, in
+ * the order of the fields. The functions are pure; the store applies the change. Source: docs/compatibility/flags.md,
+ * "Feature flag fields" and "Changing feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
@@ -26,16 +26,16 @@ import {
   requireFreeKey,
 } from './flag-fields.ts'
 
-/** What a client decides about a flag; the rest is the store's. */
+/** The fields of a flag that a client decides about. The store sets the others. */
 export type FlagDraft = Omit<
   Flag,
   'id' | 'projectId' | 'version' | 'createdById' | 'lastModifiedById' | 'updatedAtMs'
 >
 
-/** `version` in a body that asks for no check. */
+/** The `version` in a body that requests no conflict check. */
 const UNCHECKED_VERSION = -1
 
-/** The flag that a body of POST describes. Throws 400. */
+/** Returns the flag that the body of a POST describes. Throws 400. */
 export function draftFlag(body: JsonObject, world: FlagWorld): FlagDraft {
   const fields = readFields(body, null, true, world)
   return {
@@ -62,8 +62,8 @@ export function draftFlag(body: JsonObject, world: FlagWorld): FlagDraft {
 }
 
 /**
- * A flag as a body of PATCH (or PUT, when the key is required) leaves it. Throws 400, and 409 `conflict`
- * when the body names an older version and somebody else has changed the same field since.
+ * Returns a flag after the body of a PATCH (or of a PUT, if the key is required) was applied to it. Throws 400. Throws
+ * 409 `conflict` if the body names an older version and another user has changed the same field since.
  */
 export function changeFlag(
   before: Flag,
@@ -84,7 +84,10 @@ export function changeFlag(
   return changed
 }
 
-/** The fields of a body, checked in the order in which answers show them; what is absent is absent here. */
+/**
+ * Returns the fields of a body, checked in the order in which answers show them. Fields that are absent in the body are
+ * absent in the result.
+ */
 function readFields(
   body: JsonObject,
   before: Flag | null,
@@ -92,7 +95,7 @@ function readFields(
   world: FlagWorld,
 ): Partial<FlagDraft> {
   const { analyticsDashboards: known = [] } = before ?? {}
-  // The members are read in the order in which they stand here.
+  // The order of these members is the order in which they are checked.
   return present({
     name: readName(body),
     key: readKey(body, isKeyRequired, before, world),
@@ -114,13 +117,13 @@ function readFields(
   })
 }
 
-/** Who enables a flag says that nothing was rolled back. */
+/** Reads `performed_rollback`. A body that enables the flag always sets it to false. */
 function readRollback(body: JsonObject): boolean | null | undefined {
   const performed = readNullableBoolean(body, 'performed_rollback')
   return readBoolean(body, 'active') === true ? false : performed
 }
 
-/** `evaluation_tags` is the older name; both are checked. */
+/** Reads the evaluation contexts. `evaluation_tags` is the older name; both members are checked. */
 function readContexts(body: JsonObject): readonly string[] | undefined {
   const tags = readTags(body, 'evaluation_tags', false)
   return readTags(body, 'evaluation_contexts', false) ?? tags
@@ -130,7 +133,7 @@ function falseForNull(value: boolean | null | undefined): boolean | undefined {
   return value === null ? false : value
 }
 
-/** A change whose filters have no conditions is ignored as far as filters are concerned. */
+/** Reads `filters`. Filters without `groups` are ignored if the body changes an existing flag. */
 function readFilters(
   body: JsonObject,
   before: Flag | null,
@@ -148,14 +151,14 @@ function readFilters(
   return checkFilters(filters, before?.id ?? null, world)
 }
 
-/** Without the members that are undefined: they were not sent. */
+/** Removes the members that are undefined because the client did not send them. */
 function present(
   fields: {
     readonly [Name in keyof FlagDraft]?: FlagDraft[Name] | undefined
   },
 ): Partial<FlagDraft> {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined)
-  // Each member keeps its type: only undefined was taken away.
+  // Each member keeps its type, because only undefined was removed.
   return Object.fromEntries(given) as Partial<FlagDraft>
 }
 
@@ -183,7 +186,7 @@ function comparable(name: string, value: unknown): unknown {
   return name === 'filters' && isObject(value) ? withoutCohortNames(value) : value
 }
 
-/** Enrollment asks for a property that carries the key of the flag: it follows a change of the key. */
+/** Renames the enrollment property after a change of the key, because its name contains the key of the flag. */
 function withRenamedEnrollment(filters: JsonObject, before: string, after: string): JsonObject {
   const groups = filters['super_groups']
   if (before === after || !Array.isArray(groups)) return filters

@@ -1,5 +1,5 @@
 /**
- * Flags that depend on flags: what a change may do to them. Source: docs/compatibility/flags.md, "Feature flag
+ * Checks the dependencies between flags when a flag changes. Source: docs/compatibility/flags.md, "Feature flag
  * filters".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
@@ -10,8 +10,8 @@ import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
 import type { Flag, FlagWorld } from '../types.ts'
 
 /**
- * Throws 400 with `filters` as `attr` when filters refer to flags in a wrong form, to flags that are
- * unknown or disabled, or in a circle. `ownId` is null for a new flag.
+ * Throws 400 with `filters` as `attr` if the filters refer to flags in an invalid form, to unknown or disabled flags,
+ * or in a circle. `ownId` is null for a new flag.
  */
 export function checkDependencies(
   filters: JsonObject,
@@ -44,7 +44,7 @@ export function checkDependencies(
   }
 }
 
-/** Throws 400 without an `attr` when active flags depend on one that is about to be switched off. */
+/** Throws 400 without an `attr` if active flags depend on a flag that is about to be switched off. */
 export function requireNoDependents(flag: Flag, world: FlagWorld, what: string): void {
   const dependents = world.flags.filter(
     ({ id, active, filters }) =>
@@ -57,7 +57,7 @@ export function requireNoDependents(flag: Flag, world: FlagWorld, what: string):
   )
 }
 
-/** Throws 400 without an `attr` when a flag that is about to be enabled depends on disabled ones. */
+/** Throws 400 without an `attr` if a flag that is about to be enabled depends on disabled flags. */
 export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
   const disabled = flagReferences(flag.filters)
     .map((id) => world.flagById(id))
@@ -70,7 +70,7 @@ export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
   )
 }
 
-/** Whether one of the flags `from` is the flag `id`, or depends on it through others. */
+/** Returns whether one of the flags `from` is the flag `id`, or depends on it directly or through other flags. */
 function leadsTo(id: number, from: Iterable<number>, world: FlagWorld): boolean {
   const seen = new Set<number>()
   const rest = [...from]

@@ -1,6 +1,6 @@
 /**
- * What a change of a flag has changed, for the activity log. Source: docs/compatibility/flags.md, "Activity of
- * feature flags".
+ * Finds the fields that a change of a flag has changed, for the activity log. Source: docs/compatibility/flags.md,
+ * "Activity of feature flags".
  */
 
 import { isSameJson } from '../../../base/json.ts'
@@ -19,7 +19,7 @@ export interface FlagChange {
 
 const UNLOGGED: readonly string[] = ['created_at', 'analytics_dashboards', 'evaluation_tags']
 
-/** The fields in which two states of a flag differ, in the order of answers. */
+/** Returns the fields in which two states of a flag differ, in the order of answers. */
 export function changesBetween(before: Flag, after: Flag): readonly FlagChange[] {
   const old = writableFields(before)
   const changes: FlagChange[] = []

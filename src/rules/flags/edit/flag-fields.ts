@@ -1,6 +1,6 @@
 /**
- * Single fields of a flag as clients send them: each function reads one member of a body and throws 400
- * with its name as `attr` when it cannot be used. Source: docs/compatibility/flags.md, "Feature flag fields".
+ * Reads single fields of a flag from a request body. Each function reads one member and throws 400, with the name of
+ * the member as `attr`, if the value is invalid. Source: docs/compatibility/flags.md, "Feature flag fields".
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
@@ -21,12 +21,12 @@ const YES: readonly unknown[] = [true, 1, '1', 'true', 't', 'yes', 'y', 'on']
 const NO: readonly unknown[] = [false, 0, '0', 'false', 'f', 'no', 'n', 'off']
 const RUNTIMES: readonly unknown[] = ['all', 'client', 'server']
 
-/** A member of a body; undefined when it is absent. */
+/** Returns a member of a body, or undefined if it is absent. */
 export function member(body: JsonObject, name: string): unknown {
   return Object.hasOwn(body, name) ? body[name] : undefined
 }
 
-/** What `read` makes of a member that is there. Throws 400 `null` where null is none of its values. */
+/** Applies `read` to a member if it exists. Throws 400 `null` for null; callers that accept null check for it first. */
 function given<Field>(
   body: JsonObject,
   name: string,
@@ -39,7 +39,7 @@ function given<Field>(
   return read(value)
 }
 
-/** The text that a flag has as `name`; undefined when absent. */
+/** Reads the text of `name`. Returns undefined if it is absent. */
 export function readName(body: JsonObject): string | undefined {
   const text = readText(body, 'name')
   if (text !== undefined && text.length > FLAG_NAME_UNITS_MAX) {
@@ -49,8 +49,8 @@ export function readName(body: JsonObject): string | undefined {
 }
 
 /**
- * The key, trimmed and free in the project; undefined when absent and not required. Whether it is taken
- * is asked before its characters are looked at.
+ * Reads the key, which is trimmed and must be free in the project. Returns undefined if it is absent and not required.
+ * The check that the key is free precedes the check of its characters.
  */
 export function readKey(
   body: JsonObject,
@@ -74,19 +74,19 @@ export function readKey(
   return text
 }
 
-/** Throws 400 `unique` when another flag of the project has the key. */
+/** Throws 400 `unique` if another flag of the project has the key. */
 export function requireFreeKey(key: string, own: Flag | null, world: FlagWorld): void {
   const other = world.flagByKey(key)
   if (other === null || other.id === own?.id) return
   throw fault('unique', 'key', `is that of flag ${other.id} already; choose another`)
 }
 
-/** A boolean in any of the forms that a form would send; undefined when absent. */
+/** Reads a boolean in any form that an HTML form would send. Returns undefined if it is absent. */
 export function readBoolean(body: JsonObject, name: string): boolean | undefined {
   return given(body, name, 'true or false', (value) => booleanOf(value, name))
 }
 
-/** The same where null is a value, too. */
+/** Reads a boolean or null. Returns undefined if the member is absent. */
 export function readNullableBoolean(body: JsonObject, name: string): boolean | null | undefined {
   return member(body, name) === null ? null : readBoolean(body, name)
 }
@@ -98,7 +98,7 @@ function booleanOf(value: unknown, name: string): boolean {
   throw fault('invalid_input', name, 'must be true or false')
 }
 
-/** `created_at` in milliseconds; undefined when absent. */
+/** Reads `created_at` in milliseconds. Returns undefined if it is absent. */
 export function readCreatedAt(body: JsonObject): number | undefined {
   return given(body, 'created_at', 'a time', (value) => {
     const isTime = typeof value === 'string' && CREATED_AT.test(value)
@@ -109,7 +109,7 @@ export function readCreatedAt(body: JsonObject): number | undefined {
   })
 }
 
-/** Any JSON of limited size; undefined when absent. */
+/** Reads any JSON of limited size. Returns undefined if it is absent. */
 export function readRollbackConditions(body: JsonObject): unknown {
   const value = member(body, 'rollback_conditions')
   if (value === undefined) return undefined
@@ -120,7 +120,10 @@ export function readRollbackConditions(body: JsonObject): unknown {
   return value
 }
 
-/** A list of texts, trimmed, each once, in lower case if wanted; undefined when absent. */
+/**
+ * Reads a list of texts, trimmed and without duplicates, in lower case if `isLowerCase` is true. Returns undefined if
+ * it is absent.
+ */
 export function readTags(
   body: JsonObject,
   name: string,
@@ -144,7 +147,7 @@ export function readTags(
   return [...tags]
 }
 
-/** Numbers of dashboards that exist, behind those that are known; undefined when absent. */
+/** Reads the numbers of existing dashboards, after those in `known`. Returns undefined if the member is absent. */
 export function readDashboards(
   body: JsonObject,
   known: readonly number[],
@@ -168,7 +171,7 @@ export function readDashboards(
   return [...new Set([...known, ...added])]
 }
 
-/** `evaluation_runtime`; undefined when absent. */
+/** Reads `evaluation_runtime`. Returns undefined if it is absent. */
 export function readRuntime(body: JsonObject): EvaluationRuntime | undefined {
   const name = 'evaluation_runtime'
   const value = member(body, name)
@@ -180,7 +183,7 @@ export function readRuntime(body: JsonObject): EvaluationRuntime | undefined {
   return value as EvaluationRuntime
 }
 
-/** `bucketing_identifier`; undefined when absent. */
+/** Reads `bucketing_identifier`. Returns undefined if it is absent. */
 export function readBucketing(body: JsonObject): Flag['bucketingIdentifier'] | undefined {
   const name = 'bucketing_identifier'
   const value = member(body, name)
@@ -190,7 +193,10 @@ export function readBucketing(body: JsonObject): Flag['bucketingIdentifier'] | u
   throw fault('invalid_choice', name, 'must be distinct_id, device_id or null')
 }
 
-/** `has_encrypted_payloads`: payloads are not encrypted here. Undefined when absent. */
+/**
+ * Reads `has_encrypted_payloads`, which must be false, because this server does not encrypt payloads. Returns undefined
+ * if it is absent.
+ */
 export function readEncryption(body: JsonObject): boolean | undefined {
   const name = 'has_encrypted_payloads'
   const isWanted = readNullableBoolean(body, name)
@@ -200,7 +206,7 @@ export function readEncryption(body: JsonObject): boolean | undefined {
   return isWanted ?? undefined
 }
 
-/** `filters` as an object; undefined when absent. Throws 400 `not_a_dict`. */
+/** Reads `filters` as an object. Returns undefined if it is absent. Throws 400 `not_a_dict`. */
 export function readFiltersObject(body: JsonObject): JsonObject | undefined {
   return given(body, 'filters', 'an object', (value) => {
     if (isObject(value)) return value

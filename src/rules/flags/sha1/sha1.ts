@@ -1,48 +1,48 @@
 /**
- * SHA-1 as far as bucketing needs it: the first 60 bits of a prefix, a text and a salt in a row. A decision
- * hashes one text behind the prefixes of all flags, so whoever asks for one hash gets the next three made
- * with it (assembly.ts). Texts of usual length allocate nothing: all hashes of a thread share one memory,
- * which is safe because none waits.
+ * Computes SHA-1 for bucketing: the first 60 bits of the hash of a prefix, a text and a salt. A decision hashes one
+ * text with the prefixes of all flags, so a call for one hash also computes the next three (assembly.ts). Texts of
+ * usual length allocate nothing. All hashes of a thread share one memory, which is safe because the code is
+ * synchronous.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
-// Places in memory; the same list stands in assembly.ts.
+// Offsets in memory. assembly.ts contains the same list.
 const RESULT_WORD = 128
 const LENGTHS_WORD = 136
 const MESSAGES_WORD = 256
 const MESSAGE_BYTES = 1024
 const TEXTS_OFFSET = 16_384
 const LANES = 4
-/** Bytes of a message that leave room for its padding, and for copies that go too far. */
+/** The maximum number of bytes of a message. It leaves room for the padding, and for copies that run past the end. */
 const ROOM_BYTES = MESSAGE_BYTES - 128
-/** The hash has 60 bits, which are 15 digits; the double nearest to 2^60 - 1 is 2^60. */
+/** The hash has 60 bits, which are 15 hexadecimal digits. The double nearest to 2^60 - 1 is 2^60. */
 const HASH_END = 2 ** 60
 
 const encoder = new TextEncoder()
 const instance = new WebAssembly.Instance(
   new WebAssembly.Module(readFileSync(new URL('sha1.wasm', import.meta.url))),
 )
-// The exports are those of assembly.ts, which a test compiles and compares.
+// The exports are declared in assembly.ts, which a test compiles and compares.
 const { memory, hash } = instance.exports as {
   readonly memory: WebAssembly.Memory
   readonly hash: (textOffset: number, textBytes: number) => void
 }
 const bytes = new Uint8Array(memory.buffer)
 const words = new Uint32Array(memory.buffer)
-/** What may stand behind texts, and what lies in memory with it. */
+/** The salts that can follow a text. Each has its own buffer for the text that was hashed last with it. */
 const SALTS = { none: saltOf('', 0), variant: saltOf('variant', 1) }
 
-/** What stands in front of texts, with the salt behind them. */
+/** A prefix of texts, together with the salt after the text. */
 export class HashPrefix {
-  /** The one that will probably be asked for next with the same text; it has the same salt. */
+  /** The prefix that will probably be asked next for the same text. It has the same salt. */
   next: HashPrefix | null = null
   readonly #prefix: string
   readonly #byteLength: number
-  /** In UTF-8, filled up: words are copied faster than bytes. */
+  /** The prefix in UTF-8, padded to whole words, because words are copied faster than bytes. */
   readonly #words: Uint32Array
   readonly #salt: (typeof SALTS)['none']
-  /** The text that was hashed last, and its hash. */
+  /** The text that was hashed last. `#hash` is its hash. */
   #text: string | null = null
   #hash = 0
 
@@ -56,9 +56,9 @@ export class HashPrefix {
   }
 
   /**
-   * The first 15 hexadecimal digits of the SHA-1 of prefix, text and salt, as a share of 2^60 that is
-   * rounded to a double: 0..1. Cost: linear in the length, some 0.1 us for up to 55 bytes if the next ones
-   * are wanted, too.
+   * Returns the first 15 hexadecimal digits of the SHA-1 of prefix, text and salt, divided by 2^60 and rounded to a
+   * double from 0 to 1. The cost is linear in the length, about 0.1 us for up to 55 bytes if the next hashes are also
+   * needed.
    */
   hashOf(text: string): number {
     if (text === this.#text) return this.#hash
@@ -81,7 +81,7 @@ export class HashPrefix {
     for (let lane = 0; lane < LANES && prefix !== null; lane++) {
       if (prefix.#byteLength <= roomBytes) {
         prefix.#text = text
-        // 32 and 28 bits: both parts are exact, so that only their sum is rounded.
+        // The two parts have 32 and 28 bits and are exact, so only their sum is rounded.
         const first = (words[RESULT_WORD + lane] ?? 0) * 2 ** 28
         prefix.#hash = (first + ((words[RESULT_WORD + LANES + lane] ?? 0) >>> 4)) / HASH_END
       }
@@ -90,7 +90,7 @@ export class HashPrefix {
     return this.#hash
   }
 
-  /** Puts the prefix into memory, unless it is too long; answers its bytes. */
+  /** Copies the prefix into memory, unless it is too long. Returns its number of bytes, or 0 if it is too long. */
   #put(lane: number, roomBytes: number): number {
     if (this.#byteLength > roomBytes) return 0
     const own = this.#words

@@ -1,6 +1,6 @@
 /**
- * What a `FunnelsQuery` asks for: its steps, what spoils a way through them, how it is split, and what is
- * shown. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Reads a `FunnelsQuery`: its steps, its exclusions, its breakdown, and the form of its result. Source:
+ * docs/compatibility/queries.md, "FunnelsQuery".
  */
 import { SERIES_MAX, type SeriesMatch } from '../../analytics/event-columns.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
@@ -26,26 +26,26 @@ const UNIT_MS = {
 const WINDOW_UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
 const WINDOW_COUNT = 14
 
-/** How steps have to follow each other. */
+/** The order in which steps must follow each other. */
 export type StepOrder = 'ordered' | 'strict' | 'unordered'
 
-/** Which value of a breakdown a way through a funnel belongs to. */
+/** The rule that assigns an attempt in a funnel to a value of the breakdown. */
 export type ValueAttribution = 'first_touch' | 'last_touch' | 'all_events' | 'step'
 
-/** What spoils a way through a funnel between two steps. */
+/** Events that invalidate an attempt in a funnel between two steps. */
 export interface StepExclusion {
-  /** Bit of the excluded events in the masks of a scan. */
+  /** The bit of the excluded events in the masks of a scan. */
   readonly bit: number
-  /** Steps from 0: from this one on, until `toStep` is reached. */
+  /** The steps, counted from 0. Excluded events count from `fromStep` on, until `toStep` is reached. */
   readonly fromStep: number
   readonly toStep: number
 }
 
-/** How ways through a funnel are found. Bit k of the masks of a scan belongs to step k. */
+/** The rules for attempts in a funnel. Bit k of the masks of a scan belongs to step k. */
 export interface StepRules {
   readonly order: StepOrder
   readonly stepCount: number
-  /** Between the first and any other step, inclusive. */
+  /** The maximum time between the first and any other step, inclusive. */
   readonly windowMs: number
   readonly exclusions: readonly StepExclusion[]
 }
@@ -56,19 +56,19 @@ export interface FunnelsPlan {
   readonly range: QueryRange
   readonly filter: FilterGroup | null
   readonly steps: readonly QuerySeries[]
-  /** What to scan for: the steps, what is excluded, and for strict funnels every event. */
+  /** The series to scan for: the steps, the exclusions, and for strict funnels every event. */
   readonly series: readonly SeriesMatch[]
   readonly rules: StepRules
-  /** Steps from 0 between which conversion is measured; not of `steps`. */
+  /** The steps, counted from 0, between which the conversion is measured. Not used if `visual` is `steps`. */
   readonly fromStep: number
   readonly toStep: number
-  /** Bins of times; null: as many as suit the number of actors. */
+  /** The number of bins of times. Null means a number that suits the number of actors. */
   readonly binCount: number | null
   readonly breakdown: QueryBreakdown | null
   readonly attribution: ValueAttribution
-  /** Of the attribution `step`: its number from 0. */
+  /** For the attribution `step`: the number of the step, from 0. */
   readonly attributionStep: number
-  /** Groups of this type go through the funnel; null: persons. */
+  /** The type of the groups that pass through the funnel. Null means persons. */
   readonly groupTypeIndex: number | null
   readonly hasPersonsUrls: boolean
 }

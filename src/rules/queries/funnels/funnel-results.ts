@@ -1,6 +1,6 @@
 /**
- * The results of a `FunnelsQuery`: numbers of steps and times between them, how long conversion took, and
- * how many converted over time. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Builds the results of a `FunnelsQuery`: the numbers of the steps and the times between them, the distribution of
+ * conversion times, and the conversion over time. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { wallOf } from '../../../base/time-zone.ts'
@@ -19,14 +19,14 @@ import { funnelUrls, OTHER_VALUE } from './funnel-urls.ts'
 /** Width of bins, in seconds, when all times are the same. */
 const BIN_SECONDS = 60
 
-/** Rows of one value, or of several that count as `Other`. */
+/** The rows of one value, or of several values that count as `Other`. */
 export interface ValueRows {
   readonly text: readonly string[]
   readonly rows: Uint32Array
 }
 
 /**
- * The results of a funnel of steps: a list, with a breakdown one for each value. Throws as
+ * Returns the results of a funnel of steps: a list or, with a breakdown, one list for each value. Throws as
  * `EventScanner.checkLimits`.
  */
 export function stepResults(
@@ -54,7 +54,7 @@ export function stepResults(
   return plan.breakdown === null ? (results[0] ?? []) : results
 }
 
-/** The result of a funnel that asks how long conversion took. */
+/** Returns the result of a funnel that asks for conversion times. */
 export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: FunnelRows) {
   const seconds = secondsBetween(found, timeStarts(found), allRows(found), fromStep, toStep)
   if (seconds.length === 0) {
@@ -80,7 +80,10 @@ export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: 
   return { bins, average_conversion_time: meanOf(seconds) }
 }
 
-/** The results of a funnel over time: an item, with a breakdown one for each value. Throws 400 `query_too_large`. */
+/**
+ * Returns the results of a funnel over time: an item or, with a breakdown, one item for each value. Throws 400
+ * `query_too_large`.
+ */
 export function trendResults(
   plan: FunnelsPlan,
   found: FunnelRows,
@@ -114,9 +117,9 @@ export function trendResults(
 }
 
 /**
- * The rows of each value: by the number of those who did the last step, then of the one before and so on,
- * then by value; those beyond the limit are one. Rows of a funnel without a breakdown are one value. Throws
- * as `EventScanner.checkLimits`.
+ * Returns the rows of each value. The values are ordered by the number of actors that reached the last step, then by
+ * the number for the step before it and so on, then by value. Values beyond the limit are combined into one. The rows
+ * of a funnel without a breakdown are one value. Throws as `EventScanner.checkLimits`.
  */
 export function rankedValues(
   plan: FunnelsPlan,
@@ -160,7 +163,7 @@ export function rankedValues(
   return [...kept, { text: [OTHER_VALUE], rows }]
 }
 
-/** The number that a cohort goes by, 0 for everybody. */
+/** Returns the number that stands for a cohort, which is 0 for everybody. */
 export function cohortNumber(text: string): number {
   return text === 'all' ? 0 : Number(text)
 }

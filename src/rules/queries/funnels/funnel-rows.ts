@@ -1,5 +1,5 @@
 /**
- * How far each actor went through a funnel, with each value of the breakdown that it stands for. Source:
+ * Finds out how far each actor got in a funnel, for each value of the breakdown that the actor has. Source:
  * docs/compatibility/queries.md, "FunnelsQuery".
  */
 import {
@@ -25,41 +25,45 @@ import { FunnelStream, isStreamed, type StreamFound } from './funnel-stream.ts'
 import { walkOf } from './funnel-walks.ts'
 import type { StepEvents } from './step-chains.ts'
 
-/** Walks that reached a step, one row each; all lists but `texts` are parallel. Plain data. */
+/** The walks that reached at least one step, one row each. All lists except `texts` are parallel. Plain data. */
 export interface FunnelRows {
-  /** Values of the breakdown: a text for each property, or the number of a cohort. */
+  /** The values of the breakdown: a text for each property, or the number of a cohort. */
   readonly texts: readonly (readonly string[])[]
-  /** P of each; 0 for groups. */
+  /** The person number of each row. It is 0 for groups. */
   readonly persons: Uint32Array
-  /** Positions in `texts`. */
+  /** The position of the value in `texts`. */
   readonly labels: Uint32Array
-  /** Steps, at least one. */
+  /** The number of reached steps, at least one. */
   readonly reached: Uint8Array
-  /** Period of entrance; empty unless over time. */
+  /** The period of the entrance. Empty unless the funnel is over time. */
   readonly periods: Uint32Array
-  /** When each step was done: those that a row reached, behind those of the row before; empty over time. */
+  /** The times of the steps: those of each row follow those of the row before. Empty for a funnel over time. */
   readonly timesMs: Float64Array
-  /** What `persons/funnel` may see differently, where that was looked at. */
+  /** The facts that may make the result differ from `persons/funnel`, if they were checked. */
   readonly doubts: FunnelDoubts
 }
 
-/** Walks, and of groups the key of each. */
+/** The walks and, for groups, the key of each. */
 export interface FoundWalks {
   readonly rows: FunnelRows
   readonly groupKeys: readonly string[]
 }
 
-/** What other rules than ours may see differently. */
+/** The facts that may make the result differ under other rules. */
 export interface FunnelDoubts {
-  /** Somebody has different steps at one time, one event that is several, or in a strict funnel one again. */
+  /**
+   * True if an actor has different steps at one time, one event that is several steps or, in a strict funnel, a
+   * repeated event.
+   */
   readonly hasShared: boolean
-  /** A value of the breakdown is null. */
+  /** True if a value of the breakdown is null. */
   readonly hasNull: boolean
 }
 
 /**
- * The walks of a funnel that reached so many steps, at least one. Throws as `EventScanner.scan`. Cost: linear in the events that are found, times the steps; with
- * the attribution to a step times the values that an actor has there.
+ * Returns the walks of a funnel that reached at least `needed` steps, which must be at least one. Throws as
+ * `EventScanner.scan`. The cost is linear in the number of found events times the steps and, with the attribution to a
+ * step, times the values that an actor has there.
  */
 export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number): FoundWalks {
   const walks = new WalkCollector(plan, shard, needed)

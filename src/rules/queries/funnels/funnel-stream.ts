@@ -1,7 +1,8 @@
 /**
- * The usual funnel, ordered steps of persons and nothing else, in one pass over the events as they arrived: a few
- * numbers for each person take the place of gathering its events, ordering and copying them. Whose events did not
- * arrive in order of time, or were several steps at once, is left to `WalkCollector`, which knows all rules.
+ * Computes the usual funnel, which has ordered steps of persons and nothing else, in one pass over the events in the
+ * order of arrival. A few numbers for each person replace collecting, sorting and copying events. Persons whose events
+ * did not arrive in the order of time, or were several steps at once, are left to `WalkCollector`, which implements all
+ * rules.
  * Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { EventColumns } from '../../analytics/event-columns.ts'
@@ -10,13 +11,16 @@ import { FUNNEL_SPARE_BYTES_MAX, FUNNEL_STREAM_BYTES_MAX } from '../limits.ts'
 import type { PacedLimits } from '../paced-limits.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
 
-/** One of `count` parts of the persons: each so many, from `index` on. */
+/** One of `count` parts of the persons: every `count`-th person, starting at `index`. */
 export interface PersonPart {
   readonly index: number
   readonly count: number
 }
 
-/** Who went how far, in parallel lists, by P; `timesMs` has those of the steps of each, one person behind the other. */
+/**
+ * The persons and the steps that they reached, as parallel lists by person number. `timesMs` contains the times of the
+ * steps, one person after the other.
+ */
 export interface StreamFound {
   readonly persons: Uint32Array
   readonly reached: Uint8Array
@@ -41,7 +45,7 @@ const SLOT_BITS = 0xff_ffff
 const SHORT_DISORDER = 2 ** 32 - 1
 const DISORDER = Number.POSITIVE_INFINITY
 
-/** Whether a funnel can be computed so; `personEnd`: behind the largest P. */
+/** Returns whether a funnel can be computed in this way. `personEnd` is one more than the largest person number. */
 export function isStreamed(
   { visual, rules, breakdown, groupTypeIndex }: FunnelsPlan,
   personEnd: number,
@@ -64,7 +68,10 @@ interface Events {
   readonly timesMs: Times
 }
 
-/** What one funnel works with, and the next one again: megabytes that would wait for V8 to find out that nobody has them. */
+/**
+ * The memory of one funnel, which the next one reuses. Otherwise, megabytes would stay allocated until V8 collects
+ * them.
+ */
 interface StreamMemory {
   readonly arrived: Events
   readonly ordered: Events
@@ -89,7 +96,7 @@ function takeMemory(length: number, isShort: boolean): StreamMemory {
   return { arrived, ordered, numbers }
 }
 
-/** One funnel on its way through the events. */
+/** One funnel while the events are read. */
 export class FunnelStream {
   readonly #stepCount: number
   readonly #windowMs: number
@@ -109,7 +116,7 @@ export class FunnelStream {
   readonly #order = new ArrivalOrder()
   #hasDisorder = false
 
-  /** Takes memory for all persons of a part below `personEnd`. */
+  /** Allocates memory for all persons of a part whose number is below `personEnd`. */
   constructor(
     {
       rules: { stepCount, windowMs },
@@ -133,7 +140,7 @@ export class FunnelStream {
     this.#ordered = memory.ordered
   }
 
-  /** The funnel is done: the next one of this thread may have its memory, unless that is much. */
+  /** Ends the funnel. The next funnel of this thread may reuse its memory, unless it is large. */
   giveBack(): void {
     const numbers = this.#numbers
     if (!(numbers instanceof Uint32Array) || numbers.byteLength > FUNNEL_SPARE_BYTES_MAX) return
@@ -141,7 +148,7 @@ export class FunnelStream {
     spare = { arrived, ordered, numbers: new Uint32Array(numbers.buffer) }
   }
 
-  /** Goes on with a piece of a scan; pieces come in the order of arrival, the rows of each in any. */
+  /** Processes a piece of a scan. Pieces must come in the order of arrival; the rows of a piece may be in any order. */
   add({ count, persons, timesMs, seriesMasks, sequences }: EventColumns): void {
     const { index: firstPerson, count: parts } = this.#part
     const { whats, timesMs: times } = this.#arrived
@@ -164,7 +171,10 @@ export class FunnelStream {
     }
   }
 
-  /** Whose events are in no order, 1 at the P of each; null: all are. Linear in the persons. */
+  /**
+   * Returns the persons whose events were not in order: 1 at each person number. Returns null if there are none. The
+   * cost is linear in the persons.
+   */
   disordered(): Uint8Array | null {
     this.#flush()
     if (!this.#hasDisorder) return null
@@ -178,7 +188,10 @@ export class FunnelStream {
     return marks
   }
 
-  /** Everybody who reached so many steps, but for those whose events are in no order. Throws as `limits`. */
+  /**
+   * Returns all persons that reached at least `needed` steps, except those whose events were not in order. Throws as
+   * `limits`.
+   */
   found(needed: number, limits: PacedLimits): StreamFound {
     this.#flush()
     const [numbers, width] = [this.#numbers, this.#width]

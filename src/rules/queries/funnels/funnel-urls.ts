@@ -1,6 +1,6 @@
 /**
- * Where those behind the steps of a funnel are listed. The rules of `persons/funnel` are others: with events
- * on which both agree, the numbers are the same. Source: docs/compatibility/queries.md, "Who is behind a
+ * Builds the addresses that list the actors behind the steps of a funnel. The rules of `persons/funnel` differ. The
+ * numbers are equal for events on which both rules agree. Source: docs/compatibility/queries.md, "Who is behind a
  * number".
  */
 import { FUNNEL_VALUES_MAX, FUNNEL_WINDOW_COUNT_MAX } from '../../analytics/limits.ts'
@@ -15,13 +15,16 @@ import {
 import type { FunnelsPlan } from './funnel-request.ts'
 import type { FunnelRows } from './funnel-rows.ts'
 
-/** Stands for all values beyond the limit. */
+/** The value that stands for all values beyond the limit. */
 export const OTHER_VALUE = 'Other'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 1440 * MINUTE_MS
 
-/** The addresses of the steps, from 0, of those with a value. What it gives throws as `UrlMaker`. */
+/**
+ * Returns a function for the addresses of the steps, from 0, of the actors with a value. The function throws as
+ * `UrlMaker`.
+ */
 export function funnelUrls(
   urls: PersonsUrls,
   plan: FunnelsPlan,

@@ -1,6 +1,6 @@
 /**
- * Walks through a funnel with the events of one actor after the other; over time a walk for each period in
- * which it enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * Walks through a funnel with the events of one actor after the other. For a funnel over time, there is one walk for
+ * each period in which the actor enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { Periods } from '../../analytics/periods.ts'
 import type { PacedLimits } from '../paced-limits.ts'
@@ -8,23 +8,26 @@ import type { FunnelsPlan } from './funnel-request.ts'
 import { EventMasks, StepChains, type StepEvents } from './step-chains.ts'
 import { StepSets } from './step-sets.ts'
 
-/** What came of a walk, until the next one. */
+/** The result of a walk. It is valid until the next walk. */
 export interface Walked {
   readonly reached: number
-  /** Time of a step, from 0; milliseconds. */
+  /** Returns the time of a step, counted from 0, in milliseconds. */
   timeMsOf(step: number): number
 }
 
-/** Hears of each walk that reached a step; `period` is that of the first step, 0 unless over time. */
+/**
+ * Receives each walk that reached a step. `period` is the period of the first step; it is 0 unless the funnel is over
+ * time.
+ */
 export type WalkListener = (walked: Walked, period: number) => void
 
 /**
- * Walks with the events from `start` to before `end`: those of one actor, in order. `label`: what the
- * events of the step that has the attribution have to stand for; null: anything.
+ * Walks with the events from `start` to before `end`, which are those of one actor in order. `label` is the value that
+ * the events of the step with the attribution must have. Null means any value.
  */
 export type Walk = (start: number, end: number, label: number | null) => void
 
-/** The walk that a plan asks for; `periods` are those of a funnel over time, otherwise null. */
+/** Returns the walk of a plan. `periods` are the periods of a funnel over time, otherwise null. */
 export function walkOf(
   plan: FunnelsPlan,
   events: StepEvents,

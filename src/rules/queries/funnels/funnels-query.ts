@@ -1,5 +1,5 @@
 /**
- * `FunnelsQuery`: who went how far through a row of steps. Source: docs/compatibility/queries.md,
+ * The kind `FunnelsQuery`: how far actors got through a sequence of steps. Source: docs/compatibility/queries.md,
  * "FunnelsQuery".
  */
 import { propertyText } from '../../filters/property-text.ts'
@@ -17,7 +17,7 @@ import {
 } from './funnel-results.ts'
 import { type FunnelRows, walkFunnel } from './funnel-rows.ts'
 
-/** Funnels: steps, how long conversion takes, and conversion over time. */
+/** The kind for funnels: steps, conversion times, and conversion over time. */
 export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   // The events of a group are those of many persons.
   dividedBy: ({ groupTypeIndex }) => (groupTypeIndex === null ? 'persons' : 'nothing'),

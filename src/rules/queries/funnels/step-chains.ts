@@ -1,20 +1,20 @@
 /**
- * The ways of one actor through ordered and strict funnels: for each step the latest chain of events that
- * reached it, and the furthest one of all. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * The attempts of one actor in ordered and strict funnels: for each step the latest chain of events that reached it,
+ * and the chain that got furthest. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { StepRules } from './funnel-request.ts'
 
-/** Events of actors, side by side in the order of time; positions in these lists are places. */
+/** The events of actors, as parallel lists in the order of time. */
 export interface StepEvents {
-  /** Milliseconds. */
+  /** The time of each event, in milliseconds. */
   readonly timesMs: Float64Array
-  /** Bit k: the event is step k; behind those what is excluded. */
+  /** The steps of each event. Bit k means step k. The exclusions use the bits after those of the steps. */
   readonly masks: Uint32Array
-  /** What each event stands for; null: nothing is asked for. */
+  /** The breakdown value of each event. Null if there is no breakdown. */
   readonly labels: Uint32Array | null
 }
 
-/** Which steps events are, and which of them they spoil. */
+/** Finds the steps that events are, and the steps that they invalidate. */
 export class EventMasks {
   readonly #events: StepEvents
   readonly #stepsMask: number
@@ -29,12 +29,12 @@ export class EventMasks {
     })
   }
 
-  /** Bit k: the event at this place is step k. */
+  /** Returns the steps of the event at a position. Bit k means step k. */
   stepsAt(place: number): number {
     return (this.#events.masks[place] ?? 0) & this.#stepsMask
   }
 
-  /** Bit k: the event at this place spoils chains on their way to step k. */
+  /** Returns the steps that the event at a position invalidates. Bit k means chains on their way to step k. */
   spoiltAt(place: number): number {
     const mask = this.#events.masks[place] ?? 0
     let steps = 0
@@ -43,7 +43,7 @@ export class EventMasks {
   }
 }
 
-/** The chains of one actor, or of one period in which it entered. */
+/** The chains of one actor, or of one period in which the actor entered. */
 export class StepChains {
   readonly #rules: StepRules
   readonly #events: StepEvents
@@ -63,7 +63,7 @@ export class StepChains {
   #furthestStartMs = Number.NaN
   #isFurthestSpoilt = false
 
-  /** `labelStep` is the step, from 0, whose events have to stand for what `begin` says. */
+  /** `labelStep` is the step, from 0, whose events must have the value that `begin` sets. */
   constructor(rules: StepRules, events: StepEvents, labelStep: number) {
     const { stepCount } = rules
     this.#rules = rules
@@ -76,7 +76,7 @@ export class StepChains {
     this.#furthestPlaces = new Uint32Array(stepCount)
   }
 
-  /** Begins anew, for another actor or period; `label` null: events may stand for anything. */
+  /** Starts again for another actor or period. If `label` is null, events may have any value. */
   begin(label: number | null): void {
     this.#label = label
     this.#startsMs.fill(Number.NaN)
@@ -85,26 +85,23 @@ export class StepChains {
     this.#isFurthestSpoilt = false
   }
 
-  /** Whether all steps are done, and nothing can change any more. */
+  /** Whether all steps are reached, so that nothing can change any more. */
   get isComplete(): boolean {
     const { stepCount } = this.#rules
     return !Number.isNaN(this.#startsMs[stepCount] ?? 0)
   }
 
-  /** Steps of the furthest chain; 0 when there is none, or an excluded event spoilt it. */
+  /** The number of steps of the furthest chain. It is 0 if there is none, or if an excluded event invalidated it. */
   get reached(): number {
     return this.#isFurthestSpoilt ? 0 : this.#furthest
   }
 
-  /** Time of a step of the furthest chain, from 0; milliseconds. */
+  /** Returns the time of a step of the furthest chain, counted from 0, in milliseconds. */
   timeMsOf(step: number): number {
     return this.#events.timesMs[this.#furthestPlaces[step] ?? 0] ?? 0
   }
 
-  /**
-   * Goes on with the events of one moment, one after the other in their order of arrival. `mayStart`: whether they may
-   * begin a chain.
-   */
+  /** Processes the events of one moment in their order of arrival. `mayStart` says whether they may start a chain. */
   visit(start: number, end: number, mayStart: boolean): void {
     this.#startsMs[0] = mayStart ? (this.#events.timesMs[start] ?? 0) : Number.NaN
     const maySpoil = end - start === 1 || this.#isAlike(start, end)

@@ -1,6 +1,6 @@
 /**
- * The ways of one actor through an unordered funnel: the largest number of different steps within a window
- * that moves over the events. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ * The attempts of one actor in an unordered funnel: the largest number of different steps within a window that moves
+ * over the events. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
 import type { StepRules } from './funnel-request.ts'
 import { EventMasks, type StepEvents } from './step-chains.ts'
@@ -8,7 +8,7 @@ import { EventMasks, type StepEvents } from './step-chains.ts'
 /** No place. */
 const NONE = -1
 
-/** The steps of one actor that are present at once. */
+/** The steps of one actor that are within the window at once. */
 export class StepSets {
   readonly #rules: StepRules
   readonly #events: StepEvents
@@ -33,17 +33,17 @@ export class StepSets {
     this.#timesMs = new Float64Array(rules.stepCount)
   }
 
-  /** Steps at most. */
+  /** The largest number of steps. */
   get reached(): number {
     return this.#reached
   }
 
-  /** Time of the first, second ... of these steps, from 0; milliseconds. */
+  /** Returns the time of the first, second and further steps, counted from 0, in milliseconds. */
   timeMsOf(step: number): number {
     return this.#timesMs[step] ?? 0
   }
 
-  /** Goes through the events of an actor. `label`: what the first event has to stand for; null: anything. */
+  /** Processes the events of an actor. `label` is the value that the first event must have. Null means any value. */
   run(start: number, end: number, label: number | null): void {
     this.#empty()
     this.#reached = 0

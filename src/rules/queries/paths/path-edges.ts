@@ -1,4 +1,4 @@
-/** The edges of paths: how often one step followed another, and how long that took. */
+/** The edges of paths: how often one step followed another, and the time between them. */
 import { ServiceError } from '../../../base/errors.ts'
 import { PATH_EDGES_MAX } from '../limits.ts'
 
@@ -6,24 +6,24 @@ import { PATH_EDGES_MAX } from '../limits.ts'
 const SLOTS_MIN = 1024
 const HASH_FACTOR = 0x9e3779b1
 
-/** Edges; all lists are parallel. Plain data. */
+/** The edges. All lists are parallel. Plain data. */
 export interface PathEdges {
-  /** Items of steps as texts. */
+  /** The items of steps as texts. */
   readonly texts: readonly string[]
-  /** Step that each edge leads from, from 0. */
+  /** The step that each edge leads from, counted from 0. */
   readonly steps: Uint32Array
-  /** Items that it leads from and to, as positions in `texts`. */
+  /** The items that each edge leads from and to, as positions in `texts`. */
   readonly sources: Uint32Array
   readonly targets: Uint32Array
-  /** Occurrences. */
+  /** The numbers of occurrences. */
   readonly counts: Float64Array
-  /** Microseconds of all occurrences. */
+  /** The total time of all occurrences, in microseconds. */
   readonly totalsUs: Float64Array
-  /** Positions of edges that somebody went more than once, where that was looked at. */
+  /** The positions of edges that an actor followed more than once, if that was checked. */
   readonly repeated: ReadonlySet<number>
 }
 
-/** Adds up edges, each different one once: a hash table with open addressing. */
+/** Adds up edges without duplicates, in a hash table with open addressing. */
 export class EdgeTable {
   /** For each slot the number of its edge plus one; 0: free. */
   #slots = new Uint32Array(SLOTS_MIN)
@@ -35,8 +35,8 @@ export class EdgeTable {
   #totalsUs = new Float64Array(SLOTS_MIN / 2)
 
   /**
-   * Adds so many occurrences of an edge, and gives its position. Throws 400 `query_too_large` for too many
-   * different ones.
+   * Adds `count` occurrences of an edge and returns its position. Throws 400 `query_too_large` if there are too many
+   * different edges.
    */
   add(step: number, source: number, target: number, count: number, totalUs: number): number {
     const edge = this.#edgeOf(step, source, target)
@@ -45,7 +45,7 @@ export class EdgeTable {
     return edge
   }
 
-  /** The edges in the order of their first occurrence; `texts` has the items. */
+  /** Returns the edges in the order of their first occurrence. `texts` contains the items. */
   edges(texts: readonly string[], repeated: ReadonlySet<number>): PathEdges {
     const count = this.#count
     return {

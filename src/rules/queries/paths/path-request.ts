@@ -1,6 +1,6 @@
 /**
- * What a `PathsQuery` asks for: which events are steps and what they are called, how paths are cut, and
- * which edges are shown. Source: docs/compatibility/queries.md, "PathsQuery".
+ * Reads a `PathsQuery`: the events that are steps and their names, the limits of paths, and the edges that are shown.
+ * Source: docs/compatibility/queries.md, "PathsQuery".
  */
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import { PATH_STEP_LIMIT_MAX, PATH_TEXT_UNITS_MAX, PATH_TEXTS_MAX } from '../../analytics/limits.ts'
@@ -19,17 +19,17 @@ const EDGE_LIMIT = 50
 /** Paths that can be computed. */
 export interface PathsPlan {
   readonly range: QueryRange
-  /** Where events begin to count; milliseconds. */
+  /** The moment from which events count, in milliseconds. */
   readonly fromMs: number
   readonly filter: FilterGroup | null
-  /** `$pageview`, `$screen`, `custom_event`; empty: all events. */
+  /** The types `$pageview`, `$screen` and `custom_event`. An empty list means all events. */
   readonly types: readonly string[]
   readonly excluded: readonly string[]
   readonly groupings: readonly string[]
   readonly cut: PathCut
   readonly keys: PathKeys
   readonly edgesMax: number
-  /** Occurrences of an edge; both belong to it. */
+  /** The minimum and maximum number of occurrences of an edge, both inclusive. */
   readonly weightMin: number
   readonly weightMax: number
   readonly hasPersonsUrls: boolean
@@ -71,13 +71,13 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
   }
 }
 
-/** The events that may be steps. */
+/** Returns the series of the events that may be steps. */
 export function seriesOf({ types }: PathsPlan): SeriesMatch {
   const isOpen = types.length === 0 || types.includes(CUSTOM_EVENTS)
   return { names: isOpen ? null : types, filter: null, steps: [] }
 }
 
-/** What events are called. */
+/** Returns the rules for the names of events. */
 export function itemRules({ types, excluded, groupings }: PathsPlan): ItemRules {
   const hasCustomEvents = types.includes(CUSTOM_EVENTS)
   return {

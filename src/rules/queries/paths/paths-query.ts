@@ -1,6 +1,5 @@
 /**
- * `PathsQuery`: which step followed which, and how often. Source: docs/compatibility/queries.md,
- * "PathsQuery".
+ * The kind `PathsQuery`: which step followed which, and how often. Source: docs/compatibility/queries.md, "PathsQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
@@ -26,7 +25,7 @@ const CHECK_EVERY = 1024
 /** Of a millisecond. Times are added up as whole numbers, so that no order of them matters. */
 const MICROSECONDS = 1000
 
-/** Paths: how often one step followed another. */
+/** The kind for paths: how often one step followed another. */
 export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   dividedBy: 'persons',
   plan: planPaths,

@@ -1,5 +1,5 @@
 /**
- * Who belongs to the rows of retention, and in which columns each came back, by bits of 32 actors at a time.
+ * Finds the actors in the rows of retention, and the columns in which each returned, with bits of 32 actors at a time.
  * Source: docs/compatibility/queries.md, "RetentionQuery".
  */
 import type { EventScanner } from '../../analytics/event-columns.ts'
@@ -15,23 +15,23 @@ const BARE_TARGET = 2
 
 /** The events of the actors of one table of rows. */
 export interface RetentionEvents extends ActorEvents {
-  /** How many actors there are. */
+  /** The number of actors. */
   readonly actorCount: number
-  /** The numbers of those who had their first event before all rows; may hold 0, which is nobody. */
+  /** The numbers of the actors whose first event was before all rows. It may contain 0, which is nobody. */
   readonly earlier: Uint32Array
 }
 
 type Limits = Pick<EventScanner, 'checkLimits'>
 
 /**
- * Called for every row, column and 32 actors, from the one with the number `first` on, with the bits of those
- * who count there.
+ * Called for every row, column and group of 32 actors, the first of which has the number `first`. `bits` contains the
+ * actors that count there.
  */
 export type CellVisitor = (row: number, column: number, bits: number, first: number) => void
 
 /**
- * Visits the cells of events. Throws as `EventScanner.checkLimits`. Cost: the events, and the rows by the
- * columns for every 32 actors.
+ * Visits the cells of events. It costs as much as the events, plus rows times columns for every 32 actors. Throws as
+ * `EventScanner.checkLimits`.
  */
 export function eachCell(
   plan: RetentionPlan,
@@ -55,7 +55,7 @@ export function eachCell(
   }
 }
 
-/** Visits the cells of bits as `periodBits` has them: of target events, and of those who came back. */
+/** Visits the cells, given the bits of target events and of returning events in the form of `periodBits`. */
 export function compareRows(
   { rows, columns, isCumulative }: RetentionPlan,
   targets: Uint32Array,

@@ -1,4 +1,4 @@
-/** RetentionQuery, read and checked. Source: docs/compatibility/queries.md, "RetentionQuery". */
+/** Reads and checks a RetentionQuery. Source: docs/compatibility/queries.md, "RetentionQuery". */
 import { isSameJson } from '../../../base/json.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import {
@@ -32,36 +32,36 @@ const TYPES = [
 ] as const
 const DEFAULT_EVENT = '$pageview'
 
-/** A RetentionQuery. */
+/** A RetentionQuery that can be computed. */
 export interface RetentionPlan {
-  /** The target and what counts as returning, as they were asked for. */
+  /** The target and the returning series, as they were requested. */
   readonly entities: readonly [target: QuerySeries, returning: QuerySeries]
   readonly target: SeriesMatch
-  /** Null: the target's events are the ones that count. */
+  /** The returning events. Null means that the events of the target count. */
   readonly returning: SeriesMatch | null
   readonly filter: FilterGroup | null
   readonly type: (typeof TYPES)[number]
   readonly periodName: (typeof PERIODS)[number]
   readonly rules: PeriodRules
-  /** First moment of the first row, milliseconds. */
+  /** The first moment of the first row, in milliseconds. */
   readonly fromMs: number
-  /** Last moment that counts, milliseconds; before `fromMs` when there are no rows. */
+  /** The last moment that counts, in milliseconds. It is before `fromMs` if there are no rows. */
   readonly toMs: number
   readonly rows: number
   readonly columns: number
   readonly isCumulative: boolean
   readonly test: CountTest
-  /** Number of the group type; null: persons. */
+  /** The number of the group type. Null means persons. */
   readonly groupTypeIndex: number | null
   readonly breakdown: RetentionBreakdown | null
   readonly hasPersonsUrls: boolean
 }
 
-/** What a RetentionQuery is split by: a property, or cohorts, one of which is null or empty. */
+/** The breakdown of a RetentionQuery: a property, or cohorts. The other one is null or empty. */
 export interface RetentionBreakdown {
   readonly property: BreakdownProperty | null
   readonly cohorts: readonly (number | 'all')[]
-  /** Values that are told apart. */
+  /** The maximum number of different values. */
   readonly limit: number
 }
 
@@ -92,7 +92,7 @@ export function readRetention(query: QueryFields, context: QueryContext): Retent
   }
 }
 
-/** The periods of the rows. */
+/** Returns the periods of the rows. */
 export function rowPeriods({ fromMs, toMs, rules }: RetentionPlan): Periods {
   return Periods.covering(fromMs, toMs, rules)
 }

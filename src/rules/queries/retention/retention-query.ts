@@ -1,5 +1,5 @@
 /**
- * RetentionQuery: how many of those who came in a period came back in later ones. Source:
+ * The kind `RetentionQuery`: how many of the actors of a period returned in later periods. Source:
  * docs/compatibility/queries.md, "RetentionQuery".
  */
 import { ServiceError } from '../../../base/errors.ts'
@@ -39,7 +39,7 @@ type RetentionBits = readonly [targets: IdBits, returns: IdBits]
 /** Numbers of some actors, or the bits of some events. */
 type RetentionPart = RetentionTables | RetentionBits
 
-/** How many came back when. */
+/** The kind for retention. */
 export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
   dividedBy(plan, lastDistinctId) {
     if (plan.groupTypeIndex !== null) return 'nothing'

@@ -1,5 +1,5 @@
 /**
- * The events of a RetentionQuery, for each value of its breakdown apart. Source: docs/compatibility/queries.md,
+ * Splits the events of a RetentionQuery by the values of its breakdown. Source: docs/compatibility/queries.md,
  * "RetentionQuery".
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
@@ -14,10 +14,10 @@ import type { RetentionPlan } from './retention-plan.ts'
 
 /** The events of one value. */
 export interface RetentionSplit {
-  /** Text of the value, or number of the cohort; '' without a breakdown. */
+  /** The text of the value, or the number of the cohort. It is '' without a breakdown. */
   readonly label: string
   readonly events: RetentionEvents
-  /** The numbers of its actors; valid until the next split is asked for. */
+  /** The numbers of its actors. They are valid until the next split is read. */
   readonly numbers: ActorNumbers
 }
 
@@ -27,7 +27,7 @@ interface FoundEvents {
   readonly earlier: EventColumns | null
 }
 
-/** Every value with its events. Throws as `EventScanner.scan`. */
+/** Yields every value with its events. Throws as `EventScanner.scan`. */
 export function* retentionSplits(
   plan: RetentionPlan,
   shard: QueryShard,

@@ -1,6 +1,6 @@
 /**
- * Where those behind the numbers of retention are listed. Source: docs/compatibility/queries.md, "Who is
- * behind a number".
+ * Builds the addresses that list the actors behind the numbers of retention. Source: docs/compatibility/queries.md,
+ * "Who is behind a number".
  */
 import { allOf } from '../../filters/filter-group.ts'
 import {
@@ -16,8 +16,9 @@ import { type RetentionPlan, rowPeriods } from './retention-plan.ts'
 const HOUR_MS = 3_600_000
 
 /**
- * The addresses of the table of a value, null without a breakdown: each shows the periods from that of its row
- * to that of its column. `hasNullText`: see `breakdownFilter`. What it gives throws as `UrlMaker`.
+ * Returns a function for the addresses of the table of a value (null without a breakdown). Each address shows the
+ * periods from that of its row to that of its column. For `hasNullText`, see `breakdownFilter`. The function throws as
+ * `UrlMaker`.
  */
 export function retentionUrls(
   urls: PersonsUrls,

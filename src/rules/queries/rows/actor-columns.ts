@@ -12,31 +12,31 @@ import { propertyName, withoutLabel } from './column-texts.ts'
 
 /** A person or group of an answer. */
 export interface FoundActor {
-  /** Its place in the lists of the source. */
+  /** The position in the lists of the source. */
   readonly place: number
-  /** uuid of a person, key of a group. */
+  /** The uuid of a person, or the key of a group. */
   readonly id: string
-  /** Milliseconds since 1970. */
+  /** The time of creation, in milliseconds since 1970. Null if it is unknown. */
   readonly createdAtMs: number | null
-  /** Null: a group, or a visitor who is no person. */
+  /** The person. Null for a group, or for a visitor without a person. */
   readonly person: FoundPerson | null
-  /** Of a visitor who is no person; null: a person or group. */
+  /** The id of a visitor without a person. Null for a person or group. */
   readonly visitorId: string | null
   readonly properties: JsonObject
-  /** As the column `person` or `group` shows it. */
+  /** Returns the actor as the column `person` or `group` shows it. */
   shown(): JsonObject
 }
 
-/** A column that is selected or ordered by. `type`: what answers call the type of its values. */
+/** A column that is selected or that rows are ordered by. `type` is the type of its values in answers. */
 export type ActorColumn =
-  /** What the source says of each actor; of a list maybe its length. */
+  /** A value that the source contains for each actor, or the length of a list. */
   | {
       readonly from: 'source'
       readonly type: string
       readonly list: 'eventCounts' | 'distinctIds' | 'appearances'
       readonly isLength: boolean
     }
-  /** What the actor is; `key`: name of a property. */
+  /** A value of the actor itself. `key` is the name of a property. */
   | {
       readonly from: 'actor'
       readonly type: string
@@ -48,7 +48,7 @@ const actor = { from: 'actor', type: 'Tuple', member: 'actor', key: '' } as cons
 const source = { from: 'source', isLength: false } as const
 const property = { from: 'actor', type: 'Nullable(String)', member: 'property' } as const
 
-/** The column that is the identity of an actor. */
+/** The column that contains the identity of an actor. */
 export const ID_COLUMN: ActorColumn = { ...actor, type: 'String', member: 'id' }
 const SELECTED: Readonly<Record<string, ActorColumn>> = {
   person: actor,
@@ -71,12 +71,12 @@ const ORDERED: Readonly<Record<string, ActorColumn>> = {
   'length(appearances)': { ...source, type: '', list: 'appearances', isLength: true },
 }
 
-/** A column of `select`; what stands behind `--` is a comment. Throws 400 `invalid_query` with `attr`. */
+/** Returns a column of `select`. The text after `--` is a comment. Throws 400 `invalid_query` with `attr`. */
 export function selectedColumn(text: string, attr: string): ActorColumn {
   return columnIn(SELECTED, withoutLabel(text), attr)
 }
 
-/** A column of `orderBy`. Throws 400 `invalid_query` with `attr`. */
+/** Returns a column of `orderBy`. Throws 400 `invalid_query` with `attr`. */
 export function orderedColumn(text: string, attr: string): ActorColumn {
   return columnIn(ORDERED, text, attr)
 }
@@ -98,13 +98,13 @@ function columnIn(
   )
 }
 
-/** Refuses a column that the source, null for all persons, does not have. Throws 400 `invalid_query`. */
+/** Throws 400 `invalid_query` for a column that the source (null for all persons) does not contain. */
 export function checkColumn(column: ActorColumn, attr: string, actors: QueryActors | null): void {
   if (column.from === 'actor' || actors?.[column.list] !== undefined) return
   throw invalidQuery(attr, 'must not name what the source does not say of its actors')
 }
 
-/** What a column shows of an actor. */
+/** Returns the value of a column for an actor. */
 export function columnValue(
   column: ActorColumn,
   found: FoundActor,
@@ -128,7 +128,7 @@ export function columnValue(
   }
 }
 
-/** What actors are ordered by: of a whole actor its identity, of a time its milliseconds. */
+/** Returns the value that actors are ordered by: the identity for a whole actor, milliseconds for a time. */
 export function columnOrder(
   column: ActorColumn,
   found: FoundActor,
@@ -140,7 +140,7 @@ export function columnOrder(
   return column.member === 'created_at' ? found.createdAtMs : found.id
 }
 
-/** What the source says of the actor at a place. */
+/** Returns the value that the source contains for the actor at a position. */
 export function sourceValue(
   { list, isLength }: Extract<ActorColumn, { from: 'source' }>,
   place: number,

@@ -1,6 +1,6 @@
 /**
- * The actors of an ActorsQuery in their order, each read when its turn comes. Few are read and sorted; of many
- * persons only those are read that an index, or what the source says of them, puts first.
+ * Yields the actors of an ActorsQuery in order and reads each one only when it is needed. A small number of actors is
+ * read and sorted. Of many persons, only those are read that come first according to an index or to the source.
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../../base/limits.ts'
@@ -19,15 +19,16 @@ const SORTED_BEFORE_WALK = 10_000
 /** Places that are gathered besides those that are wanted before all are put in order. */
 const GATHERED_MORE = 1024
 
-/** What actors are ordered by. */
+/** A column that actors are ordered by. */
 export interface ActorOrder {
   readonly column: ActorColumn
   readonly isDescending: boolean
 }
 
 /**
- * Actors in order; null for one that is not there any more. `actors` null: all persons. `countMax`: no more
- * are needed. Throws 400 `query_too_large` for more than can be sorted, and as `EventScanner.checkLimits`.
+ * Yields actors in order; null stands for one that no longer exists. If `actors` is null, all persons are used.
+ * `countMax` is the number of actors that the caller needs. Throws 400 `query_too_large` if there are more than can be
+ * sorted, and as `EventScanner.checkLimits`.
  */
 export function* orderedActors(
   order: readonly ActorOrder[],

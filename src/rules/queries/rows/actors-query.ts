@@ -1,6 +1,6 @@
 /**
- * ActorsQuery: persons and groups as rows, all persons or those behind a number of another query. Source:
- * docs/compatibility/queries.md, "ActorsQuery".
+ * The kind `ActorsQuery`: persons and groups as rows, either all persons or the actors behind a number of another
+ * query. Source: docs/compatibility/queries.md, "ActorsQuery".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
@@ -69,7 +69,7 @@ interface ActorsPart {
   readonly missing: number
 }
 
-/** Persons and groups. `kindOf` finds the kinds of other queries; see kinds.ts. */
+/** Returns the kind for persons and groups. `kindOf` finds the kinds of other queries; see kinds.ts. */
 export function actorsQuery(
   kindOf: (query: unknown) => FoundKind,
 ): QueryKind<ActorsPlan, ActorsPart> {

@@ -1,9 +1,12 @@
 /**
- * How columns are written in `select` and `orderBy`: names of properties in the quotes that clients of PostHog put
- * around them, and labels behind `--`. Source: docs/compatibility/queries.md, "EventsQuery".
+ * Parses the columns of `select` and `orderBy`: property names in the quotes that clients of PostHog use, and labels
+ * after `--`. Source: docs/compatibility/queries.md, "EventsQuery".
  */
 
-/** A text in quotes, from its start on: `"a"`, `` `a` `` or `'a'`; a backslash, or a second quote, makes one part of it. */
+/**
+ * Matches a text in quotes from its start: `"a"`, `` `a` `` or `'a'`. A quote after a backslash, or a doubled quote, is
+ * part of the text.
+ */
 const QUOTED = /(["'`])(?:\\[\s\S]|\1\1|(?!\1|\\)[\s\S])*\1/y
 const ESCAPES: Readonly<Record<string, string>> = {
   n: '\n',
@@ -17,8 +20,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
 }
 
 /**
- * The name behind `properties`: `.name`, `."any name"`, `` .`any name` `` or `['any name']`. Null for any other text,
- * also for a name that begins with `"` or a backtick and does not end with it.
+ * Returns the name after `properties`: `.name`, `."any name"`, `` .`any name` `` or `['any name']`. Returns null for
+ * any other text, also for a name that begins with `"` or a backtick and does not end with it.
  */
 export function propertyName(text: string): string | null {
   if (text.startsWith('[')) {
@@ -29,7 +32,7 @@ export function propertyName(text: string): string | null {
   return /^["`]/.test(name) ? unquoted(name) : name || null
 }
 
-/** The text without the label behind it, and without blanks around it. */
+/** Returns the text without its label and without leading and trailing blanks. */
 export function withoutLabel(text: string): string {
   for (const at of placesOutside(text)) {
     if (
@@ -43,7 +46,7 @@ export function withoutLabel(text: string): string {
   return text.trim()
 }
 
-/** The texts between the commas that are in no brackets and no quotes. */
+/** Returns the texts between those commas that are outside of brackets and quotes. */
 export function partsOf(list: string): readonly string[] {
   const parts: string[] = []
   let depth = 0

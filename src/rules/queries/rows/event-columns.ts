@@ -1,6 +1,6 @@
 /**
- * The columns of a list of events: which there are, and what each shows of an event. Source:
- * docs/compatibility/queries.md, "EventsQuery".
+ * The columns of a list of events, and what each shows of an event. Source: docs/compatibility/queries.md,
+ * "EventsQuery".
  */
 import type { ValueRequest } from '../../analytics/event-columns.ts'
 import type { EventView } from '../../events/event-queries.ts'
@@ -19,9 +19,9 @@ export interface EventColumn {
     | 'display_name'
     | 'coalesce'
     | 'count'
-  /** Of a field or property. */
+  /** The name of a field or property. */
   readonly name: string
-  /** Of `coalesce`. */
+  /** The columns of `coalesce`. */
   readonly columns: readonly EventColumn[]
 }
 
@@ -40,10 +40,10 @@ const FIELDS: ReadonlyMap<string, (event: EventView) => unknown> = new Map<
   ['person', personOf],
 ])
 
-/** What `select` and `orderBy` may name, for refusals. */
+/** The texts that `select` and `orderBy` accept, for error messages. */
 export const COLUMN_TEXTS = `*, ${[...FIELDS.keys()].join(', ')}, person_display_name, properties.X, properties."any name", person.properties.X, coalesce(a, b), count()`
 
-/** The column that a text names, whatever label stands behind it; null for any other text. */
+/** Returns the column that a text names, with or without a label. Returns null for any other text. */
 export function eventColumn(text: string, depth = 0): EventColumn | null {
   const name = withoutLabel(text)
   const column = (kind: EventColumn['kind'], rest = '', columns: readonly EventColumn[] = []) => {
@@ -67,7 +67,7 @@ export function eventColumn(text: string, depth = 0): EventColumn | null {
   return columns.every((one) => one !== null) ? column('coalesce', '', columns) : null
 }
 
-/** What a column shows of an event; null where there is nothing. `count()` shows nothing of one event. */
+/** Returns the value of a column for an event, or null if there is none. `count()` has no value for a single event. */
 export function columnOf(column: EventColumn, event: EventView, projectId: number): unknown {
   switch (column.kind) {
     case 'all':
@@ -87,7 +87,7 @@ export function columnOf(column: EventColumn, event: EventView, projectId: numbe
   }
 }
 
-/** The values of a scan that a column consists of; null when it shows more than that. */
+/** Returns the scan values that a column consists of, or null if it shows more than scan values. */
 export function scannedValues(column: EventColumn): readonly ValueRequest[] | null {
   switch (column.kind) {
     case 'property':
@@ -108,7 +108,7 @@ export function scannedValues(column: EventColumn): readonly ValueRequest[] | nu
   }
 }
 
-/** What the types of an answer say of a column. */
+/** Returns the type of a column for the types of an answer. */
 export function columnType({ kind, name }: EventColumn): string {
   if (kind === 'field' && name === 'uuid') return 'UUID'
   if (kind === 'field' && (name === 'timestamp' || name === 'created_at')) {
@@ -119,7 +119,7 @@ export function columnType({ kind, name }: EventColumn): string {
   return kind === 'field' ? 'String' : 'Nullable(String)'
 }
 
-/** Whether a column has a value: null and what is missing have none. */
+/** Returns whether a column has a value. Null and missing values do not count. */
 export function isValue(value: unknown): boolean {
   return value !== null && value !== undefined
 }

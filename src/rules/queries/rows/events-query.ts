@@ -1,6 +1,6 @@
 /**
- * Lists of events: which columns, of which events, in which order, or counted by the other columns. Source:
- * docs/compatibility/queries.md, "EventsQuery".
+ * The kind `EventsQuery`: a list of events with selected columns and order, or the number of events grouped by the
+ * other columns. Source: docs/compatibility/queries.md, "EventsQuery".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import {
@@ -39,7 +39,7 @@ interface OrderColumn {
   readonly isDescending: boolean
 }
 
-/** A list of events, read. */
+/** A list of events after the query was read. */
 export interface EventsPlan {
   readonly texts: readonly string[]
   readonly columns: readonly EventColumn[]
@@ -47,9 +47,9 @@ export interface EventsPlan {
   readonly isCounted: boolean
   readonly series: SeriesMatch
   readonly filter: FilterGroup | null
-  /** UUID or number of the only person; null: everybody. */
+  /** The uuid or number of the only person. Null means everybody. */
   readonly person: string | number | null
-  /** Both inclusive, milliseconds. */
+  /** The range in milliseconds, both inclusive. */
   readonly fromMs: number
   readonly toMs: number
   readonly limit: number
@@ -64,7 +64,7 @@ interface FoundRow {
   readonly count: number
 }
 
-/** `EventsQuery`. */
+/** The kind for lists of events. */
 export const EVENTS_QUERY: QueryKind<EventsPlan, readonly FoundRow[]> = {
   dividedBy: 'nothing',
   plan: planEvents,

@@ -1,6 +1,9 @@
 /** The order of values in lists of rows. */
 
-/** Numbers before texts before everything else, which is compared as JSON; what has no value comes last. */
+/**
+ * Compares two values. Numbers come before texts, and texts before all other values, which are compared as JSON.
+ * Missing values come last.
+ */
 export function compareValues(left: unknown, right: unknown): number {
   const [leftRank, rightRank] = [rankOf(left), rankOf(right)]
   if (leftRank !== rightRank) return leftRank - rightRank
@@ -10,7 +13,7 @@ export function compareValues(left: unknown, right: unknown): number {
   return leftText < rightText ? -1 : 1
 }
 
-/** The same or the reverse, but what has no value comes last in both. */
+/** Compares two values in ascending or descending order. Missing values come last in both. */
 export function compareDirected(left: unknown, right: unknown, isDescending: boolean): number {
   const isMissing = rankOf(left) === MISSING || rankOf(right) === MISSING
   const compared = compareValues(left, right)

@@ -1,6 +1,6 @@
 /**
- * Counts actors by the periods in which each was seen: in each bucket, only in the first one, or in the
- * buckets of a window behind each period.
+ * Counts actors by the periods in which each had events: in each bucket, only in the first one, or in the buckets of a
+ * window after each period.
  */
 import type { CellValue, TallyBuilder } from './tally.ts'
 import type { Span } from './trend-spans.ts'
@@ -13,7 +13,7 @@ export class ActorCounts {
   /** By how many more actors a period has than the one before; nothing without a window. */
   readonly #changes: Int32Array
 
-  /** `isOnce`: only the first bucket of each actor counts. */
+  /** If `isOnce` is true, only the first bucket of each actor counts. */
   constructor(span: Span, isOnce: boolean, tally: TallyBuilder) {
     this.#span = span
     this.#isOnce = isOnce
@@ -23,7 +23,7 @@ export class ActorCounts {
     this.#changes = new Int32Array(length)
   }
 
-  /** One actor, by its periods, ascending, each once. */
+  /** Adds one actor, given its periods in ascending order without duplicates. */
   add(periods: readonly number[]): void {
     const { window } = this.#span
     if (window !== null) {
@@ -36,7 +36,7 @@ export class ActorCounts {
     }
   }
 
-  /** Ends a value; the actors of the next follow. */
+  /** Ends a value. The actors that follow belong to the next value. */
   endCell(value: CellValue): void {
     const changes = this.#changes
     const actives = new Int32Array(changes.length)

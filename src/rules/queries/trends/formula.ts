@@ -1,9 +1,9 @@
 /**
- * Formulas over series: `(A + B) * 100`. Letters, of any case, are the series in order. Source:
+ * Formulas over series, such as `(A + B) * 100`. The letters, of any case, are the series in order. Source:
  * docs/compatibility/queries.md, "TrendsQuery".
  */
 
-/** The value of a formula for one value of each series. */
+/** Returns the value of a formula for one value of each series. */
 export type Formula = (values: readonly number[]) => number
 
 type Operator = (left: number, right: number) => number
@@ -21,8 +21,8 @@ const PRODUCTS: ReadonlyMap<string, Operator> = new Map([
 ])
 
 /**
- * A formula over `seriesCount` series, or null for a text that is none. A step whose result is no number,
- * such as a division by zero, gives 0.
+ * Parses a formula over `seriesCount` series. Returns null if the text is not a formula. A step whose result is not a
+ * number, such as a division by zero, yields 0.
  */
 export function parseFormula(text: string, seriesCount: number): Formula | null {
   const tokens = tokensOf(text)

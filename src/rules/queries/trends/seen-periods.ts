@@ -1,27 +1,30 @@
-/** In which periods each actor was seen: a bit for each. Far cheaper than bringing the events of each actor together. */
+/**
+ * Stores in which periods each actor had events, with one bit for each period. This is far cheaper than collecting the
+ * events of each actor.
+ */
 
 /** Bits of an actor at most: with more periods, the memory of all actors is better spent on sorting. */
 const FEW_PERIODS = 128
 
-/** By actor. */
+/** The periods by actor. */
 export interface SeenPeriods {
   readonly wordsEach: number
-  /** `wordsEach` for each actor, from number 0 on. */
+  /** The bits, `wordsEach` words for each actor, from number 0 on. */
   readonly words: Uint32Array
 }
 
-/** Whether bits are the way to count actors in so many periods. */
+/** Returns whether bits are suitable to count actors in `count` periods. */
 export function isFewPeriods(count: number): boolean {
   return count <= FEW_PERIODS
 }
 
-/** Nobody was seen; actors have numbers up to `largest`. */
+/** Returns empty bits for actors with numbers up to `largest`. */
 export function noneSeen(periodCount: number, largest: number): SeenPeriods {
   const wordsEach = Math.max(1, Math.ceil(periodCount / 32))
   return { wordsEach, words: new Uint32Array((largest + 1) * wordsEach) }
 }
 
-/** The periods of an actor, ascending, into a list that is emptied before. */
+/** Writes the periods of an actor, ascending, into a list that is emptied first. */
 export function takePeriods(
   { words, wordsEach }: SeenPeriods,
   actor: number,

@@ -1,34 +1,36 @@
 /**
- * What a series has in each bucket of each value of the breakdown, in a form that can be put together in
- * any order: counts, exact sums, extremes, or the numbers themselves. Only buckets with anything in them
- * have an entry.
+ * The results of a series for each bucket of each value of the breakdown, in a form that can be merged in any order:
+ * counts, exact sums, extremes, or the numbers themselves. Empty buckets have no entry.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { quantileOf } from '../../analytics/person-aggregates.ts'
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import type { Reducer } from './trend-measures.ts'
 
-/** A value of the breakdown: a text for each property, null where there is none; empty: nothing is split. */
+/** A value of the breakdown: a text for each property, null if the property is missing. Empty without a breakdown. */
 export type CellValue = readonly (string | null)[]
 
-/** Plain data, may cross threads. */
+/** A tally. Plain data that may cross threads. */
 export interface Tally {
-  /** Each value once, in no order. */
+  /** The values, without duplicates and in no order. */
   readonly cells: readonly CellValue[]
-  /** Entries of cell i are those from `starts[i]` up to, but not including, `starts[i + 1]`. */
+  /**
+   * The first entry of each cell. The entries of cell i are those from `starts[i]` up to, but not including, `starts[i
+   * + 1]`.
+   */
   readonly starts: Uint32Array
-  /** Of each entry its bucket; ascending within a cell. */
+  /** The bucket of each entry, ascending within a cell. */
   readonly buckets: Uint32Array
-  /** How many numbers are in an entry. */
+  /** The number of numbers in each entry. */
   readonly counts: Float64Array
-  /** Sum, minimum or maximum; `rests` is what the sum lacks by its rounding. */
+  /** The sum, minimum or maximum of each entry. `rests` contains the rounding error of the sum. */
   readonly sums: Float64Array
   readonly rests: Float64Array
-  /** For quantiles all numbers, entry by entry; otherwise empty. */
+  /** For quantiles, all numbers, entry by entry. Otherwise empty. */
   readonly numbers: Float64Array
 }
 
-/** Fills a tally, cell by cell. */
+/** Builds a tally, cell by cell. */
 export class TallyBuilder {
   readonly #reduce: Reducer
   readonly #counts: Float64Array
@@ -56,14 +58,14 @@ export class TallyBuilder {
     this.#rests = new Float64Array(bucketCount)
   }
 
-  /** Counts without looking at numbers. */
+  /** Counts without reading numbers. */
   count(bucket: number, times = 1): void {
     const before = this.#counts[bucket] ?? 0
     if (before === 0) this.#touched.push(bucket)
     this.#counts[bucket] = before + times
   }
 
-  /** Adds a number, or what `times` numbers were reduced to; not for quantiles. */
+  /** Adds a number, or the result of reducing `times` numbers. Not for quantiles. */
   add(bucket: number, number: number, times = 1, rest = 0): void {
     const before = this.#counts[bucket] ?? 0
     this.count(bucket, times)
@@ -83,12 +85,12 @@ export class TallyBuilder {
     }
   }
 
-  /** The current cell is in the tally even when it stays empty. */
+  /** Keeps the current cell in the tally even if it stays empty. */
   keepCell(): void {
     this.#isKept = true
   }
 
-  /** Ends a cell; what is added from now on belongs to the next. An empty one is left out. */
+  /** Ends a cell. Everything that is added afterwards belongs to the next cell. An empty cell is left out. */
   endCell(value: CellValue): void {
     if (this.#touched.length === 0 && !this.#isKept) return
     const done = this.#done
@@ -123,7 +125,7 @@ export class TallyBuilder {
   }
 }
 
-/** The tally of a series that nothing splits, by its count in each bucket. */
+/** Returns the tally of a series without a breakdown from its count in each bucket. */
 export function tallyOfCounts(counts: readonly number[]): Tally {
   const tally = new TallyBuilder(counts.length, 'count')
   for (const [bucket, count] of counts.entries()) if (count > 0) tally.count(bucket, count)
@@ -132,8 +134,7 @@ export function tallyOfCounts(counts: readonly number[]): Tally {
 }
 
 /**
- * Puts tallies of parts together. Throws as `EventScanner.checkLimits`. Cost: linear in their entries and
- * numbers.
+ * Merges the tallies of parts. Throws as `EventScanner.checkLimits`. The cost is linear in their entries and numbers.
  */
 export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: QueryLimits): Tally {
   const [first] = parts
@@ -172,7 +173,9 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: Qu
   return builder.finish()
 }
 
-/** Gives the number of each entry of a tally. For quantiles, sorts the numbers of an entry when asked. */
+/**
+ * Returns a function that computes the number of an entry of a tally. For quantiles, it sorts the numbers of the entry.
+ */
 export function entryReader(tally: Tally, reduce: Reducer): (entry: number) => number {
   const { counts, sums, rests, numbers } = tally
   if (typeof reduce === 'number') {
@@ -187,7 +190,7 @@ export function entryReader(tally: Tally, reduce: Reducer): (entry: number) => n
   return reduce === 'avg' ? (entry) => sumOf(entry) / (counts[entry] ?? 1) : sumOf
 }
 
-/** The entries of a cell with their buckets. */
+/** Visits the entries of a cell with their buckets. */
 export function forEachEntry(
   { starts, buckets }: Tally,
   cell: number,

@@ -1,5 +1,5 @@
 /**
- * Who is behind a number of a trend: everyone, or every group, with an event of the series in the bucket.
+ * Finds the actors behind a number of a trend: every person or group with an event of the series in the bucket.
  * Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import { addDays, addMonths, hourStart, momentOf, type Wall } from '../../../base/time-zone.ts'
@@ -22,7 +22,9 @@ import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 
-/** Who is behind the number that `pick` names. Throws 400, see `invalidQuery`, and as `EventScanner.scan`. */
+/**
+ * Returns the actors behind the number that `pick` names. Throws 400, see `invalidQuery`, and as `EventScanner.scan`.
+ */
 export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QueryShard): QueryActors {
   pick.choice('compare', ['current'])
   const index = pick.whole('series', 0, plan.series.length - 1) ?? 0

@@ -1,6 +1,6 @@
 /**
- * Goes through the events of a series and fills a tally: value by value, and for measures that tell actors
- * apart, actor by actor.
+ * Reads the events of a series and fills a tally, value by value. For measures that distinguish actors, it also works
+ * actor by actor.
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
@@ -18,7 +18,7 @@ import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } fr
 import { type Span, spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** What a series has in a range. Throws as `EventScanner.scan`. */
+/** Returns the tally of a series in a range. Throws as `EventScanner.scan`. */
 export function tallyOf(
   plan: TrendsPlan,
   series: TrendSeries,
@@ -51,7 +51,7 @@ function isOfEvents({ of }: TrendSeries['measure']): boolean {
   return of === 'events' || of === 'numbers'
 }
 
-/** Who is in a series in each period of a range. Throws as `EventScanner.scan`. */
+/** Returns the actors of a series in each period of a range, as bits. Throws as `EventScanner.scan`. */
 export function idBitsOf(
   plan: TrendsPlan,
   { measure, match, exists }: TrendSeries,
@@ -67,7 +67,7 @@ export function idBitsOf(
   return bits
 }
 
-/** The members of a cohort; null: everybody. */
+/** Returns the filter for the members of a cohort. Null means everybody. */
 export function cohortFilter(cohort: number | 'all'): FilterGroup | null {
   if (cohort === 'all') return null
   return { type: 'AND', values: [{ key: 'id', type: 'cohort', value: cohort, operator: 'in' }] }

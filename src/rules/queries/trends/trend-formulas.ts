@@ -1,5 +1,5 @@
 /**
- * Lines made of those of all series, bucket by bucket, by a formula. Source: docs/compatibility/queries.md,
+ * Computes lines from those of all series, bucket by bucket, with a formula. Source: docs/compatibility/queries.md,
  * "TrendsQuery".
  */
 import { getOrAdd } from '../../../base/maps.ts'
@@ -42,8 +42,8 @@ interface RankedValue extends FoundValue {
 }
 
 /**
- * The lines of a formula in each range. All series and ranges share one choice of the values that have a line: those
- * for which the formula is largest. A series of its own choice would lack values that another one has, and the
+ * Returns the lines of a formula in each range. All series and ranges use the same breakdown values: those for which
+ * the formula is largest. If each series had its own choice, it would lack values that another series has, and the
  * formula would count them as zeros. Throws as `EventScanner.checkLimits`.
  */
 export function formulaLines(

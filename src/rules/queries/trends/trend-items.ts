@@ -1,6 +1,6 @@
 /**
- * The items of the answer: a line with its days, labels and the series that it belongs to, or with the
- * formula that it was made by. Source: docs/compatibility/queries.md, "TrendsQuery".
+ * Builds the items of the answer: a line with its days, its labels, and the series or formula that it belongs to.
+ * Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
 import type { PersonsUrls } from '../persons-urls.ts'
@@ -11,7 +11,7 @@ import { isOrderGiven, type Line, type Lines, type LineValue, sumOf } from './tr
 import { trendUrls } from './trend-urls.ts'
 import type { TrendFormula, TrendSeries, TrendsPlan } from './trends-plan.ts'
 
-/** Makes the items of one range. */
+/** Builds the items of one range. */
 export class ItemMaker {
   readonly #plan: TrendsPlan
   readonly #context: QueryContext
@@ -23,7 +23,7 @@ export class ItemMaker {
   readonly #labels: readonly string[]
   readonly #starts: readonly string[]
 
-  /** `urls`: null leaves out who is behind the numbers. */
+  /** If `urls` is null, the items contain no addresses of actors. */
   constructor(
     plan: TrendsPlan,
     range: QueryRange,
@@ -45,7 +45,7 @@ export class ItemMaker {
     this.#rest = { filter, ...(plan.ranges.length > 1 ? { compare: true, compare_label } : {}) }
   }
 
-  /** The items of series that exist, by the lines of each. Throws as `PersonsUrls`. */
+  /** Returns the items of the existing series, given the lines of each. Throws as `PersonsUrls`. */
   ofSeries(linesOf: readonly Lines[]): readonly JsonObject[] {
     const { series, breakdown } = this.#plan
     const items = series.flatMap((one, index) => {

@@ -1,6 +1,6 @@
 /**
- * The numbers of a series: a line for each value of the breakdown, the largest first, those beyond the limit
- * added up. Source: docs/compatibility/queries.md, "TrendsQuery".
+ * Computes the numbers of a series: a line for each value of the breakdown, the largest first. Values beyond the limit
+ * are added up in one line. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { NULL_LABEL, OTHER_LABEL, type QueryBreakdown } from '../query-breakdown.ts'
@@ -10,30 +10,30 @@ import { type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
 import type { TrendsPlan } from './trends-plan.ts'
 
-/** A value of a breakdown as the answer shows it, and its place among others. */
+/** A value of a breakdown as the answer shows it, and its rank. */
 export interface LineValue {
-  /** A text for each property; empty: nothing is split. */
+  /** A text for each property. Empty without a breakdown. */
   readonly texts: readonly string[]
   readonly rank: 'value' | 'null' | 'other'
 }
 
-/** Numbers by bucket; of a single bucket just one. */
+/** A line: the numbers by bucket. A single bucket has one number. */
 export interface Line {
   readonly value: LineValue
   readonly data: readonly number[]
 }
 
-/** The lines of a series in a range, and whether there are values beyond the limit. */
+/** The lines of a series in a range. */
 export interface Lines {
   readonly lines: readonly Line[]
   readonly hasOther: boolean
-  /** Among the values, beyond the limit or not, is the text `null`. */
+  /** True if one of the values, within the limit or not, is the text `null`. */
   readonly hasNullText: boolean
 }
 
 const RANKS = { value: 0, null: 1, other: 2 } as const
 
-/** The lines of a tally. Throws as `EventScanner.checkLimits`. */
+/** Returns the lines of a tally. Throws as `EventScanner.checkLimits`. */
 export function linesOf(
   plan: TrendsPlan,
   measure: Measure,
@@ -80,24 +80,27 @@ export function linesOf(
   return { lines: [...lines, otherLine], hasOther, hasNullText }
 }
 
-/** The value of the line that adds up the values beyond the limit. */
+/** Returns the value of the line that adds up the values beyond the limit. */
 export function otherValue({ properties }: QueryBreakdown): LineValue {
   const length = Math.max(1, properties.length)
   return { texts: Array.from({ length }, () => OTHER_LABEL), rank: 'other' }
 }
 
-/** Adds numbers to others, bucket by bucket. */
+/** Adds the numbers of one list to another, bucket by bucket. */
 export function addUp(into: Float64Array, data: Float64Array): void {
   for (const [bucket, number] of data.entries()) into[bucket] = (into[bucket] ?? 0) + number
 }
 
-/** Cohorts that are shown in the order in which they were sent: a single one, or with everybody. */
+/**
+ * Returns whether cohorts are shown in the order of the request, which is the case for a single cohort and for lists
+ * with `all`.
+ */
 export function isOrderGiven({ breakdown }: Pick<TrendsPlan, 'breakdown'>): boolean {
   const cohorts = breakdown?.cohorts ?? []
   return cohorts.length === 1 || cohorts.includes('all')
 }
 
-/** Largest first, then by value; missing values and others behind all. */
+/** Compares two lines: the largest first, then by value. Missing values and `Other` come last. */
 export function compareValues(
   a: { readonly value: LineValue; readonly sum: number },
   b: { readonly value: LineValue; readonly sum: number },
@@ -114,14 +117,14 @@ export function compareValues(
   return 0
 }
 
-/** Cost: linear. */
+/** Returns the sum of numbers. The cost is linear. */
 export function sumOf(data: Iterable<number>): number {
   let sum = 0
   for (const number of data) sum += number
   return sum
 }
 
-/** The numbers of one cell after the other, in the same memory. */
+/** Reads the numbers of one cell after the other, in the same memory. */
 export class CellReader {
   readonly #plan: TrendsPlan
   readonly #tally: Tally
@@ -135,7 +138,7 @@ export class CellReader {
     this.#data = new Float64Array(bucketCount)
   }
 
-  /** Valid until the next call. */
+  /** Returns the numbers of a cell. They are valid until the next call. */
   dataOf(cell: number): Float64Array {
     const data = this.#data.fill(0)
     forEachEntry(this.#tally, cell, (entry, bucket) => {
@@ -162,7 +165,7 @@ function smooth(data: Float64Array, count: number): void {
   }
 }
 
-/** The value of a cell as the answer shows it. */
+/** Returns the value of a cell as the answer shows it. */
 export function shownValue(value: CellValue): LineValue {
   const rank = value.includes(null) ? 'null' : 'value'
   return { texts: value.map((text) => text ?? NULL_LABEL), rank }

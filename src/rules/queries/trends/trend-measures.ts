@@ -1,20 +1,19 @@
 /**
- * What is computed of the events of a series in each bucket: the table of `math`. Source:
- * docs/compatibility/queries.md, "TrendsQuery".
+ * The measures of a series in each bucket: the table of `math`. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import type { ValueRequest } from '../../analytics/event-columns.ts'
 import type { Interval } from '../../analytics/periods.ts'
 import type { QueryFields } from '../query-fields.ts'
 
-/** What becomes of many numbers; a number from 0 to 1 is the quantile. */
+/** The function that reduces many numbers to one. A number from 0 to 1 is the quantile. */
 export type Reducer = 'count' | 'sum' | 'avg' | 'min' | 'max' | number
 
-/** What is computed. */
+/** The measure of a series. */
 export type Measure =
   | { readonly of: 'events' }
-  /** The first event of each person, by the name alone or among those that pass all filters. */
+  /** The first event of each person, either by the name alone or among the events that pass all filters. */
   | { readonly of: 'first_events'; readonly isByName: boolean }
-  /** The numbers of a property, times `factor`. */
+  /** The numbers of a property, multiplied by `factor`. */
   | {
       readonly of: 'numbers'
       readonly value: ValueRequest
@@ -22,8 +21,8 @@ export type Measure =
       readonly reduce: Reducer
     }
   /**
-   * Different persons (null), groups or sessions. `activeDays`: in so many days up to the bucket; null: in
-   * the bucket.
+   * The number of different persons (null), groups or sessions. `activeDays` is the number of days up to the bucket
+   * that count. Null means only the bucket.
    */
   | {
       readonly of: 'actors'
@@ -51,7 +50,7 @@ const PLAIN_NAMES: readonly string[] = [
 ]
 
 /**
- * The measure of a series by buckets of `interval`; null: one number for the whole range. Throws 400
+ * Reads the measure of a series with buckets of `interval`. Null means one number for the whole range. Throws 400
  * `invalid_query`.
  */
 export function readMeasure(node: QueryFields, interval: Interval | null): Measure {
@@ -88,12 +87,12 @@ export function readMeasure(node: QueryFields, interval: Interval | null): Measu
   }
 }
 
-/** What becomes of the numbers of a measure. */
+/** Returns the function that reduces the numbers of a measure. */
 export function reducerOf(measure: Measure): Reducer {
   return 'reduce' in measure ? measure.reduce : 'count'
 }
 
-/** Whether the actors of a measure have to be told apart, and which of them; null: it does not care. */
+/** Returns the kind of actors that a measure distinguishes, or null if it does not distinguish actors. */
 export function actorKindOf(measure: Measure): 'persons' | 'others' | null {
   if (measure.of === 'events' || measure.of === 'numbers') return null
   return measure.of === 'actors' && measure.actor !== null ? 'others' : 'persons'

@@ -1,6 +1,6 @@
 /**
- * Counts the events of a series piece by piece, in a table of values by buckets: most of what trends are
- * asked for, with nothing kept for an event.
+ * Counts the events of a series piece by piece in a table of values by buckets. It covers most trends and stores
+ * nothing for a single event.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { DateRange } from '../../analytics/date-range.ts'
@@ -20,9 +20,9 @@ const PAIR_FACTOR = 2 ** 26
 const COUNTED_IN_ARRAY = 4096
 
 /**
- * Adds the events of a series to a tally. `value` is that of all events, unless they are split by properties.
- * False, and nothing is added: that has to be done in another way, because of bins, which depend on all
- * events, or of too many values. Throws as `EventScanner.scan`.
+ * Adds the events of a series to a tally. `value` is the value of all events, unless they are split by properties.
+ * Returns false without adding anything if another method is needed, because of bins, which depend on all events, or
+ * because of too many values. Throws as `EventScanner.scan`.
  */
 export function countPieces(
   plan: TrendsPlan,

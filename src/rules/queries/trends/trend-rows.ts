@@ -1,6 +1,5 @@
 /**
- * The events of a series that count, with the value of the breakdown that each has, and the bucket that it
- * falls into.
+ * Reads the events of a series that count, the value of the breakdown that each has, and the bucket that it falls into.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { largestPerson } from '../../analytics/actor-page.ts'
@@ -19,37 +18,37 @@ import { type QueryShard, scanShard } from '../query-kind.ts'
 import type { CellValue } from './tally.ts'
 import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
 
-/** Rows between two looks at the limits of a query. */
+/** The number of rows between two checks of the limits of a query. */
 export const CHECK_EVERY = 65_536
 
-/** Events of a series; a row is a position in `columns`. */
+/** The events of a series. A row is a position in `columns`. */
 export interface TrendRows {
   readonly columns: EventColumns
-  /** Those that count; null: all. */
+  /** The rows that count. Null means all rows. */
   readonly chosen: Uint32Array | null
-  /** For each row the position of its value in `values`; null: nothing is split by properties. */
+  /** For each row the position of its value in `values`. Null if there is no breakdown by properties. */
   readonly cells: Uint32Array | null
-  /** From 1 on; each once. */
+  /** The values without duplicates. They begin at position 1. */
   readonly values: readonly CellValue[]
-  /** The value that the measure looks at; null: none. */
+  /** The values that the measure reads. Null if it reads none. */
   readonly measured: ValueColumn | null
 }
 
-/** Which events of a series are wanted; milliseconds. */
+/** The wanted events of a series. Times are in milliseconds. */
 export interface RowsWish {
   readonly fromMs: number
   readonly toMs: number
-  /** Times are not looked at. */
+  /** True if times are not read. */
   readonly isUntimed: boolean
-  /** Restricts the persons; null: everybody. */
+  /** The filter on persons. Null means everybody. */
   readonly persons: FilterGroup | null
-  /** Events that belong to nobody are found, too. Absent: they are not. */
+  /** True if events that belong to nobody are found as well. The default is false. */
   readonly keepsOwnerless?: boolean
 }
 
 /**
- * Scans the events of a series; of the values, `last` comes behind all others. The same wish finds the same
- * rows in the same order. Throws as `EventScanner.scan`.
+ * Scans the events of a series. The same wish finds the same rows in the same order. In the list of values, `last`
+ * comes after all others. Throws as `EventScanner.scan`.
  */
 export function scanRows(
   plan: TrendsPlan,
@@ -84,7 +83,7 @@ export function scanRows(
   return rowsOf(columns, firstRows(columns, fromMs, mask), properties)
 }
 
-/** For each row the number of its period. */
+/** Returns the number of the period of each row. */
 export function bucketsOfRows(
   { count, timesMs }: EventColumns,
   periods: Periods,
@@ -212,7 +211,7 @@ function binTexts(numbers: readonly number[], count: number): readonly (string |
   })
 }
 
-/** Whether a number is in a bin that is written like that; null for another text. */
+/** Returns a test whether a number is in the bin that a text describes. Returns null if the text is not a bin. */
 export function binTest(text: string): ((value: unknown) => boolean) | null {
   const [, lower, upper] = /^\[(-?[\d.e+-]+),(-?[\d.e+-]+)\]$/.exec(text) ?? []
   const [from, until] = [Number(lower), Number(upper)]
@@ -237,8 +236,8 @@ function numbered(texts: readonly (string | null)[]): {
 }
 
 /**
- * For each row the actor: the person, or what the measured value says; 0 for rows that do not count. Without
- * a session, all events are of one; without a group, of none.
+ * Returns the actor of each row: the person, or the measured value. It is 0 for rows that do not count. Events without
+ * a session all belong to one session; events without a group belong to no group.
  */
 export function actorsOfRows(
   { columns, measured }: TrendRows,

@@ -1,6 +1,6 @@
 /**
- * Which events a measure looks at for the buckets of a range, and where each falls. Persons who were active
- * within days up to a bucket are counted by finer periods, which begin before the range.
+ * Determines the events that a measure reads for the buckets of a range, and the bucket of each. For persons that were
+ * active within some days up to a bucket, it uses finer periods that begin before the range.
  */
 import { addDays, endMomentOf, wallOf } from '../../../base/time-zone.ts'
 import { Periods, periodStart, shiftedPeriodStart } from '../../analytics/periods.ts'
@@ -10,27 +10,27 @@ import type { Measure } from './trend-measures.ts'
 
 const DAY_HOURS = 24
 
-/** Events from `fromMs` to `toMs`, both included, milliseconds. */
+/** The events from `fromMs` to `toMs`, both inclusive, in milliseconds. */
 export interface Span {
   readonly fromMs: number
   readonly toMs: number
-  /** Buckets of the result. */
+  /** The number of buckets of the result. */
   readonly bucketCount: number
-  /** Where events fall; null: into the one bucket that there is. */
+  /** The periods of the events. Null if all events fall into the only bucket. */
   readonly periods: Periods | null
-  /** Of a measure of active days: null when it has none, or when the range is the only bucket. */
+  /** The window of a measure of active days. Null if the measure has none, or if the range is the only bucket. */
   readonly window: ActiveWindow | null
 }
 
-/** How buckets are made of finer periods. */
+/** How buckets are computed from finer periods. */
 export interface ActiveWindow {
-  /** Periods up to that of the bucket, and with it, that count. */
+  /** The number of periods that count, up to and including that of the bucket. */
   readonly length: number
-  /** For each bucket the period that it is counted as of. */
+  /** For each bucket, the last period that counts. */
   readonly lastPeriods: Uint32Array
 }
 
-/** The span of a range. Throws 400 for too many buckets. */
+/** Returns the span of a range. Throws 400 if there are too many buckets. */
 export function spanOf(measure: Measure, range: QueryRange, isTotal: boolean): Span {
   const { toMs, timezone } = range
   const activeDays = measure.of === 'actors' ? measure.activeDays : null
@@ -53,7 +53,10 @@ export function spanOf(measure: Measure, range: QueryRange, isTotal: boolean): S
   return { fromMs: periods.startMs(0), toMs, bucketCount: count, periods, window }
 }
 
-/** Days, or hours for buckets by the clock: so many that those of the first bucket are complete. */
+/**
+ * Returns the periods of active days, which are days, or hours for buckets by the clock. They begin early enough for
+ * the first bucket to be complete.
+ */
 export function activePeriods(
   firstMs: number,
   toMs: number,

@@ -1,6 +1,6 @@
 /**
- * Where those behind the numbers of a trend are listed: of measures that count persons or groups. Source:
- * docs/compatibility/queries.md, "Who is behind a number".
+ * Builds the addresses that list the actors behind the numbers of a trend, for measures that count persons or groups.
+ * Source: docs/compatibility/queries.md, "Who is behind a number".
  */
 import type { DateRange } from '../../analytics/date-range.ts'
 import { allOf } from '../../filters/filter-group.ts'
@@ -17,7 +17,7 @@ import type { Line } from './trend-lines.ts'
 import { spanOf } from './trend-spans.ts'
 import { isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** For each number of a line its address. Throws as `UrlMaker`. */
+/** Returns the address of each number of a line. Throws as `UrlMaker`. */
 export function trendUrls(
   urls: PersonsUrls,
   plan: TrendsPlan,

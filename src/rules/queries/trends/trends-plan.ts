@@ -1,6 +1,4 @@
-/**
- * What a query of trends asks for. Source: docs/compatibility/queries.md, "TrendsQuery".
- */
+/** Reads a query of trends. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import { checkPoints } from '../answer.ts'
 import {
@@ -25,10 +23,10 @@ const OVER_TIME = [
 ] as const
 const TOTALS = ['BoldNumber', 'ActionsPie', 'ActionsBarValue', 'ActionsTable', 'WorldMap'] as const
 
-/** A series, what is computed of it, and how it was asked for. */
+/** A series, its measure, and the request for it. */
 export interface TrendSeries extends QuerySeries {
   readonly measure: Measure
-  /** Members that are shown as they came; null when absent. */
+  /** The members that answers repeat as they were sent. Null when absent. */
   readonly echo: {
     readonly math: unknown
     readonly math_property: unknown
@@ -36,23 +34,23 @@ export interface TrendSeries extends QuerySeries {
   }
 }
 
-/** A formula, and what its items are called. */
+/** A formula and the label of its items. */
 export interface TrendFormula {
   readonly text: string
   readonly label: string
 }
 
-/** A query that was read. Plain data, may cross threads. */
+/** A query after it was read. Plain data that may cross threads. */
 export interface TrendsPlan {
-  /** All that were sent: the letters of formulas count them. */
+  /** All series that were sent. The letters of formulas count them. */
   readonly series: readonly TrendSeries[]
-  /** The range that is asked about, and the one that it is compared with, if any. */
+  /** The requested range, and the comparison range if there is one. */
   readonly ranges: readonly QueryRange[]
-  /** One number for the whole range. */
+  /** True if there is one number for the whole range. */
   readonly isTotal: boolean
-  /** Each number contains those before it. */
+  /** True if each number includes the numbers before it. */
   readonly isCumulative: boolean
-  /** Numbers that are averaged; 1: none are. */
+  /** The number of values that are averaged. 1 means no smoothing. */
   readonly smoothing: number
   readonly filter: FilterGroup | null
   readonly breakdown: QueryBreakdown | null
@@ -60,7 +58,7 @@ export interface TrendsPlan {
   readonly hasPersonsUrls: boolean
 }
 
-/** Whether actors count in their first bucket only: each number contains those before it. */
+/** Returns whether actors count only in their first bucket, because each number includes the numbers before it. */
 export function isCountedOnce(
   { isCumulative }: Pick<TrendsPlan, 'isCumulative'>,
   measure: Measure,

@@ -25,12 +25,15 @@ import { actorKindOf, type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
 import { readTrends, type TrendFormula, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** For each range, of each series; persons who came, by bucket, where any rows are computed apart. */
+/**
+ * The results for each range and each series. If the events are divided by segments, the result of a series that counts
+ * persons is bits by bucket.
+ */
 export type TrendsPart = readonly (readonly (Tally | IdBits)[])[]
 
 const NO_TALLY = new TallyBuilder(0, 'count').finish()
 
-/** The kind. */
+/** The kind for trends. */
 export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
   dividedBy(plan, lastDistinctId) {
     const { series, breakdown, ranges } = plan
@@ -130,7 +133,8 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
 }
 
 /**
- * Refuses lines before they are made: a line has a number for each bucket, however few events there are. Throws 400 `query_too_large`.
+ * Throws 400 `query_too_large` if there would be too many numbers, before lines are computed. A line has a number for
+ * each bucket, however few events there are.
  */
 function checkNumbers(
   { series, ranges, isTotal, breakdown, formulas }: TrendsPlan,

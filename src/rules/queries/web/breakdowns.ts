@@ -1,6 +1,6 @@
 /**
- * What tables of web analytics are split by: properties of events or of sessions, and how their values are
- * shown. Source: docs/compatibility/queries.md, "Web analytics".
+ * The breakdowns of the tables of web analytics: properties of events or sessions, and the form in which their values
+ * are shown. Source: docs/compatibility/queries.md, "Web analytics".
  */
 import type { ValueColumn } from '../../analytics/event-columns.ts'
 import { numberOf } from '../../filters/property-filter.ts'
@@ -62,18 +62,18 @@ const BREAKDOWNS = {
   FrustrationMetrics: event(asPath, '$pathname'),
 } as const satisfies Readonly<Record<string, Breakdown>>
 
-/** Names of all breakdowns. */
+/** The name of a breakdown. */
 export type BreakdownName = keyof typeof BREAKDOWNS
-/** All of them. */
+/** The names of all breakdowns. */
 export const BREAKDOWN_NAMES = Object.keys(BREAKDOWNS) as [BreakdownName, ...BreakdownName[]]
 
-/** What has to be read of each event for a breakdown. */
+/** Returns the values to read from each event for a breakdown. */
 export function breakdownRequests(name: BreakdownName) {
   const { of, keys } = BREAKDOWNS[name]
   return of === 'session' ? [] : keys.map((key) => ({ kind: 'event_property', key }) as const)
 }
 
-/** The value of each event, of what `breakdownRequests` have read; 0: it has none. */
+/** Returns the value of each event from the columns of `breakdownRequests`. 0 means that it has none. */
 export function breakdownColumn(
   name: BreakdownName,
   columns: readonly ValueColumn[],
@@ -83,7 +83,9 @@ export function breakdownColumn(
   return shown(columns, (value) => breakdownText(value) ?? undefined, show, clean)
 }
 
-/** The value of each session; null: events have values of their own. Throws as `EventScanner.scan`. */
+/**
+ * Returns the value of each session. Returns null if events have values of their own. Throws as `EventScanner.scan`.
+ */
 export function sessionColumn(
   name: BreakdownName,
   events: WebEvents,
@@ -96,8 +98,8 @@ export function sessionColumn(
 }
 
 /**
- * What languages are shown as: the first part of each, with the region that most groups of it have, equal ones
- * by name.
+ * Returns a function that maps languages to their displayed names: the first part of each, with the region that most
+ * groups of it have. Equal regions are ordered by name.
  */
 export function languageNames(
   values: readonly unknown[],

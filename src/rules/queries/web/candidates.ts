@@ -1,7 +1,4 @@
-/**
- * The events that a table of web analytics counts, with their sessions, and which of its two ranges each
- * counts in.
- */
+/** The events that a table of web analytics counts, with their sessions, and the ranges in which each counts. */
 
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { getOrAdd } from '../../../base/maps.ts'
@@ -24,9 +21,9 @@ import { SessionProperties } from './session-properties.ts'
 import { sessionsWithin } from './sessions.ts'
 import { rangeOf, type WebFilter, type WebPlan } from './web-plan.ts'
 
-/** The bit of the range that is asked for. */
+/** The bit of the requested range. */
 export const CURRENT = 1
-/** The bit of the one that it is compared with. */
+/** The bit of the comparison range. */
 export const PREVIOUS = 2
 /** Whether these operators pass what is missing; that of any other is never passed by it. */
 const PASSES_MISSING: Readonly<Record<string, boolean>> = {
@@ -34,22 +31,25 @@ const PASSES_MISSING: Readonly<Record<string, boolean>> = {
   ...{ is_not: true, not_icontains: true, not_regex: true },
 }
 
-/** Which events to take. */
+/** The wanted events. */
 export interface RowWish {
   readonly series: readonly SeriesMatch[]
   readonly filters: readonly WebFilter[]
-  /** An event counts where its session begins, those without one nowhere; else all in the current range. */
+  /**
+   * If true, an event counts in the range in which its session begins, and events without a session do not count.
+   * Otherwise all events count in the current range.
+   */
   readonly isByStart: boolean
 }
 
-/** Events that pass, and the ranges in which each counts. */
+/** The events that pass, and the ranges in which each counts. */
 export interface Candidates {
   readonly rows: WebRows
-  /** Bits of the ranges by row; 0: it does not count. */
+  /** The bits of the ranges, by row. 0 means that the row does not count. */
   readonly ranges: Uint8Array
 }
 
-/** One query at work. All methods throw as `EventScanner.scan`. */
+/** The state of one query. All methods throw as `EventScanner.scan`. */
 export class WebEvents {
   readonly shard: QueryShard
   readonly #plan: WebPlan
@@ -72,7 +72,7 @@ export class WebEvents {
     return this.#properties
   }
 
-  /** By the rules of the project; each path is cleaned once. */
+  /** The function that cleans paths by the rules of the project. Each path is cleaned once. */
   get clean(): CleanPath {
     if (this.#clean === null) {
       const { context, scanner } = this.shard
@@ -84,7 +84,7 @@ export class WebEvents {
     return this.#clean
   }
 
-  /** The events of a wish. */
+  /** Returns the events of a wish. */
   candidates({ series, filters, isByStart }: RowWish): Candidates {
     // First, because it decodes what is needed soon while segments are open.
     const ofSessions = this.#rangesOfSessions(filters, isByStart)
@@ -97,7 +97,7 @@ export class WebEvents {
     return { rows, ranges }
   }
 
-  /** Columns of rows, in the order of arrival. */
+  /** Returns columns of rows, in the order of arrival. */
   valuesOf({ sequences }: WebRows, values: readonly ValueRequest[]): readonly ValueColumn[] {
     const { context, scanner } = this.shard
     return scanner.valuesAt(context.projectId, sequences, values)

@@ -1,6 +1,6 @@
 /**
- * Columns of values made of other columns: each different value, or combination of values, is looked at
- * once, however many rows have it.
+ * Computes columns of values from other columns. Each different value, or combination of values, is processed once,
+ * however many rows have it.
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn } from '../../analytics/event-columns.ts'
@@ -8,7 +8,7 @@ import type { ValueColumn } from '../../analytics/event-columns.ts'
 /** Combinations that are counted in an array instead of a map. */
 const COUNTED_IN_ARRAY = 1 << 20
 
-/** Gives numbers to values from 1; values that are equal as JSON get the same. Undefined is 0. */
+/** Assigns numbers to values, from 1. Values that are equal as JSON have the same number. Undefined is 0. */
 export class Labels {
   readonly values: unknown[] = [undefined]
   readonly #ids = new Map<unknown, number>()
@@ -22,7 +22,7 @@ export class Labels {
   }
 }
 
-/** The column in whose place of a value stands what `make` answers; undefined: none. */
+/** Returns a column in which `make` replaces each value. Undefined means none. */
 export function relabelled(column: ValueColumn, make: (value: unknown) => unknown): ValueColumn {
   const labels = new Labels()
   const idOf = Uint32Array.from(column.values, (value) => labels.idOf(make(value)))
@@ -31,7 +31,7 @@ export function relabelled(column: ValueColumn, make: (value: unknown) => unknow
   return { ids, values: labels.values }
 }
 
-/** The column of what `make` answers for each number below `size`; undefined: none. */
+/** Returns the column of the results of `make` for each number below `size`. Undefined means none. */
 export function columnOf(size: number, make: (index: number) => unknown): ValueColumn {
   const labels = new Labels()
   const ids = new Uint32Array(size)
@@ -39,7 +39,7 @@ export function columnOf(size: number, make: (index: number) => unknown): ValueC
   return { ids, values: labels.values }
 }
 
-/** One column whose values are lists, each with the values of all columns. */
+/** Returns one column whose values are lists, each with the values of all columns. */
 export function combined(columns: readonly ValueColumn[]): ValueColumn {
   const [first, ...others] = columns
   if (first === undefined) return { ids: new Uint32Array(0), values: [] }

@@ -1,6 +1,6 @@
 /**
- * What is counted of events by value and range: sums, and who was there. It is plain data, and what several
- * threads have counted of sessions of their own can be put together.
+ * The counts of events by value and range: sums, and the persons. They are plain data, and the counts of several
+ * threads, each with sessions of its own, can be merged.
  */
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import type { EventScanner } from '../../analytics/event-columns.ts'
@@ -30,38 +30,41 @@ interface Persons {
   readonly bits: Uint8Array
 }
 
-/** Numbers by value. */
+/** The counts by value. */
 export interface Counted {
-  /** Each different value once; position 0 is none. */
+  /** The values without duplicates. Position 0 means none. */
   readonly values: readonly unknown[]
-  /** By name: `events 0` and so on for those of a series, `sessions`, and the sums of what sessions have. */
+  /** The sums by name: `events 0` and so on for the events of a series, `sessions`, and the sums over sessions. */
   readonly sums: Readonly<Record<string, ByRange>>
-  /** Who was there. */
+  /** The persons of each value. */
   readonly persons: Persons
 }
 
-/** What is summed besides, by number of the session, once for each session and value; NaN is left out. */
+/**
+ * The numbers to sum over sessions, by the number of the session. Each session counts once for each value, and NaN is
+ * left out.
+ */
 export type OfSessions = Readonly<Record<string, Float64Array>>
 
-/** Whether nobody was counted. */
+/** The empty list of persons. */
 export const NOBODY: Persons = {
   persons: new Uint32Array(0),
   values: new Uint32Array(0),
   bits: new Uint8Array(0),
 }
 
-/** Events and what they are counted by. */
+/** Events, and the values that they are counted by. */
 export interface Countable {
   readonly rows: WebRows
-  /** Bits of the ranges in which each row counts; the same for all rows of a session. */
+  /** The bits of the ranges in which each row counts. They are the same for all rows of a session. */
   readonly ranges: Uint8Array
-  /** Of each row the value by number; 0: it does not count. */
+  /** The number of the value of each row. 0 means that the row does not count. */
   readonly ids: Uint32Array
   readonly values: readonly unknown[]
   readonly seriesCount: number
 }
 
-/** Counts, in one pass. `ofSessions`: what is summed of the sessions of each value, with their number. */
+/** Counts events in one pass. `ofSessions` contains the numbers to sum over the sessions of each value. */
 export function counted(
   { rows, ranges, ids, values, seriesCount }: Countable,
   ofSessions: OfSessions,
@@ -126,7 +129,7 @@ export function counted(
   }
 }
 
-/** What rows have, summed by value under a name, and how many of them have a number: NaN is left out. */
+/** Returns the sums of the numbers of rows by value under a name, and how many rows have a number. NaN is left out. */
 export function sumsOf(
   { rows, ranges, ids, values }: Omit<Countable, 'seriesCount'>,
   name: string,
@@ -142,13 +145,16 @@ export function sumsOf(
   return { [name]: sums, [`${name} count`]: counts }
 }
 
-/** Several as if they had been counted together. */
+/** Merges several counts, as if the events had been counted together. */
 export function merged(parts: readonly Counted[]): Counted {
   const [only] = parts
   return parts.length === 1 && only !== undefined ? only : renamed(parts, (value) => value)
 }
 
-/** The same, where `nameOf` says what a value becomes; undefined: nothing is counted of it. */
+/**
+ * Returns the merged counts with other values. `nameOf` returns the new value. If it returns undefined, the value is
+ * left out.
+ */
 export function renamed(parts: readonly Counted[], nameOf: (value: unknown) => unknown): Counted {
   const labels = new Labels()
   const maps = parts.map(({ values }) =>
@@ -197,28 +203,28 @@ function together(lists: readonly Persons[], size: number): Persons {
   }
 }
 
-/** The sums of that name; 0 where nothing was summed. */
+/** Returns the sums with a name. They are 0 if nothing was summed. */
 export function sumOf({ sums, values }: Counted, name: string): ByRange {
   return sums[name] ?? byRange(values.length)
 }
 
-/** The mean of what was summed of sessions under a name; NaN where there is nothing. */
+/** Returns the mean of the numbers of sessions under a name. It is NaN if there are none. */
 export function meanOf(found: Counted, name: string): ByRange {
   const [sums, counts] = [sumOf(found, name), sumOf(found, `${name} count`)]
   return [quotient(sums[0], counts[0]), quotient(sums[1], counts[1])]
 }
 
-/** How many different persons were there. */
+/** Returns the number of different persons. */
 export function visitorsOf(found: Counted): ByRange {
   return personsWith(found, CURRENT, PREVIOUS)
 }
 
-/** How many different persons met the goal. */
+/** Returns the number of different persons that met the goal. */
 export function convertedOf(found: Counted): ByRange {
   return personsWith(found, CURRENT << GOAL_SHIFT, PREVIOUS << GOAL_SHIFT)
 }
 
-/** How many sessions, and persons without one, were there, in both ranges together. */
+/** Returns the number of sessions, and of persons without one, in both ranges together. */
 export function groupsOf(found: Counted): Float64Array {
   const [current, previous] = sumOf(found, 'sessions')
   const groups = current.map((count, value) => count + (previous[value] ?? 0))
@@ -226,7 +232,7 @@ export function groupsOf(found: Counted): Float64Array {
   return groups.map((count, value) => count + (sessionless[value] ?? 0))
 }
 
-/** NaN where it is divided by 0. */
+/** Returns the quotients. A division by 0 yields NaN. */
 export function quotient(numbers: Float64Array, divisors: Float64Array): Float64Array {
   return numbers.map((number, value) =>
     divisors[value] === 0 ? Number.NaN : number / (divisors[value] ?? 1),

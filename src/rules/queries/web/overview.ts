@@ -1,6 +1,6 @@
 /**
- * The figures of a site: visitors, views, sessions, how long they are and how many bounce; or, with a goal,
- * how many meet it. Source: docs/compatibility/queries.md, "WebOverviewQuery".
+ * The kind `WebOverviewQuery`: the visitors, views, sessions, session duration and bounce rate of a site or, with a
+ * goal, the conversions. Source: docs/compatibility/queries.md, "WebOverviewQuery".
  */
 import { wallOf } from '../../../base/time-zone.ts'
 import { bucketDay } from '../query-buckets.ts'
@@ -28,7 +28,7 @@ interface OverviewPlan extends WebPlan {
   readonly isShownBefore: boolean
 }
 
-/** `WebOverviewQuery`. */
+/** The kind for the overview of a site. */
 export const WEB_OVERVIEW: QueryKind<OverviewPlan, Counted | readonly Pair[]> = {
   dividedBy: 'sessions',
   rangeOf,

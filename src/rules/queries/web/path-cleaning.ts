@@ -1,20 +1,21 @@
 /**
- * Paths made alike by the rules of a project: `/item/17` and `/item/18` are one page. Source:
+ * Normalises paths by the rules of a project, so that `/item/17` and `/item/18` are one page. Source:
  * docs/compatibility/queries.md, "Web analytics".
  */
 import { isObject, type JsonObject } from '../../../base/json.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
 
-/** A path as it is shown. */
+/** Returns a path as it is shown. */
 export type CleanPath = (path: string) => string
 
-/** Leaves every path as it is. */
+/** Returns every path unchanged. */
 export const AS_IT_IS: CleanPath = (path) => path
 
 /**
- * The rules of the setting `path_cleaning_filters`, by `order`, then as they stand there: each replaces all
- * its matches in what the rule before has left. A rule that cannot be compiled is left out. Cost: that of a
- * pattern for each rule and path, which can be seconds: `check` is called before each, and may throw.
+ * Returns the function for the rules of the setting `path_cleaning_filters`. The rules are applied in the order of
+ * `order` and then of the setting. Each rule replaces all its matches in the result of the rule before. A rule that
+ * cannot be compiled is left out. Each rule and path costs one pattern, which can take seconds: `check` is called
+ * before each and may throw.
  */
 export function pathCleaner(rules: readonly unknown[], check: () => void): CleanPath {
   const replacements = rules
@@ -29,7 +30,7 @@ export function pathCleaner(rules: readonly unknown[], check: () => void): Clean
     }, path)
 }
 
-/** What replaces the matches of a pattern by a plain text; null when it cannot be compiled. */
+/** Returns the replacement of the matches of a pattern by a plain text, or null if the pattern cannot be compiled. */
 export function replacementOf(regex: unknown, alias: unknown): PatternReplacement | null {
   if (typeof regex !== 'string') return null
   const plain = typeof alias === 'string' ? alias.replaceAll('\\', '\\\\') : ''

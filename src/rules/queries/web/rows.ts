@@ -1,7 +1,7 @@
 /**
- * The events that tables of web analytics count, those of a session side by side, so that a table is one pass
- * over numbers. Events without a session stand with those of their person. The sessions of a person stand side
- * by side, too: whoever counts persons remembers the last one of each value.
+ * The events that tables of web analytics count. The events of a session are adjacent, so that a table is one pass over
+ * numbers. Events without a session are grouped by person. The sessions of a person are adjacent as well, so that code
+ * that counts persons need only remember the last one of each value.
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
@@ -10,25 +10,25 @@ import type { EventColumns, EventScanner, ValueColumn } from '../../analytics/ev
 /** Memory of a row: four numbers of 32 bits and one of 8. */
 const ROW_BYTES = 17
 
-/** Events, one row each; those of one session, or else person, in order of time. */
+/** Events, one row each. Those of one session (or else person) are in the order of time. */
 export interface WebRows {
   readonly count: number
-  /** Number of the session, 0 for none. */
+  /** The number of the session. 0 means none. */
   readonly sessions: Uint32Array
   readonly persons: Uint32Array
-  /** Bit i: the event belongs to series i. */
+  /** The series of each event. Bit i means series i. */
   readonly masks: Uint8Array
-  /** Places of all events in the order of arrival, ascending. */
+  /** The sequence numbers of all events, ascending. */
   readonly sequences: Uint32Array
-  /** For each row which of these is its own. */
+  /** For each row, its position in `sequences`. */
   readonly arrivals: Uint32Array
-  /** Memory. */
+  /** The bytes of memory. */
   readonly bytes: number
 }
 
 /**
- * Rows of the events for which `isKept` is 1, of a scan in order of arrival. Cost: linear as long as times are
- * nearly in order.
+ * Returns the rows of the events for which `isKept` is 1, from a scan in the order of arrival. The cost is linear as
+ * long as the times are nearly in order.
  */
 export function rowsOf(
   columns: EventColumns,
@@ -73,7 +73,10 @@ export function rowsOf(
   return { ...found, count: row, bytes: row * ROW_BYTES }
 }
 
-/** The numbers of a column by row, of one that was read in the order of arrival; 0 everywhere: null. */
+/**
+ * Returns the numbers of a column by row. The column was read in the order of arrival. If it has no values, all numbers
+ * are 0.
+ */
 export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueColumn): Uint32Array {
   const byRow = new Uint32Array(count)
   if (values.length === 1) return byRow
@@ -81,7 +84,7 @@ export function idsByRow({ count, arrivals }: WebRows, { ids, values }: ValueCol
   return byRow
 }
 
-/** The numbers that the sessions of rows have; 0 for those without a session. */
+/** Returns the numbers that the sessions of rows have. They are 0 for rows without a session. */
 export function idsOfSessions({ count, sessions }: WebRows, ofSession: Uint32Array): Uint32Array {
   const byRow = new Uint32Array(count)
   for (let row = 0; row < count; row++) {

@@ -1,5 +1,5 @@
 /**
- * Properties of sessions, each made for all sessions of a table when it is first asked for. Source:
+ * Properties of sessions. Each is computed for all sessions of a table when it is first read. Source:
  * docs/compatibility/queries.md, "Sessions".
  */
 import { getOrAdd } from '../../../base/maps.ts'
@@ -85,12 +85,12 @@ const ALIASES = new Map([
   ['$exit_pathname', '$end_pathname'],
 ])
 
-/** Whether sessions have a property of that name. */
+/** Returns whether sessions have a property with a name. */
 export function isSessionProperty(name: string): boolean {
   return MAKERS.has(ALIASES.get(name) ?? name)
 }
 
-/** The properties of the sessions of a table, which keeps them. All methods throw as `EventScanner.scan`. */
+/** The properties of the sessions of a table, which caches them. All methods throw as `EventScanner.scan`. */
 export class SessionProperties {
   readonly table: SessionTable
   readonly #shard: QueryShard
@@ -103,7 +103,7 @@ export class SessionProperties {
     this.#channelRules = (shard.context.channelTypeRules ?? []) as readonly ChannelRule[]
   }
 
-  /** The column of a property by number of the session; of an unknown one RangeError. */
+  /** Returns the column of a property by the number of the session. Throws RangeError for an unknown property. */
   column(name: string): ValueColumn {
     const known = ALIASES.get(name) ?? name
     const make = MAKERS.get(known)
@@ -113,7 +113,10 @@ export class SessionProperties {
     return getOrAdd(this.table.columns, key, () => make(this))
   }
 
-  /** Of each session a value of the event at an edge of it; empty text and the text `null` are none. */
+  /**
+   * Returns, for each session, a value of the event at one of its edges. The empty text and the text `null` count as
+   * missing.
+   */
   atEdge(edge: SessionEdge, request: ValueRequest): ValueColumn {
     const [column] = this.#atEdge(edge, [request])
     return column ?? NO_VALUES
@@ -134,13 +137,13 @@ export class SessionProperties {
     })
   }
 
-  /** Whether the entry event has a click id. */
+  /** Returns whether the entry event has a click id. */
   hasEntry(name: string): ValueColumn {
     const { ids } = this.column(`$entry_${name}`)
     return perSession(this.table, (_, session) => ids[session] !== 0)
   }
 
-  /** Different addresses of views, as lists. */
+  /** Returns the different addresses of views, as lists. */
   urls(): ValueColumn {
     const { count, values } = scanShard(this.#shard, {
       ...this.#everywhere(),
@@ -157,7 +160,7 @@ export class SessionProperties {
     return perSession(this.table, (_, session) => [...(found.get(session) ?? [])])
   }
 
-  /** The address of the last event that has one. */
+  /** Returns the address of the last event that has one. */
   lastExternalClick(): ValueColumn {
     const isSet: PropertyFilter = { key: EXTERNAL_CLICK, operator: 'is_set', type: 'event' }
     const { count, timesMs, sequences, values } = scanShard(this.#shard, {
@@ -187,7 +190,7 @@ export class SessionProperties {
     return relabelled({ ids, values: column?.values ?? [undefined] }, presentText)
   }
 
-  /** Channels by the rules of the project and the common ones. */
+  /** Returns the channels by the rules of the project and the built-in ones. */
   channels(): ValueColumn {
     this.#readEntries()
     const names = ['utm_source', 'utm_medium', 'utm_campaign', 'referring_domain', 'gad_source']
@@ -209,7 +212,7 @@ export class SessionProperties {
     return { ids: ids.map((id, session) => (this.table.marks[session] === 1 ? id : 0)), values }
   }
 
-  /** UUIDs of the persons who own the last events now. Cost: a record of each. */
+  /** Returns the uuids of the persons that own the last events now. Each costs a read of its record. */
   persons(): ValueColumn {
     const { context, scanner } = this.#shard
     return perSession(this.table, ({ lastPersons }, session) =>

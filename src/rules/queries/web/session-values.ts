@@ -1,4 +1,7 @@
-/** Values of a property of sessions, to be offered in a list. Source: docs/compatibility/definitions.md, "Offered values". */
+/**
+ * Collects the values of a session property that a list offers to the user. Source: docs/compatibility/definitions.md,
+ * "Offered values".
+ */
 
 import { ALWAYS } from '../../analytics/date-range.ts'
 import { SESSION_VALUES_MAX } from '../limits.ts'
@@ -7,14 +10,14 @@ import { SessionProperties } from './session-properties.ts'
 import { sessionsWithin } from './sessions.ts'
 import { compareValues } from './stats-rows.ts'
 
-/** A value that is offered. */
+/** An offered value. */
 export interface SessionValue {
   readonly name: string
 }
 
 /**
- * The most frequent values of all sessions that contain a text, case aside; equally frequent ones by name.
- * Throws as `EventScanner.scan`.
+ * Returns the most frequent values of all sessions that contain a text, ignoring case. Equally frequent values are
+ * ordered by name. Throws as `EventScanner.scan`.
  */
 export function sessionValues(
   shard: QueryShard,

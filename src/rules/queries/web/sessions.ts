@@ -1,9 +1,8 @@
 /**
- * Sessions made of their events: where each begins and ends, with which views, and how many of what. A
- * session is all events with the same id, whatever a query asks for. It is put together from events in any
- * order: what is kept of them are counts, and which of them was the first or last by time and arrival, so
- * late events and erased ones change nothing but what they are part of. Source:
- * docs/compatibility/queries.md, "Sessions".
+ * Computes sessions from their events: where each begins and ends, its views, and its counts. A session consists of all
+ * events with the same id, regardless of the query. It can be computed from events in any order, because it stores only
+ * counts, and which event was the first or last by time and arrival. Late and erased events therefore change only the
+ * sessions they belong to. Source: docs/compatibility/queries.md, "Sessions".
  */
 
 import { largestPerson } from '../../analytics/actor-page.ts'
@@ -35,65 +34,65 @@ const SESSION_BYTES = 100
 /** Room for sessions that a table begins with. */
 const SESSIONS_START = 1024
 
-/** For each session one of its events. */
+/** One event of each session. */
 export interface SessionEvents {
-  /** NaN where there is none. */
+  /** The time. NaN if there is no event. */
   readonly timesMs: Float64Array
-  /** Place in the order of arrival, 0 where there is none. */
+  /** The sequence number. 0 if there is no event. */
   readonly sequences: Uint32Array
 }
 
-/** Which of its events says what a session is like. */
+/** The event that describes a session. */
 export type SessionEdge = 'entry' | 'end' | 'last'
 
 /** Events, one of each session. */
 export interface EdgeEvents {
-  /** Ascending. */
+  /** The sequence numbers, ascending. */
   readonly sequences: Uint32Array
-  /** The session of each. */
+  /** The session of each event. */
   readonly sessions: Uint32Array
 }
 
-/** Sessions; every list has an entry for each number of a session, as scans give them. */
+/** Sessions. Every list has an entry for each number of a session, as scans number them. */
 export interface SessionTable {
-  /** One more than the largest number. */
+  /** The length of the lists: one more than the largest number of a session. */
   readonly size: number
-  /** The text of each. */
+  /** The text of each session id. */
   readonly ids: readonly unknown[]
-  /** 1 for each session that is here. */
+  /** 1 for each session that is in the table. */
   readonly marks: Uint8Array
   readonly first: SessionEvents
   readonly last: SessionEvents
   readonly firstView: SessionEvents
   readonly lastView: SessionEvents
-  /** P of the owner of the last event. */
+  /** The person number of the owner of the last event. */
   readonly lastPersons: Uint32Array
   readonly pageviews: Uint32Array
   readonly screens: Uint32Array
   readonly autocaptures: Uint32Array
-  /** 1 for a bounce, 0 for none, NaN for a session without a view, which counts neither way. */
+  /** 1 for a bounce and 0 for none. NaN for a session without a view, which does not count. */
   readonly bounces: Float64Array
-  /** Seconds from the first to the last event; each is cut to its full second before. */
+  /** The seconds from the first to the last event. Both times are first cut to full seconds. */
   readonly durations: Float64Array
-  /** Properties that were asked for, by name. */
+  /** The properties that were read so far, by name. */
   readonly columns: Map<string, ValueColumn>
-  /** The events at an edge, once they were asked for. */
+  /** The events at an edge, once they were read. */
   readonly edges: Map<SessionEdge, EdgeEvents>
   readonly bytes: number
 }
 
-/** Events of these names, null for all. */
+/** Returns the series of the events with these names. Null means all events. */
 export function namedSeries(names: readonly string[] | null): SeriesMatch {
   return { names, filter: null, steps: [] }
 }
 
-/** What counts as a view. */
+/** The series of the events that count as views. */
 export const VIEW_SERIES: SeriesMatch = namedSeries(VIEW_NAMES)
 
 /**
- * All sessions with an event in a range, as they are from their first to their last event, which may lie
- * outside of it. Remembered by the scanner. Cost: a scan of the range, and a look at the ids of sessions in
- * all other segments. Throws as `EventScanner.scan`.
+ * Returns all sessions with an event in a range, complete from their first to their last event, which may be outside of
+ * the range. The scanner caches the result. It costs a scan of the range, and reading the session ids in all other
+ * segments. Throws as `EventScanner.scan`.
  */
 export function sessionsWithin(shard: QueryShard, { fromMs, toMs }: DateRange): SessionTable {
   const { context, scanner, part } = shard
@@ -116,7 +115,10 @@ export function sessionsWithin(shard: QueryShard, { fromMs, toMs }: DateRange): 
   })
 }
 
-/** S of the event that a session is entered or left by, its first or last view, else event; or the last. */
+/**
+ * Returns the sequence number of the event at an edge of a session. For the entry and the end, it is the first or last
+ * view, or else the first or last event. For `last`, it is the last event.
+ */
 export function edgeOf(table: SessionTable, edge: SessionEdge, session: number): number {
   const { first, last, firstView, lastView } = table
   const view = { entry: firstView, end: lastView, last }[edge].sequences[session] ?? 0

@@ -36,7 +36,7 @@ const RATES: readonly StatsColumn[] = [
   ...(['scroll_gt80_percentage', 'conversion_rate'] as const),
 ]
 
-/** A number in the current range and in the previous one; null: there is none. */
+/** A number in the current range and in the previous one. Null if there is none. */
 export type Cell = readonly [current: number | null, previous: number | null]
 
 /** A table. */
@@ -45,23 +45,23 @@ export interface StatsTable {
   readonly rows: readonly StatsRow[]
 }
 
-/** A row; a cell for each column. */
+/** A row with a cell for each column. */
 export interface StatsRow {
-  /** A text, a number, a list of those, or null. */
+  /** A text, a number, a list of these, or null. */
   readonly value: unknown
   readonly cells: readonly Cell[]
 }
 
-/** Which rows of a table in which order. */
+/** The wanted rows of a table and their order. */
 export interface StatsPaging {
-  /** Null: by the table's own order. */
+  /** The column to order by. Null means the table's own order. */
   readonly orderBy: StatsColumn | null
   readonly isAscending: boolean
   readonly limit: number
   readonly offset: number
 }
 
-/** The members `orderBy`, `limit` and `offset`. Throws 400 `invalid_query`. */
+/** Reads the members `orderBy`, `limit` and `offset`. Throws 400 `invalid_query`. */
 export function readPaging(query: QueryFields): StatsPaging {
   const [field, direction = 'DESC', ...more] = query.list('orderBy')
   const isField = field === undefined || field === 'Clicks' || Object.hasOwn(FIELDS, String(field))
@@ -77,7 +77,7 @@ export function readPaging(query: QueryFields): StatsPaging {
   }
 }
 
-/** One page. Cost: all rows are put in order. */
+/** Returns one page. All rows are sorted. */
 export function statsPage({ columns, rows }: StatsTable, paging: StatsPaging): QueryPage {
   const { orderBy, isAscending, limit, offset } = paging
   const wished = orderBy !== null && columns.includes(orderBy) ? [orderBy] : []
@@ -138,7 +138,7 @@ function compareCells(a: Cell | undefined, b: Cell | undefined, isAscending: boo
   return 0
 }
 
-/** Texts by code point, lists item by item, null last. */
+/** Compares two values: texts by code point, lists item by item, null last. */
 export function compareValues(a: unknown, b: unknown): number {
   if (a === b) return 0
   if (a === null || a === undefined) return 1

@@ -1,6 +1,6 @@
 /**
- * Visitors, views, bounces, conversions or frustration of a site, split by page, source, device and the
- * like. Source: docs/compatibility/queries.md, "WebStatsTableQuery".
+ * The kind `WebStatsTableQuery`: the visitors, views, bounces, conversions or frustration of a site, by page, source,
+ * device and other breakdowns. Source: docs/compatibility/queries.md, "WebStatsTableQuery".
  */
 import type { ValueColumn } from '../../analytics/event-columns.ts'
 import { numberOf } from '../../filters/property-filter.ts'
@@ -68,7 +68,7 @@ interface StatsPlan extends TablePlan {
 /** Numbers of each value, by column. */
 type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 
-/** `WebStatsTableQuery`. */
+/** The kind for tables of a site. */
 export const WEB_STATS_TABLE: QueryKind<StatsPlan, Counted | StatsTable> = {
   dividedBy: 'sessions',
   rangeOf,

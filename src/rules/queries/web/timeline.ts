@@ -1,5 +1,6 @@
 /**
- * What happened lately, session by session. Source: docs/compatibility/queries.md, "SessionsTimelineQuery".
+ * The kind `SessionsTimelineQuery`: the latest events, session by session. Source: docs/compatibility/queries.md,
+ * "SessionsTimelineQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
 import { listedPersons } from '../../analytics/event-columns.ts'
@@ -36,7 +37,7 @@ interface TimelinePart {
   readonly hasMore: boolean
 }
 
-/** `SessionsTimelineQuery`. */
+/** The kind for timelines of sessions. */
 export const SESSIONS_TIMELINE: QueryKind<TimelinePlan, TimelinePart> = {
   dividedBy: 'segments',
   plan(query, context) {

@@ -1,14 +1,14 @@
-/** Parts of addresses as events carry them: cut out of the text, nothing decoded. */
+/** Cuts parts out of the addresses in events. Nothing is decoded. */
 
 const ABSOLUTE = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)([^?#]*)/i
 
-/** The path of an address, `/` when it has none; of any other text what stands before `?` or `#`. */
+/** Returns the path of an address, or `/` if it has none. For any other text, it returns the text before `?` or `#`. */
 export function pathOf(url: string): string {
   const match = ABSOLUTE.exec(url)
   return match === null ? url.replace(/[?#].*$/s, '') : match[2] || '/'
 }
 
-/** The host of an address without its port; '' for any other text. */
+/** Returns the host of an address without its port. Returns '' for any other text. */
 export function hostOf(url: string): string {
   const [, authority = ''] = ABSOLUTE.exec(url) ?? []
   return authority.slice(authority.lastIndexOf('@') + 1).replace(/:\d*$/, '')

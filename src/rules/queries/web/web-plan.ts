@@ -1,6 +1,6 @@
 /**
- * What all tables of web analytics read of a query: the range and the one before, filters on events,
- * persons and sessions, and the goal. Source: docs/compatibility/queries.md, "Web analytics".
+ * Reads the parts of a query that all tables of web analytics share: the range and the comparison range, filters on
+ * events, persons and sessions, and the goal. Source: docs/compatibility/queries.md, "Web analytics".
  */
 import type { DateRange } from '../../analytics/date-range.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
@@ -16,13 +16,13 @@ import { namedSeries } from './sessions.ts'
 
 const CLEANED = 'is_cleaned_path_exact'
 
-/** A filter of a query; all of them must hold. */
+/** A filter of a query. All filters must hold. */
 export type WebFilter =
-  /** On events, persons and cohorts. */
+  /** A filter on events, persons and cohorts. */
   | { readonly kind: 'events'; readonly tree: FilterGroup }
-  /** The keys are those of sessions. */
+  /** A filter whose keys are properties of sessions. */
   | { readonly kind: 'sessions'; readonly tree: FilterGroup }
-  /** A path is one of these, once all of them are cleaned. */
+  /** A filter on paths: the cleaned path must equal one of the cleaned `paths`. */
   | {
       readonly kind: 'paths'
       readonly of: 'event' | 'person' | 'session'
@@ -30,17 +30,17 @@ export type WebFilter =
       readonly paths: readonly string[]
     }
 
-/** What a query is about. */
+/** The shared parts of a query. */
 export interface WebPlan {
   readonly current: QueryRange
-  /** What it is compared with; null: with nothing. */
+  /** The comparison range. Null means none. */
   readonly previous: QueryRange | null
   readonly filters: readonly WebFilter[]
-  /** Events that meet the goal; null: there is none. */
+  /** The events that meet the goal. Null means that there is no goal. */
   readonly goal: SeriesMatch | null
 }
 
-/** Reads these members. Throws 400 `invalid_query`. */
+/** Reads the shared members of a query. Throws 400 `invalid_query`. */
 export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan {
   query.refuse('includeRevenue', 'includeAvgTimeOnPage')
   const current = readRange(query, 'day', context)
@@ -56,7 +56,7 @@ export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan 
   }
 }
 
-/** From the first to the last moment of both ranges. */
+/** Returns the range from the first to the last moment of both ranges. */
 export function rangeOf({ current, previous }: WebPlan): DateRange {
   return {
     fromMs: Math.min(current.fromMs, previous?.fromMs ?? current.fromMs),
@@ -64,12 +64,12 @@ export function rangeOf({ current, previous }: WebPlan): DateRange {
   }
 }
 
-/** The filters without those on an event property. */
+/** Returns the filters without those on an event property. */
 export function withoutKey(filters: readonly WebFilter[], key: string): readonly WebFilter[] {
   return filters.filter((filter) => keyOf(filter) !== key)
 }
 
-/** The filters on an event property made filters on another one. */
+/** Returns the filters with those on an event property moved to another property. */
 export function withKey(
   filters: readonly WebFilter[],
   from: string,
