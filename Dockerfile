@@ -1,16 +1,16 @@
-# The image of Tenrec: the program and its packages on a small Debian with Node. It runs as a user without privileges,
-# keeps its data in one volume, and works with a read-only root file system. docs/OPERATIONS.md, "Install as an image".
+# The image of Tenrec: the program and its packages on a small Debian with Node. It runs as an unprivileged user, keeps
+# its data in one volume, and works with a read-only root file system. See docs/OPERATIONS.md, "Install as an image".
 #
 #   docker build --tag tenrec .
-#   podman build --format docker --tag tenrec .      the format of OCI has no HEALTHCHECK
+#   podman build --format docker --tag tenrec .      (the OCI format has no HEALTHCHECK)
 #
-# Other bases have Node 20.19 or newer, 22, 24 or 26 in the search path and glibc 2.28 or newer. BUILDER needs npm, bash
-# and binutils as well.
+# Other base images need Node 20.19 or newer, 22, 24 or 26 in the search path and glibc 2.28 or newer. BUILDER also
+# needs npm, bash and binutils.
 ARG BUILDER=docker.io/library/node:22-bookworm
 ARG BASE=docker.io/library/node:22-bookworm-slim
 
 FROM ${BUILDER} AS build
-# Address of an npm registry of your own, if you have one.
+# The address of your own npm registry, if you have one.
 ARG NPM_CONFIG_REGISTRY=
 WORKDIR /build
 COPY . .
@@ -34,7 +34,7 @@ RUN ln -s /opt/tenrec/dist/main.js /usr/local/bin/tenrec \
   && mkdir -p /var/lib/tenrec /var/backups/tenrec \
   && chown 10001:10001 /var/lib/tenrec /var/backups/tenrec \
   && chmod 0700 /var/lib/tenrec /var/backups/tenrec
-# The same as in systemd/tenrec.service.
+# The same value as in systemd/tenrec.service.
 ENV NODE_ENV=production \
   TENREC_DATA_DIR=/var/lib/tenrec \
   TENREC_HOST=0.0.0.0 \
@@ -48,7 +48,7 @@ WORKDIR /var/lib/tenrec
 VOLUME /var/lib/tenrec
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-# Unhealthy: the daemon does not answer, or refuses something, such as events because the disk is full.
+# Unhealthy means that the daemon does not answer or refuses requests, for example events on a full disk.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
   CMD tenrec status --base-url "http://127.0.0.1:$TENREC_PORT" || exit 1
 ENTRYPOINT ["node", "--enable-source-maps", "--min-semi-space-size=16", "--no-memory-reducer", "/opt/tenrec/dist/main.js"]

@@ -1,7 +1,6 @@
 /**
- * Builds the console, `src/console/`, into `dist/console/`: `index.html`, and `assets/` with names that hold a
- * hash of what is in them. Whatever compresses lies there three times, as it is, as brotli and as gzip, so
- * that the daemon never compresses.
+ * Builds the console, `src/console/`, into `dist/console/`: `index.html`, and `assets/` with a content hash in each
+ * name. Each compressible file is stored uncompressed, as brotli and as gzip, so the daemon never compresses.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +14,7 @@ const SOURCE = join(ROOT, 'src/console')
 const TARGET = join(ROOT, 'dist/console')
 const ASSETS = join(TARGET, 'assets')
 
-/** Writes a file of the build and what it is when compressed. */
+/** Writes a file of the build and its compressed versions. */
 function write(path, bytes) {
   writeFileSync(path, bytes)
   const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY }
@@ -23,7 +22,7 @@ function write(path, bytes) {
   writeFileSync(`${path}.gz`, gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION }))
 }
 
-/** Copies a file of the source under a name with a hash; answers the name. */
+/** Copies a source file under a name with a hash. Returns the name. */
 function hashed(name) {
   const bytes = readFileSync(join(SOURCE, name))
   const hash = createHash('sha256').update(bytes).digest('hex').slice(0, 8).toUpperCase()

@@ -1,11 +1,12 @@
 /**
- * Makes the single executable: Node, the program and its packages in one file, for this kind of machine. It runs where
- * Node is not installed, on Linux with libstdc++ and glibc 2.34 or newer (the store needs that; Node needs 2.28).
+ * Makes the single executable: Node, the program and its packages in one file, for this kind of machine. It runs
+ * without an installed Node, on Linux with libstdc++ and glibc 2.34 or newer (the store needs that version; Node needs
+ * 2.28).
  *
  * node .ci/build-file.mjs [FOLDER]    default: the current folder
  *
- * FOLDER gets `tenrec-VERSION-linux-ARCH`, the same as `.xz` for downloads, its licences, a list of its packages (SPDX)
- * and SHA256SUMS. Needs xz, binutils and the npm registry. The same sources make the same file.
+ * FOLDER receives `tenrec-VERSION-linux-ARCH`, the same file as `.xz` for downloads, its licences, a list of its
+ * packages (SPDX) and SHA256SUMS. Needs xz, binutils and the npm registry. The same sources give the same file.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -27,7 +28,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
-/** The long-term release for which the HTTP library has a binary. Its SHA-512 is that of the npm registry. */
+/** The long-term release for which the HTTP library has a binary. Its SHA-512 is the one of the npm registry. */
 const NODE_VERSION = '22.23.5'
 const NODE_ABI = '127'
 const NODE_INTEGRITY = {
@@ -35,9 +36,12 @@ const NODE_INTEGRITY = {
   arm64:
     'sha512-e1LOUGKVruPGuLVutn8+Cgm5pI1APm4Kvh+zbb/qe/ZpD9s+TQby5iUgZOWmPpbSKpj0Td8DP1N0NEnXasHizg==',
 }
-/** Where Node looks for the program within an executable: https://nodejs.org/api/single-executable-applications.html */
+/**
+ * The section in which Node looks for the program in an executable:
+ * https://nodejs.org/api/single-executable-applications.html
+ */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'
-/** What `npm start` and the unit of systemd give Node. */
+/** The flags that `npm start` and the systemd unit pass to Node. */
 const NODE_OPTIONS = ['--min-semi-space-size=16', '--no-memory-reducer']
 
 const target = resolve(process.argv[2] ?? '.')
@@ -70,13 +74,13 @@ function nodeBinary(folder) {
   return join(folder, 'package/bin/node')
 }
 
-/** postject warns a dozen times of sections that have no name, as those of Node; where it fails, it throws. */
+/** postject prints a dozen warnings about sections without names, such as those of Node. It throws if it fails. */
 async function quietPostject() {
   console.warn = () => {}
   return await import('postject')
 }
 
-/** All files below a folder, in one order everywhere. */
+/** Lists all files below a folder, in the same order on every machine. */
 function filesBelow(folder) {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -105,7 +109,7 @@ function licenceTexts(node) {
     .join('\n')
 }
 
-/** For a package that has no file with its licence. */
+/** Used for a package without a licence file. */
 function namedLicence(name) {
   const path = join('node_modules', name.slice(0, name.lastIndexOf(' ')), 'package.json')
   const { license, author, homepage } = JSON.parse(readFileSync(path, 'utf8'))
@@ -142,7 +146,7 @@ async function buildFile(scratch) {
   const assets = { 'files.json': join(scratch, 'files.json') }
   for (const { path } of files) assets[path] = join(tree, path)
   const config = {
-    // Relative: the path becomes a part of the file, and the folder has another name in each build.
+    // A relative path, because it becomes part of the file and the folder has another name in each build.
     main: 'main.cjs',
     output: join(scratch, 'program.blob'),
     disableExperimentalSEAWarning: true,

@@ -1,9 +1,9 @@
 /**
- * Builds the daemon and its commands, `src/`, into `dist/`: few large files instead of some hundred small
- * ones, because most of a start is finding, reading and linking modules, again in each thread. What the process
- * loads when it is needed stays a file of its own. Everything that threads run is one file: Node opens all imported files
- * of a module at the same time, and several threads that start together would need more open files than all that the
- * daemon has open later. Packages are not bundled: they lie in `node_modules` with their licences and binaries.
+ * Builds the daemon and its commands, `src/`, into `dist/`. The result is a few large files instead of several hundred
+ * small ones, because most of a start is spent on finding, reading and linking modules, again in each thread. Modules
+ * that the process loads on demand stay separate files. All code of threads is one file: Node opens all imported files
+ * of a module at the same time, and several threads that start together would need more open files than the running
+ * daemon. Packages are not bundled. They are in `node_modules` with their licences and binaries.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -13,12 +13,12 @@ import { build } from 'esbuild'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCE = join(ROOT, 'src')
 const TARGET = join(ROOT, 'dist')
-/** The process with its commands, and the copy in ClickHouse, which has processes of its own. */
+/** The process with its commands, and the copy in ClickHouse, which has its own processes. */
 const ENTRIES = ['main', 'warehouse/sink', 'warehouse/door']
 const THREAD_ENTRIES = ['thread']
 const NEIGHBOUR = /new URL\('([^']+)', import\.meta\.url\)/g
 
-/** All files are built into one folder, so what one finds beside it is found from there. */
+/** All files are built into one folder, so code finds files beside it from there. */
 const neighbours = {
   name: 'neighbours',
   setup({ onLoad }) {
@@ -37,7 +37,10 @@ const neighbours = {
   },
 }
 
-/** Builds entries into `dist/`. With `splitting`, they share files, and what is imported when needed is one of its own. */
+/**
+ * Builds entries into `dist/`. With `splitting` they share files, and each module that is imported on demand is a
+ * separate file.
+ */
 function buildEntries(names, { splitting }) {
   return build({
     entryPoints: names.map((name) => ({ in: join(SOURCE, `${name}.ts`), out: name })),
@@ -58,7 +61,7 @@ function buildEntries(names, { splitting }) {
   })
 }
 
-// A file whose source was deleted must not stay behind.
+// A file whose source was deleted must not remain.
 rmSync(TARGET, { recursive: true, force: true })
 await buildEntries(ENTRIES, { splitting: true })
 await buildEntries(THREAD_ENTRIES, { splitting: false })

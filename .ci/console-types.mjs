@@ -1,7 +1,6 @@
 /**
- * Writes `src/console/base/api-types.d.ts`, the types of the routes that the console asks, from the API's own
- * description: a page that asks for what no route answers does not compile. Needs the loader that lets Node
- * run sources.
+ * Writes `src/console/base/api-types.d.ts`, the types of the routes that the console uses, from the API description. A
+ * page that requests an unknown route therefore does not compile. Needs the loader that lets Node run sources.
  */
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -10,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const TARGET = join(ROOT, 'src/console/base/api-types.d.ts')
-// It is a package of the tests, with a compiler of its own.
+// It is a package of the tests and has its own compiler.
 const { default: openapi, astToString } = createRequire(join(ROOT, 'test/'))('openapi-typescript')
 
 const { buildDocument } = await import(join(ROOT, '.js/src/http/openapi/document.js'))

@@ -1,6 +1,6 @@
 /**
- * Writes the file `copyright` of the Debian package, in its machine-readable format 1.0: the program,
- * then every package below a `node_modules` folder with the text of its own licence.
+ * Writes the file `copyright` of the Debian package in its machine-readable format 1.0: the program, then every package
+ * below a `node_modules` folder with the text of its own licence.
  *
  * node .ci/debian-copyright.mjs FOLDER
  */
@@ -15,7 +15,7 @@ Comment: The packages below usr/lib/tenrec/node_modules come from the npm regist
 const APACHE = ` Licensed under the Apache License, Version 2.0. On Debian systems the text is in
  /usr/share/common-licenses/Apache-2.0.`
 
-/** Folders of packages, also of those inside others. */
+/** Folders of packages, including nested ones. */
 function packagesIn(path, prefix = '') {
   return readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
     if (!entry.isDirectory() || entry.name.startsWith('.')) return []
@@ -69,7 +69,7 @@ for (const name of packagesIn(folder).sort()) {
   const manifest = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'))
   const text = licenceText(path)
   const kind = licenceName(manifest, text)
-  // Texts of the other licences differ from package to package: each has its own.
+  // The texts of the other licences differ between packages, so each package has its own.
   const isShared = kind === 'Expat' || kind === 'Apache-2.0'
   const label = isShared ? kind : `${kind}-${name.replaceAll(/[@/]/g, '-').replace(/^-+/, '')}`
   if (kind === 'Apache-2.0') texts.set(kind, APACHE)

@@ -1,6 +1,6 @@
 /**
- * Prints the name and the question of each bench, in the order of bench/benches.ts. Reads the sources
- * as text, so that a list is there before anything is installed or built.
+ * Prints the name and the question of each bench, in the order of bench/benches.ts. It reads the sources as text, so
+ * the list is available before anything is installed or built.
  */
 import { readFileSync } from 'node:fs'
 

@@ -1,14 +1,14 @@
 /**
- * Prints docs/LIMITS.md: every limit of every room (`limits.ts`), its value with unit, and what happens
- * beyond it, as its doc comment says. `--write` (`npm run docs`) writes the page, test/house/limits.test.ts
- * compares it. Needs the loader that lets Node run sources.
+ * Prints docs/LIMITS.md: every limit of every `limits.ts`, with its value, its unit, and the consequence of exceeding
+ * it from its doc comment. `--write` (`npm run docs`) writes the page, and test/house/limits.test.ts compares it. Needs
+ * the loader that lets Node run sources.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
 
-/** Constants that end in `_MAX` and are no limits: numbers of a format, of an algorithm or of arithmetic. */
+/** Constants that end in `_MAX` and are not limits: numbers of a format, an algorithm or arithmetic. */
 export const NOT_LIMITS = [
   ...[
     'suggestion.ts:DISTANCE_MAX',
@@ -37,7 +37,7 @@ const HEAD = `# Limits
 Every limit that is no [setting](CONFIGURATION.md), by the room of \`src/\` whose \`limits.ts\` holds it; \`node .ci/list-limits.mjs --write\` makes this page from the comments there. What clients meet is also in [errors and limits](compatibility/errors.md#limits).
 `
 
-/** The unit in a name, as words behind a number. */
+/** The unit in a name, as words after a number. */
 const UNITS = [
   [/_BYTES_(MAX|DEFAULT)$/, 'bytes'],
   [/_MS_(MAX|DEFAULT)$/, 'ms'],
@@ -53,7 +53,7 @@ const FILES = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.ts') && !/(^console\/|\/assembly\.ts$)/.test(path))
   .sort()
 
-/** Limits that stand elsewhere than in a `limits.ts`, and names of `NOT_LIMITS` that nothing has, as texts. */
+/** Returns limits outside of a `limits.ts`, and entries of `NOT_LIMITS` that no longer exist, as texts. */
 export function strayLimits() {
   const found = FILES.filter(
     (path) => path.includes('/') && basename(path) !== 'limits.ts',
@@ -70,7 +70,7 @@ export function strayLimits() {
   ]
 }
 
-/** The page. Throws for an exported constant without a doc comment. */
+/** Returns the page. Throws for an exported constant without a doc comment. */
 export async function limitsPage() {
   const files = FILES.filter((path) => basename(path) === 'limits.ts')
   const sections = await Promise.all(files.map(sectionOf))
@@ -80,7 +80,7 @@ export async function limitsPage() {
 async function sectionOf(file) {
   const path = join('src', file)
   const tree = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2023, true)
-  // What the loader makes of the sources.
+  // The compiled sources that the loader writes.
   const made = join('.js', path.replace(/\.ts$/, '.js'))
   const values = await import(pathToFileURL(made).href)
   const rows = tree.statements.filter(ts.isVariableStatement).map((statement) => {

@@ -1,19 +1,19 @@
 /**
- * Lets Node run the sources as they are, for tap and for experiments: `node --require ./.ci/loader.cjs
- * src/main.ts`. Their types are blanked out, so that lines and columns stay as they are and need no source
- * maps, and the result is kept in `.js/`, laid out as the repository is. From there Node loads tests by
- * itself: hooks of its module loader would take a thread beside each thread, which costs more than most
- * tests. Names in stack traces and in the coverage are those of the sources.
+ * Lets Node run the sources directly, for tap and for experiments: `node --require ./.ci/loader.cjs src/main.ts`. Types
+ * are replaced by blanks, so lines and columns stay the same and no source maps are needed. The result is stored in
+ * `.js/` with the layout of the repository. From there Node loads tests without hooks. Hooks of its module loader would
+ * need an additional thread for each thread, which costs more than most tests. Stack traces and coverage contain the
+ * names of the sources.
  *
- * A daemon in the process of a test loads some 400 files of `src/` in each of its threads, with which Node's
- * own way takes more than twice as long as this: `.js/src/x.ts` is the body of a function, in which imports and
- * exports are rewritten without moving a character, and `.js/src/x.js` beside it is the module that has what
- * the function exports. It is not run before it is imported, as any module.
+ * A daemon in the process of a test loads some 400 files of `src/` in each of its threads. Node's own loader takes more
+ * than twice as long for that as this one. `.js/src/x.ts` is the body of a function, in which imports and exports are
+ * rewritten without moving a character. `.js/src/x.js` beside it is the module with the exports of that function. Like
+ * any module, it does not run before it is imported.
  *
- * `node .ci/loader.cjs` brings `.js/` up to date and does nothing else; whoever starts many processes after
- * that sets SOURCES_ARE_BLANKED, so that they do not look again.
+ * `node .ci/loader.cjs` brings `.js/` up to date and does nothing else. A program that starts many processes afterwards
+ * sets SOURCES_ARE_BLANKED, so that they skip the check.
  *
- * tap asks for hooks, too, to know the files of each test, which nobody looks at; they are not loaded.
+ * tap also requests hooks, to record the files of each test, which are not used here. They are not loaded.
  */
 const fs = require('node:fs')
 const { dirname, join, relative, resolve, sep } = require('node:path')
@@ -23,25 +23,25 @@ const { compileFunction } = require('node:vm')
 const Module = require('node:module')
 const workerThreads = require('node:worker_threads')
 
-/** Tests put steps and faults in the place of those of `fs`, which are not for what is done here. */
+/** Tests replace functions of `fs` with instrumented ones. This file must use the original functions. */
 const REAL = { ...fs }
 const ROOT = resolve(__dirname, '..')
 const TARGET = join(ROOT, '.js')
 const FOLDERS = ['src', 'test', 'bench']
-/** What code of these folders finds beside them by way of `import.meta.url`. */
+/** Files beside the code of these folders, which the code finds through `import.meta.url`. */
 const NEIGHBOURS = ['package.json', 'dist', 'docs']
-/** Run by Node as a process or a thread: they wait for others, which a function cannot. */
+/** Files that Node runs as a process or a thread. They use top-level await, which a function cannot. */
 const ENTRIES = ['src/main.ts', 'src/thread.ts']
-/** Where the modules of `.js/src/` find the function that runs the file they stand for. */
+/** The property through which the modules of `.js/src/` find the function that runs their source file. */
 const RUN = Symbol.for('tenrec.source')
-/** What a function of a source is called with: all as long as what they stand in the place of. */
+/** The parameters of a source's function. Each has the same length as the text that it replaces. */
 const NAMES = ['exports', '_', '_lazy_', 'import_meta']
-/** What a file with types names when it imports another one, or makes a thread of it. */
+/** The text by which a typed file refers to another one, in an import or as the file of a thread. */
 const IMPORTS = /(\b(?:from|import|new URL)\b\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)\.ts\2/g
 
 /**
- * What a test imports as `tap`: the root of the process or, when several files share a process, the subtest that
- * stands for the file that runs now, set by `runWithin` (test-process.mjs).
+ * The module that a test imports as `tap`. It is the root of the process or, if several files share a process, the
+ * subtest of the file that runs now, as set by `runWithin` (test-process.mjs).
  */
 const TAP_DOOR = `import root from '../@tapjs/tap.mjs'
 let current = root
@@ -58,7 +58,7 @@ export default new Proxy(root, {
 })
 `
 
-/** Brings `.js/` up to date: a file there has the time of the one that it was made of. */
+/** Brings `.js/` up to date. A file there has the modification time of its source. */
 function update() {
   const paths = FOLDERS.flatMap((folder) => filesIn(join(ROOT, folder)))
   const changed = paths.filter(updateFile)
@@ -71,7 +71,7 @@ function update() {
   }
 }
 
-/** All files below a folder, without packages: npm puts some into `test/node_modules`. */
+/** Lists all files below a folder without packages, because npm puts some into `test/node_modules`. */
 function filesIn(folder) {
   const entries = fs.readdirSync(folder, { withFileTypes: true })
   return entries.flatMap((entry) => {
@@ -93,7 +93,7 @@ function targetOf(path) {
   return join(TARGET, relative(ROOT, path)).replace(/\.ts$/, '.js')
 }
 
-/** Where the body of the function is that a source becomes. */
+/** Returns the path of the function body that a source is compiled to. */
 function bodyOf(path) {
   return join(TARGET, relative(ROOT, path))
 }
@@ -103,7 +103,7 @@ function codeOf(path) {
   return `${bodyOf(path)}.code`
 }
 
-/** True if there was something to do. */
+/** Returns true if a file was written. */
 function updateFile(path) {
   const target = targetOf(path)
   const { mtimeMs } = fs.statSync(path)
@@ -124,14 +124,15 @@ function updateFile(path) {
 }
 
 /**
- * tap as one file, found before that in `node_modules/`: a test finds, reads and links 170 files otherwise, which is
- * most of what an empty one costs. It lies where tap's own files do, so that stack traces leave it out.
+ * Writes tap as one file that is found before the one in `node_modules/`. Otherwise a test would find, read and link
+ * 170 files, which takes most of the time of an empty test. The file is beside tap's own files, so stack traces leave
+ * it out.
  */
 function bundleTap() {
   const from = join(ROOT, 'node_modules/tap/dist/esm/index.js')
   const scope = join(TARGET, 'node_modules/@tapjs')
   const lock = join(ROOT, 'package-lock.json')
-  // The door to tap is written by this file, so it is stale when this file has changed.
+  // This file writes the entry module of tap, which is therefore stale when this file has changed.
   const mtimeMs = Math.max(fs.statSync(lock).mtimeMs, fs.statSync(__filename).mtimeMs)
   const target = join(scope, 'tap.mjs')
   const made = fs.statSync(target, { throwIfNoEntry: false })
@@ -153,11 +154,11 @@ function bundleTap() {
   for (const folder of [scope, stub]) fs.mkdirSync(folder, { recursive: true })
   write(join(stub, 'package.json'), '{ "type": "module", "exports": "./index.js" }', mtimeMs)
   write(join(stub, 'index.js'), TAP_DOOR, mtimeMs)
-  // Last: by it this knows that all is there.
+  // Written last, because its presence means that all files are there.
   write(target, outputFiles[0].contents, mtimeMs)
 }
 
-/** Without the plugins that package.json leaves out, as tap's own runner does it: it takes a while, once. */
+/** Without the plugins that package.json excludes, as in tap's own runner. This takes a while, once. */
 function buildTap() {
   const built = join(ROOT, 'node_modules/@tapjs/test/test-built/dist/esm/index.js')
   const { plugin } = require(join(ROOT, 'package.json')).tap
@@ -169,7 +170,7 @@ function buildTap() {
   if (status !== 0) throw new Error(`tap cannot be built: ${status}`)
 }
 
-/** Others may read it meanwhile. */
+/** Other processes may read it meanwhile. */
 function write(path, content, mtimeMs) {
   const temporary = `${path}.${process.pid}.${workerThreads.threadId}.new`
   REAL.writeFileSync(temporary, content)
@@ -188,13 +189,13 @@ function moduleOf(names) {
 }
 
 function blanked(path) {
-  // Only now, because loading the compiler takes longer than everything else here.
+  // Loaded only now, because loading the compiler takes longer than everything else here.
   const script = require('ts-blank-space').default(fs.readFileSync(path, 'utf8'))
   const named = script.replace(IMPORTS, '$1$2$3.js$2')
   return `${named}\n//# sourceURL=${pathToFileURL(path).href}\n`
 }
 
-/** A source as the body of a function, and the names that it exports. */
+/** Returns a source as the body of a function, and the names of its exports. */
 function functionOf(path) {
   const ts = require('typescript')
   const text = fs.readFileSync(path, 'utf8')
@@ -233,7 +234,7 @@ function functionOf(path) {
   return { body: `${body}\nObject.assign(exports, { ${names.join(', ')} })\n`, names }
 }
 
-/** A declaration of what is imported, as a call that answers it; as long as it was. */
+/** Returns an import declaration as a call of the same length. */
 function asCall(declaration) {
   return declaration
     .replace(/^import (\{[^}]*\}) from ('[^']*')/, (_, names, file) => {
@@ -243,15 +244,16 @@ function asCall(declaration) {
     .replace(/^import ('[^']*')/, '_(    $1)')
 }
 
-/** What V8 calls a body in stack traces and in the coverage: the file that it was made of. */
+/** The name of a body in V8's stack traces and coverage: its source file. */
 function nameOf(body) {
   return pathToFileURL(join(ROOT, relative(TARGET, body))).href
 }
 
-/** Gives the modules of `.js/src/` what runs a source, once. */
+/** Gives the modules of `.js/src/` the function that runs a source, once. */
 function runSources() {
   const done = new Map()
-  // Coverage counts only what V8 compiles itself. Code of another version of Node is refused, and compiled again.
+  // Coverage counts only code that V8 compiles itself. V8 rejects cached code of another version of Node, and it is
+  // compiled again.
   const isCovered = process.env.NODE_V8_COVERAGE !== undefined
   const codeFor = (path) => (isCovered ? undefined : REAL.readFileSync(`${path}.code`))
   const run = (path) => {
@@ -270,7 +272,7 @@ function runSources() {
   globalThis[RUN] = (url) => run(fileURLToPath(url).replace(/\.js$/, '.ts'))
 }
 
-/** Imports stay those of the moment: tests put steps and faults in the place of functions of node:fs. */
+/** Imports stay live bindings, because tests replace functions of node:fs. */
 const FILES = Object.fromEntries(
   Object.entries(fs).map(([name, value]) => {
     const isReplaced = typeof value === 'function' && /^[a-z]/.test(name)
@@ -278,7 +280,7 @@ const FILES = Object.fromEntries(
   }),
 )
 
-/** What a package exports; some of them only have a file for modules. */
+/** Returns the exports of a package. Some packages only have an ES module. */
 function packageOf(name) {
   if (name === 'node:fs') return FILES
   try {
@@ -291,9 +293,9 @@ function packageOf(name) {
 }
 
 /**
- * Hides from this thread what only its start needed: as long as a thread sees that coverage is asked
- * for, Node reads the source map of every package and writes all of them once for every thread. The
- * options are tap's, and not for what a test starts.
+ * Removes variables that only the start of this thread needed. While a thread sees the request for coverage, Node reads
+ * the source map of every package and writes all of them once for every thread. The options of tap are not meant for
+ * processes that a test starts.
  */
 function environmentWithout(hidden) {
   const isShown = (name) => !hidden.includes(name)
@@ -308,8 +310,8 @@ function environmentWithout(hidden) {
 }
 
 /**
- * Threads and processes that a test starts get nothing of what tap and `npm test` ask of Node, which takes
- * longer than their own start; threads are counted in the coverage.
+ * Threads and processes that a test starts do not get the options that tap and `npm test` pass to Node, because those
+ * take longer than their own start. Threads are counted in the coverage.
  */
 function startAlone() {
   const { NODE_V8_COVERAGE } = process.env
@@ -327,8 +329,8 @@ function startAlone() {
 }
 
 /**
- * tap removes the folder of a test before the teardowns that were asked for behind it, while daemons still write
- * there. Here all folders of a file stay until its process ends, unless somebody wants them to stay for longer.
+ * tap removes the folder of a test before teardowns that were registered later, while daemons still write to it. Here
+ * all folders of a file remain until its process ends, or longer on request.
  */
 function keepFolders(main) {
   if (process.env.TAP_SAVE_FIXTURE === '1') return
@@ -345,7 +347,7 @@ function keepFolders(main) {
   })
 }
 
-/** Runs a file of ours from `.js/`. As Node does, it ends with 13 when the file never comes to its end. */
+/** Runs a test file from `.js/`. Like Node, it ends with status 13 if the file never finishes. */
 function runMain(main) {
   const path = fs.realpathSync(main)
   const isOurs = FOLDERS.some((folder) => path.startsWith(join(ROOT, folder) + sep))

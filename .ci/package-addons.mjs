@@ -1,8 +1,8 @@
 /**
- * The binaries of the HTTP library that the npm package contains: those of Linux on x64 for Node 20 and 22, and on arm64
- * for Node 22. npm puts them into the package (`bundleDependencies`), so that nobody who installs it downloads the
- * 49 MB of the library with all its binaries. In a checkout only the one of this machine is left, so the library is
- * downloaded again here and compared with the lock file.
+ * The binaries of the HTTP library in the npm package: Linux on x64 for Node 20 and 22, and on arm64 for Node 22. npm
+ * includes them in the package (`bundleDependencies`), so that an installation does not download the 49 MB of the
+ * library with all its binaries. A checkout only has the binary of its machine, so the library is downloaded again here
+ * and compared with the lock file.
  *
  * node .ci/package-addons.mjs add       before a package is made
  * node .ci/package-addons.mjs remove    afterwards
@@ -36,7 +36,7 @@ function run(command, args) {
   process.exit(1)
 }
 
-/** Downloads the library as the lock file names it and returns the folder where it is unpacked. */
+/** Downloads the library that the lock file names and returns the folder of its unpacked files. */
 function download(folder) {
   const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
   const { name, version, integrity } = packages[LIBRARY]
@@ -53,7 +53,10 @@ function download(folder) {
   return join(folder, 'package')
 }
 
-/** These ask for Node 22 or newer although they run on Node 20 as well: npm would warn there at each installation. */
+/**
+ * These packages require Node 22 or newer although they run on Node 20 as well. npm would print a warning at each
+ * installation.
+ */
 function dropEngines() {
   for (const name of ['uWebSockets.js', '@nats-io/nuid']) {
     const path = join('node_modules', name, 'package.json')
@@ -63,7 +66,7 @@ function dropEngines() {
   }
 }
 
-/** A daemon may run with the file that is replaced: it keeps the one that it has. */
+/** A running daemon may use the file that is replaced. It keeps its own copy. */
 function publish(content, path) {
   writeFileSync(`${path}.new`, content)
   renameSync(`${path}.new`, path)

@@ -1,13 +1,13 @@
 /**
- * Makes a checkout ready to run: installs what the lock file names and compiles what changed.
- * Plain Node without dependencies, because it runs before there are any. Both steps compare content
- * hashes, not times (a fresh clone has equal times everywhere), and cost about 30 ms when nothing is
- * to do. All output goes to stderr, so that the output of the command behind it stays clean.
+ * Prepares a checkout for running: installs the packages of the lock file and compiles changed sources. It is plain
+ * Node without dependencies, because it runs before they are installed. Both steps compare content hashes instead of
+ * times, because all files of a fresh clone have the same time. If nothing is to do they take about 30 ms. All output
+ * goes to stderr, so that the output of the following command stays clean.
  *
- * The build translates and does not check types, which takes longer: that is a part of `npm test`.
+ * The build does not check types, which would take longer. `npm test` checks them.
  *
- * node .ci/prepare.mjs            install what serving needs and build, if needed
- * node .ci/prepare.mjs test       the same, and install what tests and benches need
+ * node .ci/prepare.mjs            install the packages for serving and build, if needed
+ * node .ci/prepare.mjs test       the same, and install the packages of tests and benches
  * node .ci/prepare.mjs bench      all of that, and build the benchmarks
  * node .ci/prepare.mjs rebuild    install if needed, build in any case
  */
@@ -56,7 +56,7 @@ function readOrNull(path) {
   }
 }
 
-/** Runs a program; true if it succeeded. `output` is where its stdout goes. */
+/** Runs a program. Returns true if it succeeded. `output` receives its stdout. */
 function run(command, args, output) {
   const child = spawnSync(command, args, { stdio: ['ignore', output, 2] })
   if (child.signal !== null) process.kill(process.pid, child.signal)
@@ -64,8 +64,8 @@ function run(command, args, output) {
 }
 
 /**
- * npm is a script of the running Node when npm started us, and on the path otherwise. Its errors are
- * on stderr; what it says on stdout is how many packages it added.
+ * npm is a script of the running Node if npm started this process, and otherwise in the search path. Its errors are on
+ * stderr. Its stdout only contains the number of added packages.
  */
 function runNpm(args) {
   const script = process.env.npm_execpath
@@ -89,7 +89,7 @@ function checkNode() {
   )
 }
 
-/** What an installation depends on: the lock file, and what native addons are compiled for. */
+/** The inputs of an installation: the lock file, and the platform for which native addons are compiled. */
 function installHash() {
   const { modules } = process.versions
   return createHash('sha256')
@@ -99,8 +99,8 @@ function installHash() {
 }
 
 /**
- * True if npm itself recorded, in `node_modules`, the packages that the lock file asks for: somebody
- * ran `npm ci` by hand. Optional packages may be absent, they are for other machines.
+ * Returns true if npm itself recorded, in `node_modules`, the packages of the lock file, because `npm ci` was run by
+ * hand. Optional packages may be absent, because they are for other machines.
  */
 function isInstalledByHand() {
   const recorded = readOrNull('node_modules/.package-lock.json')
@@ -117,8 +117,8 @@ function isInstalledByHand() {
 }
 
 /**
- * Installs the packages of the root, and with `needsTests` those of the workspace `test`, too. The
- * stamp says for which lock file that was done, and how much of it: who had all gets all again.
+ * Installs the packages of the root, and with `needsTests` also those of the workspace `test`. The stamp contains the
+ * hash of the lock file and the installed part. If everything was installed before, everything is installed again.
  */
 function install({ needsTests }) {
   const hash = installHash()
@@ -129,11 +129,11 @@ function install({ needsTests }) {
     writeFileSync(INSTALL_STAMP, `${hash} all`)
     return
   }
-  // npm would empty the folder behind the link, which others may be using.
+  // npm would empty the folder behind the link, which other checkouts may be using.
   if (lstatSync('node_modules', { throwIfNoEntry: false })?.isSymbolicLink()) {
     fail('node_modules is a symbolic link and does not fit package-lock.json: remove the link.')
   }
-  // What is there already stays as it is: a daemon may run with it.
+  // Existing files stay unchanged, because a daemon may be using them.
   const isAdded = done === hash
   say(
     `installing the packages of package-lock.json${isAdded ? ' that tests and benches need' : ''}`,
@@ -141,7 +141,7 @@ function install({ needsTests }) {
   const isAll = needsTests || extent === 'all'
   const command = isAdded ? ['install', '--no-save'] : ['ci']
   if (!isAll) command.push('--workspaces=false')
-  // The build needs the development packages, whatever NODE_ENV says.
+  // The build needs the development packages, whatever the value of NODE_ENV is.
   const options = ['--include=dev', '--no-audit', '--no-fund', '--loglevel=error']
   if (!runNpm([...command, ...options])) {
     fail(`npm ${command[0]} failed, see above. Is the registry reachable?`)
@@ -150,17 +150,17 @@ function install({ needsTests }) {
   writeFileSync(INSTALL_STAMP, `${hash} ${isAll ? 'all' : 'serving'}`)
 }
 
-/** Removes the binaries that neither this machine nor this Node loads. Another Node gets its own by `npm ci`. */
+/** Removes the binaries that this machine and this Node do not load. `npm ci` installs those of another Node. */
 function removeOtherAddons() {
   const own = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`
-  // A release of uWebSockets.js itself, in the place of uws-pack, keeps its binaries elsewhere.
+  // A release of uWebSockets.js itself, in place of uws-pack, keeps its binaries elsewhere.
   if (!existsSync(ADDONS)) return
   for (const name of readdirSync(ADDONS)) {
     if (name.endsWith('.node') && name !== own) rmSync(join(ADDONS, name))
   }
 }
 
-/** Hash of the names and contents of all files in `folders`, and of what else decides a build. */
+/** Hashes the names and contents of all files in `folders`, and all other inputs of a build. */
 function sourceHash(folders) {
   const paths = ['package.json', 'package-lock.json', 'tsconfig.json']
   for (const folder of [...folders, '.ci']) {
@@ -190,7 +190,7 @@ function buildBench() {
   const hash = sourceHash(['src', 'bench'])
   if (readOrNull(BENCH_STAMP) === hash) return
   say('building the benchmarks')
-  // A file whose source was deleted must not stay behind.
+  // A file whose source was deleted must not remain.
   rmSync('.bench', { recursive: true, force: true })
   const compiler = ['node_modules/typescript/bin/tsc', '-p', 'bench', '--noCheck']
   if (!run(process.execPath, compiler, 2)) fail('bench does not compile.')
@@ -200,7 +200,7 @@ function buildBench() {
 
 const task = process.argv[2]
 checkNode()
-// Some benches check what they measure with parts of the tests.
+// Some benches use parts of the tests to check their results.
 install({ needsTests: task === 'test' || task === 'bench' })
 build({ force: task === 'rebuild' })
 if (task === 'bench') buildBench()

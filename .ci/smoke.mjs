@@ -1,10 +1,10 @@
 /**
- * Tries a Tenrec from outside, however it is packed: start, console, capture, read back, a flag and its decision, a
- * question, a backup, stop, and the same event after another start. Plain Node without dependencies.
+ * Tests a packaged or unpackaged Tenrec from outside: start, console, capture, read back, a flag and its decision, a
+ * query, a backup, stop, and the same event after another start. Plain Node without dependencies.
  *
  * node .ci/smoke.mjs COMMAND [ARGUMENT ...]    such as `node24 dist/main.js`, or the path of an executable
  *
- * Prints what it saw; its exit code is 1 where something is not as it should be.
+ * Prints the results. Its exit code is 1 if a check fails.
  */
 import { strict as assert } from 'node:assert'
 import { spawn, spawnSync } from 'node:child_process'
@@ -88,7 +88,7 @@ function json(body, key) {
   return { method: 'POST', headers, body: JSON.stringify(body) }
 }
 
-/** Resolves to the stored event; processing may take a moment. */
+/** Resolves to the stored event. Processing may take a moment. */
 async function visibleEvent(base, key) {
   const deadlineMs = performance.now() + VISIBLE_MS_MAX
   for (;;) {

@@ -1,8 +1,8 @@
 /**
- * Runs test files in one process, each as a subtest of the name of its file. A test file imports `tap` and speaks to
- * its root; here that root is the subtest of the file, so that what it tears down is torn down at its end, and what
- * fails is found under its name. `progress` in the folder TEST_RUN gets a byte for each file that has ended: what tap says
- * of a process comes when all of it has ended.
+ * Runs test files in one process, each as a subtest with the name of its file. A test file imports `tap` and uses its
+ * root. Here that root is the subtest of the file, so teardowns run at the end of the file, and failures are reported
+ * under its name. `progress` in the folder TEST_RUN gets a byte for each finished file, because tap reports a process
+ * only when all of it has finished.
  */
 import { appendFileSync, readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -16,7 +16,7 @@ const FIXTURES = join(ROOT, '.tap/fixtures')
 export async function runFile(file) {
   const folder = file.replaceAll('/', '-')
   await root.test(file, async (test) => {
-    // The name that the folder has when the file runs by itself: paths of sockets must be short.
+    // The name that the folder has if the file runs alone. Paths of sockets must be short.
     test.testdirName = join(FIXTURES, folder)
     runWithin(test)
     await import(join(ROOT, '.js', file.replace(/\.ts$/, '.js')))

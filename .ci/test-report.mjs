@@ -1,23 +1,24 @@
 /**
- * What `npm test` prints: a line now and then while the tests run, for each failure one line that says what broke and
- * how to run its file alone, and at the end a summary. tap writes its protocol (https://testanything.org) to this.
+ * The output of `npm test`: a line of progress from time to time while the tests run, one line for each failure with
+ * the broken check and the command that runs its file alone, and a summary at the end. tap writes its protocol
+ * (https://testanything.org) to this program.
  *
- * A run passes only if every planned file has ended, has checks, and none of them failed: what a test process prints by
- * itself, or its exit code, cannot make it pass.
+ * A run passes only if every planned file has ended, contains checks, and none of them failed. The output of a test
+ * process, or its exit code, cannot make a run pass.
  *
  * Environment, set by test.mjs: TEST_RUN, a folder with `plan.json`, which lists the files of each process, and
- * `progress`, which has a byte for each file that has ended; TEST_DURATIONS, where the seconds of each file go;
- * TEST_FAILED, where the names of failed files go; TEST_DEPTH and TEST_SEED, told when something fails.
+ * `progress`, which has a byte for each file that has ended; TEST_DURATIONS, the file for the seconds of each test
+ * file; TEST_FAILED, the file for the names of failed files; TEST_DEPTH and TEST_SEED, printed with a failure.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Parser } from 'tap-parser'
 
-/** Between two lines of progress when the output is no terminal. */
+/** The interval between two lines of progress if the output is not a terminal. */
 const PROGRESS_MS = 15_000
 const TERMINAL_PROGRESS_MS = 1000
-/** Longer values are cut in the line of a failure. */
+/** Longer values are truncated in the line of a failure. */
 const VALUE_CHARACTERS_MAX = 120
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach a terminal
 const CONTROL_CHARACTERS = /[\x00-\x1f\x7f-\x9f]/g
@@ -34,7 +35,7 @@ export default class Report extends PassThrough {
   #passed = 0
   #failures = 0
 
-  /** With `entry` it is written to by the process that runs this module, and otherwise by tap, for all processes. */
+  /** With `entry` the process that runs this module writes to it, and otherwise tap does for all processes. */
   constructor({ entry } = {}) {
     super()
     for (const files of this.#plan.values()) {
@@ -101,7 +102,7 @@ export default class Report extends PassThrough {
   #takeFile(result, entry) {
     const file = this.#files.get(result.name)
     if (file === undefined) {
-      // Printed by a test, or said by tap of the whole process.
+      // Printed by a test, or reported by tap for the whole process.
       if (!result.ok && !result.todo) this.#tell(this.#currentFile(entry), [], result)
       return
     }
@@ -115,13 +116,13 @@ export default class Report extends PassThrough {
     this.#tell(this.#currentFile(entry), [], { name: '', diag })
   }
 
-  /** The file that a process runs now. */
+  /** The file that a process is running. */
   #currentFile(entry) {
     const files = this.#plan.get(entry) ?? [...this.#files.keys()]
     return files.find((name) => !this.#files.get(name).isDone) ?? files.at(-1)
   }
 
-  /** The end of a process, which is named by the module that it ran. */
+  /** The end of a process, which has the name of its module. */
   takeProcess(result) {
     if (result.ok) return
     const files = this.#plan.get(result.name) ?? []
@@ -131,7 +132,7 @@ export default class Report extends PassThrough {
     this.#tell(this.#currentFile(result.name), [], { ...result, name: '' })
   }
 
-  /** Every planned file must have ended, with checks. */
+  /** Every planned file must have finished and contain checks. */
   #checkFiles() {
     for (const [name, { isDone, checks, failures }] of this.#files) {
       if (failures > 0) continue
@@ -178,7 +179,7 @@ export default class Report extends PassThrough {
     this.#attempt(() => saveDurations(files))
   }
 
-  /** What is kept for later is not worth a failure. */
+  /** A failure to store data for later runs does not fail the run. */
   #attempt(action) {
     try {
       action()
@@ -192,7 +193,7 @@ function readPlan() {
   return JSON.parse(readFileSync(join(process.env.TEST_RUN, 'plan.json'), 'utf8'))
 }
 
-/** Makes this process end with 1, whatever tap thinks of the run. */
+/** Makes this process end with status 1, whatever tap concludes about the run. */
 function failProcess() {
   process.on('exit', () => {
     process.exitCode ||= 1
@@ -204,7 +205,7 @@ function isTold({ told }, path) {
   return told.some((text) => text === wanted || text.startsWith(`${wanted} > `))
 }
 
-/** Titles as they are compared: tap escapes some characters where a test begins, and not where it ends. */
+/** Normalizes titles, because tap escapes some characters at the start of a test and not at its end. */
 function pathText(path) {
   return path.map((title) => title.replaceAll('\\', '').replace(/\s+/g, ' ').trim()).join(' > ')
 }
@@ -213,14 +214,14 @@ function counted(count, noun) {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
-/** What a run of one file needs in front of the command to be like this run. */
+/** The variables that a run of one file needs in front of the command to be like this run. */
 function settings() {
   const { TEST_DEPTH, TEST_SEED, TEST_HTTP_SERVER } = process.env
   const server = TEST_HTTP_SERVER === undefined ? '' : `TEST_HTTP_SERVER=${TEST_HTTP_SERVER} `
   return `${server}${TEST_DEPTH === '0.1' ? '' : `TEST_DEPTH=${TEST_DEPTH} `}${TEST_SEED === '0' ? '' : `TEST_SEED=${TEST_SEED} `}`
 }
 
-/** What was found and what was expected, in one line. */
+/** The found and the expected value, in one line. */
 function explain(diag) {
   if (diag === null || diag === undefined) return ''
   const { found, wanted, diff, message, expired, signal, exitCode } = diag
@@ -276,7 +277,7 @@ function saveDurations(files) {
   renameSync(draft, path)
 }
 
-/** The seconds of each file by earlier runs; nothing when the file is missing or damaged. */
+/** Returns the seconds of each file in earlier runs. Empty if the file is missing or damaged. */
 export function readDurations(path) {
   try {
     return JSON.parse(readFileSync(path, 'utf8'))

@@ -1,22 +1,23 @@
 /**
  * Runs the tests with tap.
  *
- *   node .ci/test.mjs quick            types, lint, dead code, and the lane `quick`: what `npm test` does
- *   node .ci/test.mjs all              the same, every lane, coverage, and once more what speaks HTTP, with the server of
- *                                      Node in the place of uWebSockets.js: what `npm run test:all` does
- *   node .ci/test.mjs browser          one lane alone; also `cluster`
- *   node .ci/test.mjs cover            the lanes `quick` and `all` with coverage, without the checks
- *   node .ci/test.mjs FILE...          these files alone, without the checks
+ * node .ci/test.mjs quick            types, lint, dead code, and the lane `quick`: this is `npm test`
+ * node .ci/test.mjs all              the same, every lane, coverage, and the HTTP tests once more with the server of
+ *                                    Node in place of uWebSockets.js: this is `npm run test:all`
+ * node .ci/test.mjs browser          one lane alone; also `cluster`
+ * node .ci/test.mjs cover            the lanes `quick` and `all` with coverage, without the checks
+ * node .ci/test.mjs FILE...          these files alone, without the checks
  *
  * Each test file names its lane in its first comment: `@lane quick`, `all`, `cluster` or `browser`. Quick files of one
- * folder share a process, because loading the sources costs more than most tests; a file that changes its process for
- * good (its memory, its limits, functions of `node:fs`) says `@lane quick alone`. Files of the other lanes run alone.
+ * folder share a process, because loading the sources costs more than most tests. A file that changes its process
+ * permanently (its memory, its limits, functions of `node:fs`) says `@lane quick alone`. Files of the other lanes run
+ * alone.
  *
- * Environment: TEST_JOBS, processes at a time (cores + 1); TEST_DEPTH, the part of random tests that runs (0.1 in
- * `quick`, otherwise 1); TEST_SEED, a whole number that changes the seed of every random test (0); TEST_TIMEOUT, seconds
- * after which a process is ended (900); TEST_FAILED, a file that gets the names of the files that failed, one a line, and
- * beside it, with `.node` behind its name, one for those that failed with the HTTP server of Node; TEST_HTTP_SERVER, the
- * value of the setting `http_server` of all servers and daemons (auto).
+ * Environment: TEST_JOBS, the number of simultaneous processes (cores + 1); TEST_DEPTH, the part of random tests that
+ * runs (0.1 in `quick`, otherwise 1); TEST_SEED, an integer that changes the seed of every random test (0);
+ * TEST_TIMEOUT, the seconds after which a process is ended (900); TEST_FAILED, a file for the names of failed files,
+ * one on each line, and beside it, with `.node` added to its name, a file for those that failed with the HTTP server of
+ * Node; TEST_HTTP_SERVER, the value of the setting `http_server` of all servers and daemons (auto).
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -37,17 +38,19 @@ import Report, { readDurations } from './test-report.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const RUNS = join(ROOT, '.js/runs')
-/** Two runs at a time share nothing. */
+/** Two simultaneous runs share no files. */
 const RUN = join(RUNS, String(process.pid))
 const DURATIONS = join(ROOT, '.tap/durations.json')
-/** Seconds that the files of one process may take together by the last run; about a tenth of `npm test`. */
+/**
+ * The seconds that the files of one process may take together, according to the last run. About a tenth of `npm test`.
+ */
 const PROCESS_SECONDS_MAX = 20
-/** Seconds that a file counts when no run has measured it yet: alone, and beside others. */
+/** The assumed seconds of a file that no run has measured yet: alone, and beside others. */
 const UNKNOWN_ALONE_SECONDS = 8
 const UNKNOWN_SHARED_SECONDS = 1
-/** Only a process that hangs takes so long. */
+/** Only a process that hangs takes this long. */
 const TIMEOUT_SECONDS = numberOf('TEST_TIMEOUT', 900, (value) => value > 0)
-/** What a process has to end by itself after that, or after a signal, before it is killed. */
+/** The time in which a process must end by itself after that, or after a signal, before it is killed. */
 const GRACE_MS = 10_000
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 
@@ -65,7 +68,7 @@ const PLANS = {
   browser: { lanes: ['browser'], depth: '1' },
 }
 
-/** What runs once more with the HTTP server of Node: the name of a file, or of a folder with a slash. */
+/** Files and folders (with a slash) that run once more with the HTTP server of Node. */
 const HTTP_TESTS = ['test/http/', 'test/faults/slow-connections.test.ts']
 
 /** Paths of all test files. */
@@ -79,7 +82,7 @@ function listPaths() {
   return paths.filter((path) => path.endsWith('.test.ts')).sort()
 }
 
-/** @returns {{ path: string, lane: string, isAlone: boolean }} a test file with what its tag says. */
+/** @returns {{ path: string, lane: string, isAlone: boolean }} A test file with the contents of its tag. */
 function readTag(path) {
   const text = readFileSync(join(ROOT, path), 'utf8')
   const tag = /^ \* @lane (quick|all|cluster|browser)( alone)?$/m.exec(
@@ -91,7 +94,7 @@ function readTag(path) {
   return { path, lane: tag[1], isAlone: tag[1] !== 'quick' || tag[2] !== undefined }
 }
 
-/** Divides tests among processes: each is a list of files. The longest process comes first. */
+/** Divides tests among processes. Each process is a list of files, and the longest process comes first. */
 function planProcesses(tests, durations) {
   const secondsOf = ({ path, isAlone }) =>
     durations[path] ?? (isAlone ? UNKNOWN_ALONE_SECONDS : UNKNOWN_SHARED_SECONDS)
@@ -126,7 +129,7 @@ function divide(tests, secondsOf) {
 
 /**
  * Writes one module for each process, which runs its files one after the other, each as a subtest, and the plan of all.
- * tap sorts what it is given by name, so the names are numbers.
+ * tap sorts the modules by name, so their names are numbers.
  */
 function writeRun(processes) {
   removeOldRuns()
@@ -173,12 +176,12 @@ function run(command, words) {
   return spawnSync(command, words, { cwd: ROOT, stdio: 'inherit' }).status === 0
 }
 
-/** What the processes of tests and the report read from the environment. */
+/** The environment of test processes and of the report. */
 function environmentOf(depth) {
   return {
-    // Teardowns that write to a folder run after tap would remove it, so test-process.mjs does that.
+    // tap would remove the folders before teardowns that write to them, so test-process.mjs removes them.
     TAP_SAVE_FIXTURE: '1',
-    // A process that runs without tap's runner needs the same limit.
+    // A process without tap's runner needs the same limit.
     TAP_TIMEOUT: String(TIMEOUT_SECONDS),
     TEST_FOLDERS_STAY: process.env.TAP_SAVE_FIXTURE === '1' ? '1' : '0',
     TEST_DEPTH: String(numberOf('TEST_DEPTH', depth, (value) => value > 0 && value <= 1)),
@@ -217,7 +220,7 @@ async function runTests(tests, { depth, isCovered = false }) {
   }
 }
 
-/** The same without tap's runner, whose start takes longer than most files. */
+/** Runs a file without tap's runner, whose start takes longer than most files. */
 async function runOneProcess(entry) {
   const report = new Report({ entry })
   const child = spawn(process.execPath, ['--require', join(ROOT, '.ci/loader.cjs'), entry], {
@@ -225,7 +228,7 @@ async function runOneProcess(entry) {
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  // A loop without an end hears of no timeout of its own.
+  // An endless loop does not notice its own timeout.
   const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), TIMEOUT_SECONDS * 1000 + GRACE_MS)
   child.stdout.on('data', (chunk) => report.write(chunk))
   const [exitCode, signal] = await endOf(child)
@@ -236,8 +239,8 @@ async function runOneProcess(entry) {
 }
 
 /**
- * Waits until a process has ended that leads a group of its own. A signal to this process goes to the whole group, also
- * to daemons that tests have started, and then ends this process.
+ * Waits until a process that leads its own group has ended. A signal to this process goes to the whole group, including
+ * daemons that tests have started, and then ends this process.
  */
 async function endOf(child) {
   let received = null
@@ -265,7 +268,7 @@ function signalGroup({ pid }, signal) {
   }
 }
 
-/** What the lane `quick` leaves out, and how to run it. */
+/** The tests that the lane `quick` leaves out, and the command that runs them. */
 function tellLeftOut() {
   const count = (lane) =>
     `${
@@ -282,7 +285,7 @@ function tellLeftOut() {
   )
 }
 
-/** The tests that the words of the command line name, by file or folder. */
+/** The tests that the arguments of the command line name, by file or folder. */
 function namedTests(words) {
   const tests = listPaths()
   const named = words.map((word) => {
@@ -294,7 +297,7 @@ function namedTests(words) {
   return [...new Set(named.flat())].map(readTag)
 }
 
-/** Coverage is that of the run before. */
+/** The coverage is that of the previous run. */
 function repeatWithNode({ depth }) {
   process.stderr.write('Once more with the HTTP server of Node:\n')
   process.env.TEST_HTTP_SERVER = 'node'

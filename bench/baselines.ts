@@ -1,8 +1,8 @@
 /**
- * Question: what does this machine allow at best, and does the load generator get in the way?
- * Workload: the baselines of the ingest benches alone: 1 and 100 events a request.
- * What would change our mind: a generator that is busier than the bare server; then every rate here
- * is the generator's, and only CPU per request can be compared.
+ * Question: what is the maximum rate of this machine, and does the load generator limit it?
+ * Workload: the baselines of the ingest benches alone, with 1 and 100 events in a request.
+ * Reconsider: all rates, if the generator is busier than the bare server. Every rate is then the generator's, and only
+ * CPU time per request can be compared.
  */
 import { type Bench, type BenchContext, expectOnlyOk } from './harness.ts'
 import { closedLoop, openLoop, runLoad } from './load.ts'
@@ -10,7 +10,7 @@ import { closedLoop, openLoop, runLoad } from './load.ts'
 export const BASELINES: Bench = {
   name: 'baselines',
   group: 'baselines',
-  question: 'What does this machine allow at best, and does the load generator get in the way?',
+  question: 'What is the maximum rate of this machine, and does the load generator limit it?',
   workload: 'bare uWebSockets.js servers (collect; collect and parse) and JSON.parse in a loop',
   needsDaemon: false,
   run: measure,

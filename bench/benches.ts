@@ -1,4 +1,4 @@
-/** All benches, in the order in which they run and stand in docs/BENCHMARKS.md. */
+/** All benches, in the order in which they run and appear in docs/BENCHMARKS.md. */
 import { ANALYTICS } from './analytics/analytics.ts'
 import { QUERIES } from './analytics/queries.ts'
 import { QUERY_ANSWERS } from './analytics/query-answers.ts'

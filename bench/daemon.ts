@@ -1,6 +1,6 @@
 /**
- * A daemon under test: the built program in a process of its own, on a free port, with preset keys.
- * It is observed from outside only: its log line `ready`, its /metrics, /proc.
+ * A daemon under test: the built program in a separate process, on a free port, with preset keys. It is observed only
+ * from outside: its log line `ready`, its /metrics, and /proc.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -15,15 +15,15 @@ import { cpuSeconds, type Memory, memory } from './proc.ts'
 export const PROJECT_KEY = 'phc_benchbenchbenchbenchbenchbenchbenchbenc'
 export const PERSONAL_KEY = 'phx_benchbenchbenchbenchbenchbenchbenchbenc'
 
-/** The lag beyond which events are refused, as it is when nobody sets it: for benches about that. */
+/** The lag above which events are refused, with its default value, for benches about that limit. */
 export const USUAL_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '10000' }
-/** Others fill the log faster than anybody could process it, and wait. */
+/** Other benches fill the log faster than any machine could process it, and wait. */
 const HIGH_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '3600000' }
 
-/** As `npm start` and the unit of systemd start it; see cli/lib/garbage-collection.ts. */
+/** The flags of `npm start` and of the systemd unit. See cli/lib/garbage-collection.ts. */
 const NODE_OPTIONS = ['--min-semi-space-size=16', '--no-memory-reducer']
 
-/** How the C library keeps memory, as the same two say. */
+/** The settings of the C library's memory allocator, as in the same two places. */
 const MEMORY_SETTINGS = {
   MALLOC_ARENA_MAX: '2',
   MALLOC_MMAP_THRESHOLD_: '262144',
@@ -42,9 +42,9 @@ export interface DaemonOptions {
   readonly args?: readonly string[]
   /** Further variables of its environment. */
   readonly environment?: Readonly<Record<string, string>>
-  /** Start through `npm start`, as an operator of a checkout does. */
+  /** Starts through `npm start`, as an operator of a checkout does. */
   readonly isNpmStart?: boolean
-  /** Where it runs and listens, instead of on a free port of the loopback address. */
+  /** The network and address in which it runs, instead of a free port of the loopback address. */
   readonly place?: DaemonPlace
   /** Called with each line of its log. */
   readonly onLine?: (line: string) => void
@@ -52,42 +52,42 @@ export interface DaemonOptions {
 
 /** A network that a daemon runs in. */
 export interface DaemonPlace {
-  /** Words before the command. */
+  /** The command prefix. */
   readonly launcher: readonly string[]
-  /** Under which it is reached from here. */
+  /** The address at which this process reaches it. */
   readonly outerHost: string
   readonly nodePort: number
 }
 
-/** How many events the daemon has seen since it started, and how far it is. */
+/** The number of events since the daemon's start, and the state of processing. */
 export interface IngestProgress {
   readonly accepted: number
   readonly stored: number
   readonly duplicates: number
-  /** Events accepted and not yet processed. */
+  /** Events that are accepted and not yet processed. */
   readonly queueDepth: number
   readonly oldestAgeSeconds: number
 }
 
-/** A running daemon. Always stop or kill it. */
+/** A running daemon. The caller must stop or kill it. */
 export interface Daemon {
   readonly url: string
   readonly pid: number
-  /** From the start of the process to the line `ready`, milliseconds. */
+  /** Milliseconds from the start of the process to the line `ready`. */
   readonly startMs: number
   cpuSeconds(): number
   memory(): Memory
-  /** Asks /metrics once. */
+  /** Reads /metrics once. */
   progress(): Promise<IngestProgress>
-  /** Waits until nothing is left to process; the time it took, milliseconds. */
+  /** Waits until no event is left to process. Returns the time in milliseconds. */
   drain(): Promise<number>
-  /** SIGTERM, and waits. Throws if the exit code is not 0. */
+  /** Sends SIGTERM and waits for the end. Throws if the exit code is not 0. */
   stop(): Promise<void>
-  /** SIGKILL, and waits. */
+  /** Sends SIGKILL and waits for the end. */
   kill(): Promise<void>
 }
 
-/** Whether the daemon is built; without it only the baselines can be measured. */
+/** Whether the daemon is built. Without it only the baselines can be measured. */
 export function isDaemonBuilt(): boolean {
   return existsSync(mainPath())
 }
@@ -163,7 +163,7 @@ function spawnDaemon(options: DaemonOptions): ChildProcess {
   })
 }
 
-/** Reads the log until the line `ready`; afterwards the log is read and dropped. */
+/** Reads the log until the line `ready`. Afterwards the log is read and discarded. */
 function untilReady(
   child: ChildProcess,
   onLine: (line: string) => void = () => {},
@@ -194,7 +194,7 @@ function untilReady(
   })
 }
 
-/** The url and pid of a log line whose message is `ready`; null for any other line. */
+/** Returns the url and pid of a log line whose message is `ready`, or null for any other line. */
 export function parseReadyLine(line: string): { url: string; pid: number } | null {
   if (!line.startsWith('{')) return null
   try {
@@ -238,12 +238,12 @@ async function drain(progress: () => Promise<IngestProgress>): Promise<number> {
   }
 }
 
-/** Signals a daemon that may be gone by now. */
+/** Signals a daemon that may already have ended. */
 function signal(pid: number, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(pid, name)
   } catch {
-    // It has ended by itself; whoever waits for its exit code sees how.
+    // It has ended by itself. The caller that waits for its exit code handles that.
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * What every bench is given: sizes for a small or a full run, folders that vanish, daemons and
- * baseline servers that are stopped afterwards, and a place to state figures.
+ * The tools of every bench: sizes for a small or a full run, folders that are removed, daemons and baseline servers
+ * that are stopped afterwards, and a function that reports figures.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import type { LoadReport } from './load.ts'
 import { startRole } from './operate/roles.ts'
 import { type Figure, type FigureInput, judge } from './report.ts'
 
-/** One question, one file. */
+/** A bench. Each answers one question and has its own file. */
 export interface Bench {
   readonly name: string
   readonly group:
@@ -26,15 +26,15 @@ export interface Bench {
     | 'peers'
   readonly question: string
   readonly workload: string
-  /** Takes so long, or needs so much, that it only runs when it is named. */
+  /** It takes so long, or needs so much, that it runs only when it is named. */
   readonly isOnlyByName?: boolean
-  /** False: runs before the daemon is built. */
+  /** False: it runs before the daemon is built. */
   readonly needsDaemon: boolean
-  /** States figures; throws when the answer would be worthless: lost events, unexpected refusals. */
+  /** Reports figures. Throws if the answer would be worthless because of lost events or unexpected refusals. */
   run(context: BenchContext): Promise<void>
 }
 
-/** A baseline server in a process of its own. */
+/** A baseline server in a separate process. */
 export interface BaselineServer {
   readonly url: string
   readonly pid: number
@@ -45,19 +45,19 @@ export interface ContextOptions {
   readonly bench: string
   readonly isQuick: boolean
   readonly seed: number
-  /** Replaces the number of events of benches that store a given number; null: their own. */
+  /** Replaces the number of events in benches that store a given number. Null: the bench's own. */
   readonly events: number | null
-  /** Replaces the number of persons of benches that store a given number; null: their own. */
+  /** Replaces the number of persons in benches that store a given number. Null: the bench's own. */
   readonly persons: number | null
-  /** Replaces the number of interleaved rounds; null: the bench's own. */
+  /** Replaces the number of interleaved rounds. Null: the bench's own. */
   readonly rounds: number | null
-  /** Replaces the length of benches that last a given time; null: their own. */
+  /** Replaces the length of benches that last a given time. Null: the bench's own. */
   readonly minutes: number | null
-  /** Replaces how often benches that break something do so; null: their own. */
+  /** Replaces the number of faults in benches that inject faults. Null: the bench's own. */
   readonly faults: number | null
 }
 
-/** Distinct events that are drawn for a run when the bench does not say otherwise. */
+/** The distinct events that are drawn for a run unless the bench sets another number. */
 const DISTINCT_EVENTS = 51_200
 const DISTINCT_EVENTS_QUICK = 2000
 
@@ -79,7 +79,7 @@ export class BenchContext {
     process.once('exit', this.#removeFolder)
   }
 
-  /** The small or the canonical value of a parameter. */
+  /** Returns the small or the canonical value of a parameter. */
   size(quick: number, full: number): number {
     return this.isQuick ? quick : full
   }
@@ -104,14 +104,14 @@ export class BenchContext {
     return this.#options.rounds ?? this.size(quick, full)
   }
 
-  /** An empty folder that is removed after the bench. */
+  /** Returns an empty folder that is removed after the bench. */
   newFolder(): string {
     const folder = join(this.#folder, String(this.#folders++))
     mkdirSync(folder)
     return folder
   }
 
-  /** Requests with events that no earlier run against this bench's stores has sent. */
+  /** Returns requests with events that no earlier run against this bench's stores has sent. */
   requests(
     eventsPerRequest: number,
     options: Partial<Omit<EventRequestOptions, 'kind' | 'eventsPerRequest' | 'stream'>> = {},
@@ -122,12 +122,12 @@ export class BenchContext {
     return { kind: 'events', eventsPerRequest, stream, ...usual, ...options }
   }
 
-  /** Has something ended after the bench, before whatever was begun earlier. Runs in any case. */
+  /** Registers a cleanup that runs after the bench in any case. The last registered one runs first. */
   cleanUpWith(cleanup: () => Promise<void>): void {
     this.#cleanups.push(cleanup)
   }
 
-  /** Starts a daemon, by default on a new folder. It is killed after the bench if it still runs. */
+  /** Starts a daemon, by default on a new folder. It is killed after the bench if it is still running. */
   async startDaemon(options: Partial<DaemonOptions> = {}): Promise<Daemon> {
     const daemon = await startDaemon({ dataDir: this.newFolder(), ...options })
     let isRunning = true
@@ -156,7 +156,7 @@ export class BenchContext {
     return { url: `http://127.0.0.1:${port}`, pid: role.pid, stop: () => role.stop() }
   }
 
-  /** Baseline (c): CPU microseconds per event of `JSON.parse`, in a fresh process. */
+  /** Baseline (c): CPU microseconds per event of `JSON.parse`, in a new process. */
   async measureParseLoop(
     eventsPerBody: number,
     events: number,
@@ -179,14 +179,14 @@ export class BenchContext {
     return Number(message.cpuUsPerEvent)
   }
 
-  /** States a figure: prints its JSON line and keeps it for the table. */
+  /** Reports a figure: prints its JSON line and stores it for the table. */
   report(input: FigureInput): void {
     const figure = judge(this.#options.bench, input)
     this.figures.push(figure)
     console.log(JSON.stringify(figure))
   }
 
-  /** Ends what still runs and removes the folders. */
+  /** Ends everything that is still running and removes the folders. */
   async close(): Promise<void> {
     for (const cleanup of this.#cleanups.reverse()) await cleanup()
     this.#removeFolder()
@@ -196,7 +196,7 @@ export class BenchContext {
   readonly #removeFolder = (): void => rmSync(this.#folder, { recursive: true, force: true })
 }
 
-/** Where benches keep their data: BENCH_DIR, or the system's folder for temporary files. */
+/** The folder for the data of benches: BENCH_DIR, or the system's folder for temporary files. */
 export function benchFolder(): string {
   const { BENCH_DIR: folder = tmpdir() } = process.env
   mkdirSync(folder, { recursive: true })
@@ -204,8 +204,8 @@ export function benchFolder(): string {
 }
 
 /**
- * Runs each side once a round, every other round in reverse order, so that a drift of the machine
- * meets both alike. The results by side.
+ * Runs each side once in a round, in reverse order in every other round, so that a drift of the machine affects both
+ * equally. Returns the results by side.
  */
 export async function interleaved<T>(
   rounds: number,
@@ -233,8 +233,8 @@ export function expectOnlyOk(report: LoadReport): void {
 }
 
 /**
- * Waits until all is processed, then throws unless the daemon has stored exactly the events that
- * were acknowledged, each once. `acknowledged` counts from the daemon's start.
+ * Waits until all events are processed. Throws unless the daemon has stored exactly the acknowledged events, each once.
+ * `acknowledged` counts from the daemon's start.
  */
 export async function expectAllStored(daemon: Daemon, acknowledged: number): Promise<void> {
   await daemon.drain()

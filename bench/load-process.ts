@@ -1,7 +1,7 @@
 /**
- * The load generator's process: raw sockets, requests made beforehand, one Buffer per write, no
- * promise and no allocation per request beyond Node's own. Measured against a bare server it takes
- * 10 us a request, most of it in the kernel, which is less than the server takes.
+ * The process of the load generator: raw sockets, prepared requests, one Buffer per write, and no promises or
+ * allocations per request beyond Node's own. Measured against a bare server it takes 10 us for each request, most of it
+ * in the kernel, which is less than the server takes.
  */
 import { connect, type Socket } from 'node:net'
 import { type Answer, AnswerLayout, AnswerReader } from './answers.ts'
@@ -17,15 +17,15 @@ import { cpuSeconds } from './proc.ts'
 import { Samples } from './samples.ts'
 import { startTicker } from './ticker.ts'
 
-/** Once the window is over, outstanding answers are awaited for this long. */
+/** After the window, the process waits this long for outstanding answers. */
 const STRAGGLERS_MS_MAX = 60_000
 const RECONNECT_MS = 20
 const READ_BYTES = 256 * 1024
-/** Closed loop: pause of a connection after an answer other than 200. */
+/** Closed loop: the pause of a connection after an answer other than 200. */
 const REFUSED_MS = 100
 const NO_USAGE = { ownSeconds: 0, serverSeconds: 0 }
 
-/** Serves the runner: options, then 'go', then one report. */
+/** Serves the runner: it receives options, then 'go', and returns one report. */
 export function serveLoad(): void {
   let generator: Generator | null = null
   process.on('disconnect', () => process.exit(0))
@@ -40,12 +40,12 @@ export function serveLoad(): void {
   })
 }
 
-/** Sends the requests of one run, and counts. */
+/** Sends and counts the requests of one run. */
 export class Generator {
   readonly #options: LoadOptions
   readonly #connections: Connection[] = []
   readonly #templates: Templates
-  /** Open loop: those that may take a request, longest idle first. Each stands here once. */
+  /** Open loop: idle connections, longest idle first. Each is in the list once. */
   readonly #idle = new Set<Connection>()
   readonly #latencies = new Samples()
   readonly #lateness = new Samples()
@@ -93,7 +93,7 @@ export class Generator {
     }
     for (const connection of this.#connections) connection.open(opened)
     if (requestsPerSecond === null) return
-    // A clock that begins late would send at once what was due by then, and that is what would be measured.
+    // A clock that starts late would send all requests that are due by then at once, and distort the measurement.
     let isTicking = false
     startTicker(requestsPerSecond, () => {
       if (!isTicking) opened()
@@ -116,7 +116,7 @@ export class Generator {
     for (const connection of this.#connections) this.#release(connection)
   }
 
-  /** No request will be started any more. */
+  /** No more requests are started. */
   get isStopped(): boolean {
     return this.#isStopped
   }
@@ -152,7 +152,7 @@ export class Generator {
     this.#idle.delete(connection)
   }
 
-  /** Called by a connection that was cut off in the middle of a request. */
+  /** Called by a connection that was aborted in the middle of a request. */
   lost({ template }: Connection): void {
     this.#templates.giveBack(template)
     this.#inFlight--
@@ -166,8 +166,8 @@ export class Generator {
   }
 
   /**
-   * Gives a connection its next request. One that the server closed while it was idle opens anew and is
-   * released again: it may not take two requests at once, nor any before the start.
+   * Gives a connection its next request. A connection that the server closed while it was idle is opened again and then
+   * released again. It must not get two requests at once, and none before the start.
    */
   #release(connection: Connection): void {
     if (!this.#isStarted || !connection.isFree) return
@@ -197,7 +197,7 @@ export class Generator {
     connection.send(template, intendedAtMs)
   }
 
-  /** Open loop: sends what is due. */
+  /** Open loop: sends the requests that are due. */
   #tick(requestsPerSecond: number): void {
     if (this.#isStopped) return
     const nowMs = performance.now()
@@ -261,7 +261,7 @@ export class Generator {
   }
 }
 
-/** The requests, in turn: none is sent again before all others were, and none is on its way twice. */
+/** The requests, in turn. None is sent again before all others were, and none is in flight twice. */
 class Templates {
   readonly #queue: RequestTemplate[]
   #taken = 0
@@ -307,7 +307,7 @@ class Connection {
   readonly #buffer: Buffer
   #reader: AnswerReader
   #socket: Socket | null = null
-  /** An answer that came before its request was written; the server gave up reading. */
+  /** An answer that came before its request was written, because the server stopped reading. */
   #early: Answer | null = null
   #template: RequestTemplate | null = null
   #isOpen = false
@@ -322,20 +322,20 @@ class Connection {
     this.#buffer = buffer
   }
 
-  /** The request that was sent last. */
+  /** The last request that was sent. */
   get template(): RequestTemplate {
     if (this.#template === null) throw new Error('the connection has sent nothing')
     return this.#template
   }
 
-  /** It is open and no request is in flight on it. */
+  /** The connection is open and no request is in flight on it. */
   get isFree(): boolean {
     return this.#isOpen && !this.#isBusy
   }
 
   open(onOpen: () => void): void {
     this.#reader = new AnswerReader(this.#layout)
-    // All sockets read into one buffer: each chunk is taken before the next read.
+    // All sockets read into one buffer, because each chunk is consumed before the next read.
     const socket = connect({
       host: this.#url.hostname,
       port: Number(this.#url.port),
@@ -352,7 +352,7 @@ class Connection {
     socket.on('close', () => this.#closed(socket))
   }
 
-  /** Gives up the socket, which the server closes, and opens another. */
+  /** Abandons the socket, which the server closes, and opens another one. */
   reopen(): void {
     const socket = this.#socket
     this.#socket = null
@@ -374,7 +374,7 @@ class Connection {
       status === 0 ? this.#reader.take(this.#buffer, size) : { status, isClosing: false }
     if (answer === null) return true
     const socket = this.#socket
-    // The request's bytes may not change while they are still being written.
+    // The bytes of the request must not change while they are being written.
     if (socket !== null && socket.writableLength > 0 && !answer.isClosing) {
       this.#early = answer
       socket.once('drain', () => this.#done(answer))

@@ -1,34 +1,34 @@
 /**
- * The load generator as its users see it: options in, one report out. The work is done by
- * `load-process.ts` in a process of its own, so that the runner's work never delays a request.
+ * The interface of the load generator: it takes options and returns one report. `load-process.ts` does the work in a
+ * separate process, so that the runner's work never delays a request.
  */
 
 import type { EventRequestOptions, GetRequestOptions, PostRequestOptions } from './ingest/bodies.ts'
 import { startRole } from './operate/roles.ts'
 
-/** Everything about one run of the load generator. Crosses the process boundary as JSON. */
+/** The options of one run, passed between the processes as JSON. */
 export interface LoadOptions {
   /** Base URL of the server, `http://address:port`. */
   readonly url: string
   readonly request: EventRequestOptions | PostRequestOptions | GetRequestOptions
-  /** Kept alive; one request in flight on each. */
+  /** Persistent connections with one request in flight on each. */
   readonly connections: number
   /**
-   * Null: closed loop, the next request of a connection follows its answer. Otherwise open loop:
-   * this many requests a second whatever the answers do, latency counted from the intended time.
+   * Null: closed loop, in which the next request of a connection follows its answer. Otherwise open loop: this many
+   * requests a second, independent of the answers, with latency measured from the intended time.
    */
   readonly requestsPerSecond: number | null
   /** Not measured. */
   readonly warmupSeconds: number
-  /** Length of the measured window; with `requestsMax` an upper bound. */
+  /** The length of the measured window. With `requestsMax` it is an upper bound. */
   readonly seconds: number
-  /** Stop after this many requests; null: the window alone decides. */
+  /** Stops after this many requests. Null: the window alone decides. */
   readonly requestsMax: number | null
-  /** The server's process, whose CPU time is read at both ends of the window; null: not read. */
+  /** The server's process, whose CPU time is read at both ends of the window. Null: it is not read. */
   readonly serverPid: number | null
 }
 
-/** Milliseconds, from an exact sample. Zero when the sample is empty. */
+/** Milliseconds, from an exact sample. Zero if the sample is empty. */
 export interface Percentiles {
   readonly p50: number
   readonly p99: number
@@ -36,7 +36,7 @@ export interface Percentiles {
 }
 
 export interface LoadReport {
-  /** Answered 200 in the measured window. */
+  /** Requests answered with 200 in the measured window. */
   readonly requests: number
   /** Events in those requests. */
   readonly events: number
@@ -45,25 +45,25 @@ export interface LoadReport {
   readonly requestsPerSecond: number
   readonly eventsPerSecond: number
   readonly latencyMs: Percentiles
-  /** Open loop: how late requests were written for the generator's own slowness. */
+  /** Open loop: the delay of requests that the generator itself caused. */
   readonly latenessMs: Percentiles
-  /** Answers by status, over the whole run, warm-up and stragglers included. */
+  /** Answers by status over the whole run, including warm-up and late answers. */
   readonly statuses: Readonly<Record<string, number>>
   /** Events acknowledged with 200 over the whole run. */
   readonly eventsAcknowledged: number
   /** Bytes of request bodies acknowledged with 200 over the whole run. */
   readonly bytesAcknowledged: number
-  /** Requests cut off by a lost connection, or unanswered when the run was given up. */
+  /** Requests that were aborted by a lost connection, or unanswered when the run was ended. */
   readonly requestsLost: number
-  /** Cores the generator kept busy in the window; near 1 it was the bottleneck. */
+  /** The number of cores that the generator kept busy in the window. Near 1, the generator was the bottleneck. */
   readonly generatorCores: number
   /** CPU time of the server in the window, user and system, all threads. Null without `serverPid`. */
   readonly serverCpuSeconds: number | null
 }
 
-/** A load generator with its requests built and its connections open. */
+/** A load generator with prepared requests and open connections. */
 export interface PreparedLoad {
-  /** Starts to send; resolves after the last answer. */
+  /** Starts to send. Resolves after the last answer. */
   run(): Promise<LoadReport>
 }
 
@@ -88,7 +88,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadReport> {
   return load.run()
 }
 
-/** A closed loop with the usual settings; say what differs. */
+/** A closed loop with the usual settings and the given differences. */
 export function closedLoop(
   options: Pick<LoadOptions, 'url' | 'request' | 'connections' | 'seconds'> & Partial<LoadOptions>,
 ): LoadOptions {
@@ -96,7 +96,7 @@ export function closedLoop(
   return { ...usual, ...options }
 }
 
-/** An open loop with the usual settings; say what differs. */
+/** An open loop with the usual settings and the given differences. */
 export function openLoop(
   options: Pick<LoadOptions, 'url' | 'request' | 'connections' | 'seconds'> &
     Partial<LoadOptions> & { readonly requestsPerSecond: number },

@@ -1,4 +1,4 @@
-/** What a figure was measured on: machine, disk, Node and commit. */
+/** The measured system: machine, disk, Node and commit. */
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os'
@@ -11,11 +11,11 @@ export interface Machine {
   readonly cpu: string
   readonly cores: number
   readonly memoryGiB: number
-  /** Median and 99th percentile of 4 KiB appended and flushed, milliseconds. */
+  /** Median and 99th percentile, in milliseconds, of appending and flushing 4 KiB. */
   readonly fsyncMsP50: number
   readonly fsyncMsP99: number
   readonly node: string
-  /** Short hash; `+` behind it when the tree had changes that are not committed. */
+  /** The short hash, followed by `+` if the tree had uncommitted changes. */
   readonly commit: string
   /** One-minute load average when the run began: above 0.5 the machine was not idle. */
   readonly loadAtStart: number
@@ -24,7 +24,7 @@ export interface Machine {
 const PROBE_WRITES = 300
 const PROBE_BYTES = 4096
 
-/** Looks at the machine; `folder` is where the benches keep their data. Takes about 0.2 s. */
+/** Measures the machine. `folder` is where the benches store their data. Takes about 0.2 s. */
 export function describeMachine(folder: string): Machine {
   const fsync = probeFsync(folder)
   return {
@@ -39,7 +39,7 @@ export function describeMachine(folder: string): Machine {
   }
 }
 
-/** The folder of package.json, from the sources or from the build of them. */
+/** The folder of package.json, for the sources and for their build. */
 export function repositoryFolder(): string {
   let folder = dirname(fileURLToPath(import.meta.url))
   while (!existsSync(join(folder, 'package.json'))) {

@@ -1,4 +1,4 @@
-/** Reads the Prometheus text format, as far as counters and gauges need it. */
+/** Parses the Prometheus text format, as far as counters and gauges need it. */
 
 /** One line of the text. */
 export interface MetricLine {
@@ -7,7 +7,7 @@ export interface MetricLine {
   readonly value: number
 }
 
-/** Every sample of the text; comments and empty lines are left out. */
+/** Returns every sample of the text without comments and empty lines. */
 export function parseMetrics(text: string): MetricLine[] {
   const lines: MetricLine[] = []
   for (const line of text.split('\n')) {
@@ -18,14 +18,14 @@ export function parseMetrics(text: string): MetricLine[] {
   return lines
 }
 
-/** The only sample of a name. Throws when it is missing, so that a renamed metric is noticed. */
+/** Returns the only sample of a name. Throws if it is missing, so that a renamed metric is noticed. */
 export function readMetric(lines: readonly MetricLine[], name: string): number {
   const line = lines.find((candidate) => candidate.name === name)
   if (line === undefined) throw new Error(`/metrics has no ${name}`)
   return line.value
 }
 
-/** The sum of all samples of a name that carry these labels; 0 when there are none. */
+/** Returns the sum of all samples of a name that have these labels; 0 if there are none. */
 export function sumMetric(
   lines: readonly MetricLine[],
   name: string,

@@ -1,25 +1,25 @@
-/** What Linux knows about a process: CPU time and memory, read from /proc. */
+/** Information of Linux about a process: CPU time and memory, read from /proc. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Clock ticks a second of /proc/PID/stat; 100 on every Linux that Node runs on. */
+/** Clock ticks per second in /proc/PID/stat; 100 on every Linux that Node supports. */
 const TICKS_PER_SECOND = 100
 const KIB = 1024
 
-/** Resident memory, bytes. File pages belong to the page cache and can be taken back at any time. */
+/** Resident memory in bytes. File pages belong to the page cache and can be reclaimed at any time. */
 export interface Memory {
   readonly anonymousBytes: number
   readonly fileBytes: number
   readonly totalBytes: number
-  /** The highest total so far. */
+  /** The maximum of the total so far. */
   readonly peakBytes: number
 }
 
-/** User and system time of all threads of a process, ended threads included, in seconds. */
+/** User and system time in seconds of all threads of a process, including ended threads. */
 export function cpuSeconds(pid: number): number {
   return parseCpuSeconds(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 }
 
-/** The same by thread, of those that are now not less important than others. */
+/** The CPU time by thread, of the threads that do not have a lower priority now. */
 export function urgentThreads(pid: number): ReadonlyMap<string, number> {
   const threads = new Map<string, number>()
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
@@ -32,8 +32,8 @@ export function urgentThreads(pid: number): ReadonlyMap<string, number> {
 }
 
 /**
- * CPU time between two looks at the threads of a process, seconds. Who was less important at one of them does not
- * count: processing is as long as it is not late.
+ * CPU seconds between two readings of a process's threads. A thread with a lower priority at one of them does not
+ * count. Processing has a lower priority while it is not late.
  */
 export function urgentCpuSeconds(
   before: ReadonlyMap<string, number>,
@@ -48,14 +48,14 @@ export function memory(pid: number): Memory {
   return parseMemory(readFileSync(`/proc/${pid}/status`, 'utf8'))
 }
 
-/** Reads the text of /proc/PID/stat. The command name may hold spaces and brackets. */
+/** Parses the text of /proc/PID/stat. The command name may contain spaces and brackets. */
 export function parseCpuSeconds(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  // Fields 14 and 15 of proc(5); the first here is field 3.
+  // Fields 14 and 15 of proc(5). The first one here is field 3.
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-/** Reads the text of /proc/PID/status. */
+/** Parses the text of /proc/PID/status. */
 export function parseMemory(status: string): Memory {
   const read = (name: string): number => {
     const match = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)
@@ -70,8 +70,8 @@ export function parseMemory(status: string): Memory {
 }
 
 /**
- * CPU time of a process and all below it, in seconds: what ended children took is in the figures of those
- * who waited for them. Reads /proc once.
+ * CPU seconds of a process and all its descendants. The time of ended children is included in the figures of the
+ * parents that waited for them. Reads /proc once.
  */
 export function treeCpuSeconds(pid: number): number {
   const stats = new Map<number, readonly number[]>()
@@ -93,7 +93,7 @@ export function treeCpuSeconds(pid: number): number {
   return ticks / TICKS_PER_SECOND
 }
 
-/** Parent, and ticks: own user and system, ended children's user and system; null for a process that is gone. */
+/** The parent, and ticks: own user and system time, and those of ended children. Null for a process that has ended. */
 function statNumbers(pid: number): readonly number[] | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { repositoryFolder } from './machine.ts'
 
-/** How a command ended. */
+/** The result of a command. */
 export interface CommandResult {
   readonly code: number | null
   readonly out: string
@@ -14,7 +14,7 @@ export interface CommandResult {
 const MS_MAX = 300_000
 const SAID_CHARACTERS = 1000
 
-/** Runs `tenrec WORDS`. Throws with its last words when it fails or takes too long. */
+/** Runs `tenrec WORDS`. Throws with its last output if it fails or takes too long. */
 export async function runTenrec(words: readonly string[]): Promise<CommandResult> {
   const startMs = performance.now()
   const child = spawn(process.execPath, [join(repositoryFolder(), 'dist', 'main.js'), ...words], {

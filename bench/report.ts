@@ -1,16 +1,16 @@
-/** Figures: how they are judged, printed for machines and people, and put into docs/BENCHMARKS.md. */
+/** Figures: their assessment, their output for programs and people, and their place in docs/BENCHMARKS.md. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Machine, repositoryFolder } from './machine.ts'
 
-/** What a figure must reach. `of` says whether the ratio to the baseline or the value itself counts. */
+/** The target of a figure. `of` says whether it applies to the ratio to the baseline or to the value itself. */
 export interface Target {
   readonly of: 'ratio' | 'value'
   readonly bound: 'at least' | 'at most' | 'under'
   readonly limit: number
 }
 
-/** A figure as a bench states it. */
+/** A figure as a bench reports it. */
 export interface FigureInput {
   readonly figure: string
   readonly value: number
@@ -18,7 +18,7 @@ export interface FigureInput {
   /** Measured in the same run, in the same unit. */
   readonly baseline?: number
   readonly target?: Target
-  /** What the baseline is, and whatever a reader needs to judge the figure. */
+  /** A description of the baseline, and further information that a reader needs to assess the figure. */
   readonly note?: string
 }
 
@@ -35,7 +35,7 @@ export interface Figure {
   readonly note: string
 }
 
-/** All figures of one bench, with what they were measured on. */
+/** All figures of one bench, with the measured system. */
 export interface BenchResult {
   readonly bench: string
   readonly question: string
@@ -54,7 +54,7 @@ const BEGIN = '<!-- results: begin (written by npm run bench -- --write; do not 
 const END = '<!-- results: end -->'
 const SECTION = /<!-- bench: ([a-z-]+) -->\n[\s\S]*?<!-- end of bench -->/g
 
-/** Judges a figure. The ratio is value over baseline. */
+/** Compares a figure with its target. The ratio is value over baseline. */
 export function judge(bench: string, input: FigureInput): Figure {
   const baseline = input.baseline ?? null
   const ratio = baseline === null ? null : input.value / baseline
@@ -95,8 +95,8 @@ export function figureTable(figures: readonly Figure[]): string {
 }
 
 /**
- * Puts results into docs/BENCHMARKS.md: one section each, in the order of `benches`. Sections of
- * benches that did not run stay as they are, and so does the text around the sections.
+ * Puts results into docs/BENCHMARKS.md: one section each, in the order of `benches`. Sections of benches that did not
+ * run and the text around the sections stay unchanged.
  */
 export function writeDocument(results: readonly BenchResult[], benches: readonly string[]): void {
   const path = join(repositoryFolder(), 'docs', 'BENCHMARKS.md')
@@ -160,7 +160,7 @@ function reaches(value: number, target: Target): boolean {
   return value < target.limit
 }
 
-/** A count stays what it is, however many digits it has. */
+/** A count is printed in full, however many digits it has. */
 function rounded(value: number): number {
   if (Number.isInteger(value)) return value
   return Number(value.toPrecision(SIGNIFICANT_DIGITS))

@@ -1,8 +1,8 @@
 /**
  * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--persons N] [--rounds N]
- * [--minutes N] [--faults N] [--seed N]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
- * could not answer its question (lost events included), 0 otherwise, missed targets included. `--list`
- * is answered by .ci/list-benches.mjs, without a build.
+ * [--minutes N] [--faults N] [--seed N]`. Prints one JSON line for each figure, then a table. The exit code is 1 if a
+ * bench could not answer its question (including lost events), and otherwise 0, even if targets are missed.
+ * .ci/list-benches.mjs implements `--list` without a build.
  */
 import { parseArgs } from 'node:util'
 import { BENCHES } from './benches.ts'
@@ -79,7 +79,7 @@ async function main(args: string[]): Promise<number> {
     faults: values.faults === undefined ? null : Number(values.faults),
     command: ['npm run bench --', ...args].join(' '),
   }
-  // So that what hangs on the event 'exit' is done: daemons ended, folders removed.
+  // This runs the handlers of the event 'exit', which end daemons and remove folders.
   process.once('SIGINT', () => process.exit(1))
   process.once('SIGTERM', () => process.exit(1))
   const machine = describeMachine(benchFolder())
@@ -89,13 +89,13 @@ async function main(args: string[]): Promise<number> {
   for (const bench of benches) {
     const result = await runBench(bench, options, machine)
     if (result === null) failures++
-    // At once, so that a long run that is cut short leaves what it has found.
+    // Written at once, so that a long run that is interrupted leaves its results.
     else if (options.isWriting) writeDocument([result], order)
   }
   return failures === 0 ? 0 : 1
 }
 
-/** Benches by name or group, in the order of the table; for no words all but those of half an hour. */
+/** Returns benches by name or group, in the order of the table. Without names, all except those of half an hour. */
 function select(names: readonly string[]): readonly Bench[] {
   for (const name of names) {
     if (!BENCHES.some((bench) => bench.name === name || bench.group === name)) {
@@ -108,7 +108,7 @@ function select(names: readonly string[]): readonly Bench[] {
   })
 }
 
-/** Null when the bench could not answer its question; stderr says why. */
+/** Null if the bench could not answer its question. The reason is on stderr. */
 async function runBench(
   bench: Bench,
   options: RunOptions,

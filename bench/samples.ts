@@ -1,4 +1,4 @@
-/** An exact sample of durations that grows without objects, and the statistics that benches use. */
+/** An exact sample of durations that grows without allocating objects, and the statistics of benches. */
 import type { Percentiles } from './load.ts'
 
 const FIRST_CAPACITY = 1 << 16

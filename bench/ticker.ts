@@ -1,7 +1,7 @@
 /**
- * The open loop's clock: a thread that wakes the generator at sub-millisecond steps, which timers of
- * the event loop cannot do (their lateness, 1 ms and more, would hide what is measured) and polling
- * can only do at the price of a core that the server needs.
+ * The clock of the open loop: a thread that wakes the generator at sub-millisecond intervals. Timers of the event loop
+ * cannot do that, because their lateness of 1 ms and more would hide the measured values. Polling would take a core
+ * that the server needs.
  */
 import { parentPort, Worker, workerData } from 'node:worker_threads'
 

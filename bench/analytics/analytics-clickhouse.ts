@@ -1,7 +1,7 @@
 /**
- * The events of the bench `analytics` in ClickHouse, in a table as somebody would make it who knows it:
- * a typed column for each property, sorted by what every question asks for first, the person in the row
- * so that nothing has to be joined, all parts merged before anything is measured.
+ * The events of the bench `analytics` in ClickHouse. The table is designed as an experienced user would do it: a typed
+ * column for each property, sorted by the columns that every query filters first, and the person in each row so that no
+ * join is needed. All parts are merged before the measurement.
  */
 import { formatUuid } from '../../src/base/ids.ts'
 import type { ClickHouse } from '../baselines/clickhouse.ts'
@@ -16,12 +16,12 @@ CREATE TABLE events (
   channel LowCardinality(String), plan LowCardinality(String), amount Float64
 ) ENGINE = MergeTree PARTITION BY toYYYYMM(timestamp) ORDER BY (event, timestamp)`
 
-/** Makes the table. */
+/** Creates the table. */
 export async function createTable(server: ClickHouse): Promise<void> {
   await server.query(TABLE)
 }
 
-/** One event as a line of the format TabSeparated; no text of the workload needs escaping. */
+/** Returns one event as a line of the format TabSeparated. No text of the workload needs escaping. */
 export function rowOf(event: WorkloadEvent, personUuid: string): string {
   const { properties: of } = event
   return [
@@ -32,12 +32,12 @@ export function rowOf(event: WorkloadEvent, personUuid: string): string {
   ].join('\t')
 }
 
-/** Adds lines of `rowOf`, a line break behind each. */
+/** Adds lines of `rowOf`, each with a line break at its end. */
 export async function insertRows(server: ClickHouse, rows: string): Promise<void> {
   await server.query('INSERT INTO events FORMAT TabSeparated', rows)
 }
 
-/** Merges all parts and says how many rows there are. */
+/** Merges all parts and returns the number of rows. */
 export async function settleTable(server: ClickHouse): Promise<number> {
   const partitions = "SELECT DISTINCT partition FROM system.parts WHERE table = 'events' AND active"
   for (const partition of (await server.query(partitions)).trim().split('\n')) {

@@ -1,6 +1,6 @@
 /**
- * What the benches `analytics` and `queries` begin with: the same events in a data directory and in
- * ClickHouse, further ones for later, and a watch over the memory of the daemon.
+ * The setup of the benches `analytics` and `queries`: the same events in a data directory and in ClickHouse, further
+ * events for later, and a monitor of the daemon's memory.
  */
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import type { ClickHouse } from '../baselines/clickhouse.ts'
@@ -11,23 +11,23 @@ import { AnalyticStore, PROJECT_ID } from './analytics-store.ts'
 import { AnalyticWorkload } from './analytics-workload.ts'
 
 const PERSONS = 200_000
-/** A small run has fewer persons, so that they come more than once. */
+/** A small run has fewer persons, so that each of them occurs more than once. */
 const EVENTS_PER_PERSON_MIN = 5
 const EVENTS_PER_COMMIT = 20_000
 const EVENTS_TOLD = 1_000_000
 const EVENTS_PER_REQUEST = 500
 const MEMORY_POLL_MS = 100
 
-/** A data directory with events, and where further ones come from. */
+/** A data directory with events, and the source of further ones. */
 export interface FilledStore {
   readonly dataDir: string
-  /** Sends the next so many of the events kept for later to the daemon and the server, and waits for both. */
+  /** Sends this many of the events for later to the daemon and the server, and waits for both. */
   addLater(count: number, daemon: Daemon, server: ClickHouse): Promise<void>
 }
 
 /**
- * A data directory with so many events; the server, if one is given, has them too. `later`: events of the
- * same 90 days, behind all others, that are kept for `addLater`.
+ * Creates a data directory with this many events. The server, if given, has them too. `later` is the number of events
+ * of the same 90 days, after all others, that are kept for `addLater`.
  */
 export async function fillBoth(
   context: BenchContext,
@@ -36,7 +36,7 @@ export async function fillBoth(
   later = 0,
 ): Promise<FilledStore> {
   const dataDir = context.newFolder()
-  // It makes the project that the events are of.
+  // The daemon creates the project of the events.
   const first = await context.startDaemon({ dataDir })
   await first.stop()
   const persons = Math.min(PERSONS, Math.floor(events / EVENTS_PER_PERSON_MIN))
@@ -56,7 +56,7 @@ export async function fillBoth(
     store.commit()
     await inserted
     if (server !== null) inserted = insertRows(server, rows)
-    // Thrown where it is awaited.
+    // The error is thrown where the promise is awaited.
     inserted.catch(() => undefined)
     if (!context.isQuick && stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
   }
@@ -90,7 +90,7 @@ export async function fillBoth(
   }
 }
 
-/** Notes the highest anonymous memory of a daemon. */
+/** Records the maximum of a daemon's anonymous memory. */
 export class MemoryWatch {
   readonly #daemon: Daemon
   readonly #timer: NodeJS.Timeout
@@ -101,7 +101,7 @@ export class MemoryWatch {
     this.#timer = setInterval(() => this.#look(), MEMORY_POLL_MS)
   }
 
-  /** Bytes. Stops looking. */
+  /** Bytes. Ends the recording. */
   end(): number {
     this.stop()
     this.#look()

@@ -1,6 +1,6 @@
 /**
- * The questions of the bench `analytics`, each as the path of a route and as the statement for ClickHouse
- * that gives the same persons. The statements are the fastest of several forms that were tried.
+ * The questions of the bench `analytics`, each as the path of a route and as the ClickHouse statement that returns the
+ * same persons. The statements are the fastest of several tested forms.
  */
 import { PROJECT_ID } from './analytics-store.ts'
 import {
@@ -14,19 +14,19 @@ import {
 export interface QuestionPart {
   /** Path and query without `limit` and `offset`. */
   readonly path: string
-  /** What is read of an answered row besides the person: the second column of the statement. */
+  /** The value of a row besides the person: the second column of the statement. */
   readonly value: 'none' | 'count' | 'appearances'
-  /** A SELECT of `person_id` and, where there is one, the value; without order and limit. */
+  /** A SELECT of `person_id` and, where there is one, the value, without order and limit. */
   readonly select: string
-  /** Behind ORDER BY. */
+  /** The expression of ORDER BY. */
   readonly order: string
 }
 
-/** A question; the time of several parts, asked one after the other, counts together. */
+/** A question. The times of several parts, which are asked one after the other, are added. */
 export interface AnalyticQuestion {
   readonly name: string
   readonly parts: readonly QuestionPart[]
-  /** How many times as fast as ClickHouse. */
+  /** The required speed as a multiple of ClickHouse's. */
   readonly speedMin: number
 }
 
@@ -37,7 +37,7 @@ const FUNNEL = [VIEW, 'product viewed', 'checkout started'] as const
 const FUNNEL_DAYS = 14
 const SESSION_GAP_SECONDS = 1800
 const RETENTION_WEEKS = 11
-/** A Sunday: 11 weeks before the end of the week behind the last day, as the route counts. */
+/** A Sunday, 11 weeks before the end of the week after the last day, as the route counts. */
 const RETENTION_START_DAY = 18
 const RETENTION_END_DAY = RETENTION_START_DAY + 7 * RETENTION_WEEKS
 /** A Monday. */
@@ -60,7 +60,7 @@ export function analyticQuestions(): readonly AnalyticQuestion[] {
   ]
 }
 
-/** Lists and objects go as JSON, as links of charts do it. */
+/** Lists and objects are sent as JSON, as in links of charts. */
 function route(name: string, parameters: Readonly<Record<string, unknown>>): string {
   const texts = Object.entries(parameters).map(([key, value]) => {
     const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
@@ -182,7 +182,7 @@ function lifecycle(): readonly QuestionPart[] {
   ]
 }
 
-/** Who goes from one page straight to another at the begin of a session. */
+/** Persons who go directly from one page to another at the start of a session. */
 function paths(days: number): QuestionPart {
   const visits =
     'SELECT person_id, groupArray(toUInt32(timestamp)) AS seen, ' +
@@ -219,7 +219,7 @@ function lastDays(days: number) {
   return { date_from: dateOf(WORKLOAD_DAYS - days), date_to: dateOf(WORKLOAD_DAYS - 1) }
 }
 
-/** Days from 0; the last one is not part of it. */
+/** Days from 0. The last day is exclusive. */
 function within(fromDay: number, toDay: number): string {
   return `timestamp >= ${dateTime(fromDay)} AND timestamp < ${dateTime(toDay)}`
 }

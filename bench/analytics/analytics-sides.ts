@@ -1,6 +1,6 @@
 /**
- * The two sides of the bench `analytics`, asked over HTTP on a connection that stays open: a page of 100
- * persons, as charts ask for it, and everybody, to see that both sides mean the same.
+ * The two sides of the bench `analytics`, asked over HTTP on a persistent connection: a page of 100 persons, as charts
+ * request it, and all persons, to verify that both sides agree.
  */
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
@@ -8,17 +8,17 @@ import type { ClickHouse } from '../baselines/clickhouse.ts'
 import { PERSONAL_KEY } from '../daemon.ts'
 import type { QuestionPart } from './analytics-questions.ts'
 
-/** Persons of a page that is timed. */
+/** The persons on a timed page. */
 const PAGE_PERSONS = 100
-/** Persons of a page when all are wanted. */
+/** The persons on a page when all are requested. */
 const PAGE_PERSONS_MAX = 10_000
 
-/** Person uuids with what is said about each as text. */
+/** Person uuids, each with its value as text. */
 export type Found = ReadonlyMap<string, string>
 
-/** Who answers questions. */
+/** A side that answers questions. */
 export interface Side {
-  /** The first page; how many persons are on it. */
+  /** Requests the first page. Returns the number of persons on it. */
   page(part: QuestionPart): Promise<number>
   everybody(part: QuestionPart): Promise<Found>
   /** Closes the connections. */
@@ -30,7 +30,7 @@ interface AnsweredPerson {
   readonly value_at_data_point: number | null
 }
 
-/** The members that the routes of this bench answer with, of which each has some. */
+/** The members in the answers of this bench's routes. Each route has some of them. */
 interface AnsweredPage {
   readonly results?: readonly { readonly people: readonly AnsweredPerson[] }[]
   readonly result?: readonly {
@@ -44,7 +44,7 @@ export function daemonSide(url: string): Side {
   const agent = new Agent({ keepAlive: true })
   const ask = async (part: QuestionPart, limit: number, offset: number): Promise<AnsweredPage> => {
     const text = await fetchText(agent, `${url}${part.path}&limit=${limit}&offset=${offset}`)
-    // Whatever is missing is missed when persons are compared.
+    // A missing member is noticed when persons are compared.
     return JSON.parse(text) as AnsweredPage
   }
   return {
@@ -63,7 +63,7 @@ export function daemonSide(url: string): Side {
   }
 }
 
-/** ClickHouse; whoever started it stops it. */
+/** ClickHouse. The caller that started it stops it. */
 export function clickHouseSide(server: ClickHouse): Side {
   return {
     async page({ select, order }) {
@@ -82,7 +82,7 @@ export function clickHouseSide(server: ClickHouse): Side {
   }
 }
 
-/** Throws unless both sides found the same persons and say the same about them. How many there are. */
+/** Throws unless both sides found the same persons with the same values. Returns the number of persons. */
 export function expectSame(question: string, ours: Found, theirs: Found): number {
   const differing = [...ours].find(([uuid, value]) => theirs.get(uuid) !== value)
   if (differing !== undefined || ours.size !== theirs.size) {

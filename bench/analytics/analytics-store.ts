@@ -1,7 +1,7 @@
 /**
- * Stores the events of the bench `analytics` in a data directory whose daemon does not run, through the
- * code that processes accepted events: normalising, duplicates, persons, segments, merging. Only the way
- * over HTTP and the log is left out, which would take several times as long.
+ * Stores the events of the bench `analytics` in a data directory without a running daemon, through the code that
+ * processes accepted events: normalization, duplicates, persons, segments and merging. Only HTTP and the log are left
+ * out, which would take several times as long.
  */
 import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
@@ -11,16 +11,16 @@ import type { PersonContext } from '../../src/rules/persons/person-world.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 
-/** The project that a daemon is born with. */
+/** The first project of a daemon. */
 export const PROJECT_ID = 1
 
 /** An upper bound of the JSON of one event. */
 const EVENT_BYTES = 1000
 const MAINTAIN_MS = 1000
-/** Everything arrived the day after the last event. */
+/** All events arrived on the day after the last event. */
 const ARRIVED_AT_MS = WORKLOAD_START_MS + (WORKLOAD_DAYS + 1) * 86_400_000
 
-/** Writes events; nobody else may write or serve the folder meanwhile. */
+/** Writes events. No other process may write or serve the folder meanwhile. */
 export class AnalyticStore {
   readonly #writer: EventStoreWriter
   readonly #context: EventContext = {
@@ -42,7 +42,7 @@ export class AnalyticStore {
     this.#writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
   }
 
-  /** Throws when the event is not stored. About 10 us. */
+  /** Throws if the event is not stored. About 10 us. */
   add({ name, timeSeconds, uuidBytes, properties }: WorkloadEvent, distinctId: string): void {
     const timestamp = new Date(timeSeconds * 1000).toISOString()
     const given = { event: name, distinct_id: distinctId, timestamp, properties: { ...properties } }
@@ -57,12 +57,12 @@ export class AnalyticStore {
     this.#writer.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
   }
 
-  /** Stores what was added. The log stays empty, so the position in it does, too. */
+  /** Stores the added events. The log stays empty, and so does the position in it. */
   commit(): void {
     this.#writer.commit(0)
   }
 
-  /** Merges what there is to merge, as a daemon that has time does, and closes the folder. */
+  /** Merges all segments that can be merged, as a daemon does when idle, and closes the folder. */
   async close(): Promise<void> {
     while (this.#writer.warehouse.maintain(MAINTAIN_MS));
     await this.#writer.close()

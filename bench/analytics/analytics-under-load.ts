@@ -1,6 +1,6 @@
 /**
- * The part of the bench `analytics` about everybody else: how long decisions and acknowledgements wait
- * while four clients ask analytic questions without a pause, against the same without them.
+ * The part of the bench `analytics` about other clients: the latency of decisions and acknowledgements while four
+ * clients ask analytic questions without a pause, compared with the latency without them.
  */
 
 import type { Daemon } from '../daemon.ts'
@@ -22,17 +22,17 @@ const FLAGS = 50
 const PERSONS = 1000
 const REQUESTS_PER_SECOND = 300
 const CONNECTIONS = 32
-/** The clients ask for this long before a request counts. */
+/** The clients ask for this long before the first measured request. */
 const LEAD_MS = 1000
 
 interface Round {
   readonly decisions: LoadReport
   readonly captures: LoadReport
-  /** Questions that were answered meanwhile. */
+  /** The questions that were answered meanwhile. */
   readonly answered: number
 }
 
-/** Reports both latencies. Throws when an event is lost or a question fails. */
+/** Reports both latencies. Throws if an event is lost or a question fails. */
 export async function measureBesideQuestions(
   context: BenchContext,
   daemon: Daemon,
@@ -99,7 +99,7 @@ async function besideLoad(
   return { decisions: reports[0], captures: reports[1] }
 }
 
-/** Clients that ask one question after the other, each beginning with another one. */
+/** Clients that ask one question after the other. Each begins with another one. */
 class Asking {
   readonly #clients: Promise<void>[]
   #isOver = false
@@ -120,7 +120,7 @@ class Asking {
     this.#clients = Array.from({ length: clients }, (_, client) => ask(client))
   }
 
-  /** Waits for the last answers; how many there were. Throws what a client met. */
+  /** Waits for the last answers and returns their number. Throws the error of a client. */
   async end(): Promise<number> {
     this.#isOver = true
     await Promise.all(this.#clients)

@@ -1,27 +1,27 @@
 /**
- * The events of the bench `analytics`: persons who come back for sessions over 90 days, 40 event names of
- * very different frequency. Seeded; the same seed and sizes always give the same events. Times are whole
- * seconds and rise from event to event of a person, so that no order has to be guessed; they arrive up
- * to some seconds late, as those of real clients do.
+ * The events of the bench `analytics`: persons who return for sessions over 90 days, and 40 event names of very
+ * different frequency. The same seed and sizes always give the same events. Times are whole seconds and increase from
+ * event to event of a person, so that the order is unambiguous. Events arrive up to some seconds late, as from real
+ * clients.
  */
 
-/** Days that the events lie in. */
+/** The number of days of the events. */
 export const WORKLOAD_DAYS = 90
-/** Time of the first day's begin, milliseconds: 2024-05-01, UTC. */
+/** The start of the first day in milliseconds: 2024-05-01, UTC. */
 export const WORKLOAD_START_MS = Date.UTC(2024, 4, 1)
 /** A tenth of all sessions has this value of the property `channel`. */
 export const SEARCHED_CHANNEL = 'search'
 /** All pages are below this address. */
 export const PAGE_ORIGIN = 'https://app.example.com'
 
-/** How many events of how many persons. */
+/** The number of events and of persons. */
 export interface WorkloadSize {
   readonly seed: number
   readonly events: number
   readonly persons: number
 }
 
-/** Properties that every event has, or those of its kind; undefined where an event has none. */
+/** Properties of every event, or of its kind. Undefined where an event does not have one. */
 export interface WorkloadProperties {
   readonly $current_url: string | undefined
   readonly $browser: string
@@ -44,16 +44,16 @@ export interface WorkloadEvent {
   readonly person: number
   /** Whole seconds since 1970. */
   readonly timeSeconds: number
-  /** Seconds: the time of the person's first event. */
+  /** The time of the person's first event, in seconds. */
   readonly personSinceSeconds: number
-  /** 16 bytes; another event's after the next one was drawn. */
+  /** 16 bytes. They are overwritten when the next event is drawn. */
   readonly uuidBytes: Uint8Array
   readonly properties: WorkloadProperties
 }
 
 const FREQUENT_NAMES = ['$pageview', '$autocapture', '$pageleave'] as const
 const FREQUENT_SHARES = [0.3, 0.14, 0.08] as const
-/** The first is the most frequent: each is 1 / (place + 2) of what is left, together all of it. */
+/** The first name is the most frequent. Each gets 1 / (index + 2) of the remaining share. */
 const OTHER_NAMES = [
   ...['product viewed', 'cart filled', 'checkout started', 'order completed', 'search performed'],
   ...['signed up', 'logged in', 'logged out', 'profile edited', 'invite sent', 'invite accepted'],
@@ -100,12 +100,12 @@ const CHANNELS = [
 const PLANS = ['free', 'starter', 'pro', 'enterprise'] as const
 
 const SECONDS_PER_DAY = 86_400
-/** Mean distance of two events of a session. */
+/** Mean time between two events of a session. */
 const STEP_SECONDS = 60
 const EVENTS_PER_SESSION_MAX = 8
-/** How many sessions a person has at least, on average. */
+/** The minimum of sessions that a person has on average. */
 const SESSIONS_PER_PERSON_MIN = 1.5
-/** When this share of all sessions is over, everybody has been there. */
+/** After this share of all sessions every person has occurred. */
 const GROWING_SHARE = 0.97
 const LATE_SECONDS_MAX = 9
 const UUID_BYTES = 16
@@ -116,23 +116,23 @@ interface Session {
   id: string
 }
 
-/** Draws events one after the other, in order of arrival. About 1 us an event. */
+/** Draws events one after the other, in order of arrival. About 1 us for each event. */
 export class AnalyticWorkload {
   readonly #random: () => number
   readonly #persons: number
   readonly #startSeconds = WORKLOAD_START_MS / 1000
   readonly #secondsPerEvent: number
   readonly #eventsPerSession: number
-  /** Share of the sessions that are somebody's first. */
+  /** Share of the sessions that are the first of a person. */
   readonly #newShare: number
-  /** By person: the times of the last and the first event; 0 before there is one. */
+  /** By person: the times of the last and the first event, 0 before there is one. */
   readonly #lastSeconds: Uint32Array
   readonly #firstSeconds: Uint32Array
   readonly #sessions: Session[]
   readonly #shares: Float64Array
   readonly #uuid = new Uint8Array(UUID_BYTES)
   #drawn = 0
-  /** Persons that have been there. */
+  /** Persons that have occurred. */
   #seen = 0
 
   constructor({ seed, events, persons }: WorkloadSize) {
@@ -179,7 +179,7 @@ export class AnalyticWorkload {
     return at(items, this.#below(items.length))
   }
 
-  /** A session whose person has done nothing in this second yet. */
+  /** A session whose person has no event in this second yet. */
   #sessionAt(now: number): Session {
     for (;;) {
       const index = this.#below(this.#sessions.length)
@@ -197,7 +197,7 @@ export class AnalyticWorkload {
     return { person: this.#nextPerson(), channel: this.#pick(CHANNELS), id }
   }
 
-  /** A UUID of version 7, with the time of the start, as SDKs make it. */
+  /** A UUID of version 7 with the time of the start, as SDKs create it. */
   #sessionId(startSeconds: number): string {
     const hex = (number: number, digits: number) => number.toString(16).padStart(digits, '0')
     const drawn = (digits: number) => hex(this.#below(16 ** digits), digits)
@@ -206,7 +206,7 @@ export class AnalyticWorkload {
     return `${early}-${late}-7${drawn(3)}-8${drawn(3)}-${drawn(6)}${drawn(6)}`
   }
 
-  /** Somebody new, or one of those who came early or late: some come far more often than others. */
+  /** A new person, or one of the earliest or latest. Some return far more often than others. */
   #nextPerson(): number {
     const isNew = this.#seen < this.#persons && this.#random() < this.#newShare
     if (isNew || this.#seen === 0) return this.#seen++

@@ -1,13 +1,12 @@
 /**
- * Question: who is behind a number, as quickly as the column database that people would otherwise install
- * for it?
- * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, 40 event names; each
- * question asked for its first 100 persons over HTTP, one after the other, everything warm. Before
- * anything is timed all persons of every answer are compared with the baseline's.
+ * Question: are the persons behind a number found as quickly as in the column database that people would otherwise
+ * install for it?
+ * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, with 40 event names. Each
+ * question is asked for its first 100 persons over HTTP, one after the other, with warm caches. Before the measurement,
+ * all persons of every answer are compared with those of the baseline.
  * Baseline: Debian's clickhouse-server with the same events on the same machine, the statements of
- * `analytics-questions.ts`, interleaved; for latencies beside questions the same without questions.
- * What would change our mind about decoded columns and one thread for each question: less than the speed
- * of the baseline.
+ * `analytics-questions.ts`, interleaved. For latencies beside questions, the same load without questions.
+ * Reconsider: decoded columns and one thread for each question, if they are slower than the baseline.
  */
 import { availableParallelism, loadavg } from 'node:os'
 import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
@@ -28,7 +27,7 @@ import { measureBesideQuestions } from './analytics-under-load.ts'
 export const ANALYTICS: Bench = {
   name: 'analytics',
   group: 'analytics',
-  question: 'Who is behind a number, as quickly as a column database says it?',
+  question: 'Are the persons behind a number found as quickly as in a column database?',
   workload:
     'events of 200,000 persons over 90 days, 40 names, 10 million unless --events says less; the ' +
     'first 100 persons of each answer, everything warm, answers compared in full before',
@@ -36,7 +35,7 @@ export const ANALYTICS: Bench = {
   run: measure,
 }
 
-/** Events of the question about a smaller project. */
+/** The number of events for the question about a smaller project. */
 const SMALL_EVENTS = 1_000_000
 const SMALL_ANSWER_MS_MAX = 50
 const MEMORY_MIB_MAX = 600
@@ -68,7 +67,7 @@ async function measure(context: BenchContext): Promise<void> {
   await measureSmall(context, events <= SMALL_EVENTS ? dataDir : null, questions)
 }
 
-/** How many persons each question finds. With a daemon of its own: pages this large take memory. */
+/** The number of persons that each question finds. Uses a separate daemon, because pages of this size take memory. */
 async function compare(
   context: BenchContext,
   dataDir: string,
@@ -129,7 +128,7 @@ async function measureSpeed(
   ours.close()
 }
 
-/** `dataDir`: one that has few enough events already, or null. */
+/** `dataDir`: a directory that already has few enough events, or null. */
 async function measureSmall(
   context: BenchContext,
   dataDir: string | null,

@@ -12,7 +12,7 @@ import { Asker } from './query-asker.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 30
-/** So that the days that are asked about hold a million. */
+/** The days of the queries have a million events. */
 const EVENTS = 3_000_000
 const TABLES = [
   ...['Page', 'InitialPage', 'ExitPage', 'InitialChannelType', 'InitialReferringDomain'],
@@ -25,7 +25,9 @@ const PROPERTIES = 2000
 const PROPERTIES_PER_EVENT = 100
 const NAMES_MS_MAX = 20
 
-/** Reports how long the nine queries take together, one after the other and all at once, first and again. */
+/**
+ * Reports the time of the nine queries together, one after the other and all at once, the first and the second time.
+ */
 export async function measureWeb(context: BenchContext): Promise<void> {
   const { dataDir } = await fillBoth(context, context.events(40_000, EVENTS), null)
   const first: number[] = []
@@ -63,7 +65,7 @@ export async function measureWeb(context: BenchContext): Promise<void> {
   })
 }
 
-/** Reports how long a page of names takes in a project with many; they come with a few new events. */
+/** Reports the time of a page of names in a project with many of them. They arrive with a few new events. */
 export async function measureNames(context: BenchContext, daemon: Daemon): Promise<void> {
   const batch = Array.from({ length: PROPERTIES / PROPERTIES_PER_EVENT }, (_, event) => {
     const names = Array.from({ length: PROPERTIES_PER_EVENT }, (_, index): [string, number] => {

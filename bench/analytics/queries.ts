@@ -1,15 +1,14 @@
 /**
- * Question: how many, as quickly as the column database that people would otherwise install for it?
- * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, 40 event names; each
- * question asked over HTTP, one after the other, decoded columns in memory. (a) For the first time: each
- * asking is written differently, so that nothing computed before helps. (b) Again, after a thousandth as many new
+ * Question: are events and persons counted as quickly as in the column database that people would otherwise install for
+ * it?
+ * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, with 40 event names. Each
+ * question is asked over HTTP, one after the other, with decoded columns in memory. (a) For the first time: each
+ * request has another text, so that cached results do not help. (b) Again, after a thousandth as many new events. All
+ * numbers of every answer are compared with those of the baseline before the measurement, and after the last of the new
  * events.
- * All numbers of every answer are compared with the baseline's before anything is timed, and after the
- * last of the new events.
  * Baseline: Debian's clickhouse-server with the same events on the same machine, the statements of
  * `query-questions.ts`, interleaved.
- * What would change our mind about dividing queries among threads and remembering their parts: less than
- * the speed of the baseline.
+ * Reconsider: dividing queries among threads and caching their parts, if they are slower than the baseline.
  */
 import { availableParallelism, loadavg } from 'node:os'
 import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
@@ -26,7 +25,7 @@ import { type AnsweredItem, type NumberQuestion, numberQuestions } from './query
 export const QUERIES: Bench = {
   name: 'queries',
   group: 'analytics',
-  question: 'How many, as quickly as a column database says it, first and again?',
+  question: 'Are counts as quick as in a column database, the first time and again?',
   workload:
     'events of 200,000 persons over 90 days, 40 names, 10 million unless --events says less; each ' +
     'question for the first time, and again after a thousandth as many new events; numbers compared; ' +
@@ -37,7 +36,7 @@ export const QUERIES: Bench = {
 
 const MEMORY_MIB_MAX = 600
 const WARM_UPS = 4
-/** One event in so many is new when a question is asked again. */
+/** One in this many events is new when a question is asked again. */
 const NEW_SHARE = 1000
 const SPEED_AGAIN_MIN = 20
 const BREAKDOWN_P95_MS_MAX = 150
@@ -50,7 +49,7 @@ async function measure(context: BenchContext): Promise<void> {
   const server = await startClickHouse(context.newFolder(), availableParallelism())
   context.cleanUpWith(() => server.stop())
   await createTable(server)
-  // One asking more than is timed.
+  // One request more than is timed.
   const filled = await fillBoth(context, events, server, newEvents * (againRounds + 1))
   const daemon = await context.startDaemon({ dataDir: filled.dataDir })
   const memory = new MemoryWatch(daemon)
@@ -83,12 +82,12 @@ async function measure(context: BenchContext): Promise<void> {
 class Questioner extends Asker {
   #variant = 0
 
-  /** Written as it was not before; the bytes of the answer. */
+  /** Written in a new form. Returns the bytes of the answer. */
   first({ body }: NumberQuestion): Promise<string> {
     return this.ask(body(++this.#variant))
   }
 
-  /** As it is always written. */
+  /** Always written in the same form. */
   again({ body }: NumberQuestion): Promise<string> {
     return this.ask(body(0))
   }
@@ -99,7 +98,7 @@ class Questioner extends Asker {
   }
 }
 
-/** Throws unless both sides say the same numbers, however ours is asked. */
+/** Throws unless both sides return the same numbers, in every form of the query. */
 async function expectSame(
   asker: Questioner,
   server: ClickHouse,
@@ -121,7 +120,7 @@ async function expectSame(
   }
 }
 
-/** Times of both sides, and their processor time; milliseconds. */
+/** Times and processor times of both sides, in milliseconds. */
 class BothTimes {
   readonly #pids: readonly [number, number]
   readonly #ms: [number[], number[]] = [[], []]
@@ -197,12 +196,12 @@ async function measureBreakdown(
 
 interface NewEvents {
   readonly rounds: number
-  /** In each round. */
+  /** The values of each round. */
   readonly newEvents: number
   readonly addLater: () => Promise<void>
 }
 
-/** Between two askings of a question both sides get new events. */
+/** Between two requests of a question both sides get new events. */
 async function measureAgain(
   context: BenchContext,
   questions: readonly NumberQuestion[],

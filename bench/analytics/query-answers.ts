@@ -1,8 +1,8 @@
 /**
  * Question: do the queries that are not timed against ClickHouse (sites, lists of events and of persons, the timeline
- * of one person) answer what it answers, number for number and person for person?
- * Workload: that of `queries`, 10 million events unless `--events` says less.
- * Baseline: Debian's clickhouse-server with the same events; every difference is an error.
+ * of one person) return the same answers, number for number and person for person?
+ * Workload: that of `queries`, with 10 million events unless `--events` sets fewer.
+ * Baseline: Debian's clickhouse-server with the same events. Every difference is an error.
  */
 import { availableParallelism } from 'node:os'
 import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
@@ -20,7 +20,7 @@ import { Asker } from './query-asker.ts'
 export const QUERY_ANSWERS: Bench = {
   name: 'query-answers',
   group: 'analytics',
-  question: 'Do queries about sites, events and persons answer what a column database says?',
+  question: 'Do queries about sites, events and persons agree with a column database?',
   workload:
     'events of 200,000 persons over 90 days, 10 million unless --events says less; compared, not timed',
   needsDaemon: true,
@@ -35,7 +35,7 @@ const RARE = 'survey shown'
 
 interface Compared {
   readonly name: string
-  /** Our lines, in any order. */
+  /** Tenrec's lines, in any order. */
   readonly ours: (asker: Asker) => Promise<readonly string[]>
   readonly statement: string
 }
@@ -60,7 +60,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** How many lines are the same; throws unless all are. */
+/** Returns the number of equal lines. Throws unless all are equal. */
 async function compare(one: Compared, asker: Asker, server: ClickHouse): Promise<number> {
   const text = await server.query(`${one.statement} FORMAT TabSeparated`)
   const theirs = (text === '' ? [] : text.trimEnd().split('\n')).sort()
@@ -71,7 +71,7 @@ async function compare(one: Compared, asker: Asker, server: ClickHouse): Promise
   throw new Error(`${one.name}: ${ours.length} and ${theirs.length} lines differ: ${example}`)
 }
 
-/** Sessions as ClickHouse sees them, those with a view in the range; `candidates` are these views. */
+/** Sessions in ClickHouse that have a view in the range. `candidates` are these views. */
 function sessions(): string {
   const urlOf = (pick: string) =>
     `replaceOne(${pick}(toString(current_url), timestamp, event = '${VIEW}'), '${PAGE_ORIGIN}', '')`
@@ -152,7 +152,7 @@ async function tableLines(
   )
 }
 
-/** A page of events by time; those at its last moment, of which there may be more, are left out. */
+/** A page of events by time, without those at its last moment, because there may be more of them. */
 function eventList(): Compared {
   const filter = { key: 'channel', value: SEARCHED_CHANNEL, operator: 'exact', type: 'event' }
   const wanted = `event = '${VIEW}' AND channel = '${SEARCHED_CHANNEL}' AND ${withinDays()}`
@@ -178,7 +178,7 @@ function eventList(): Compared {
   }
 }
 
-/** Everybody who did something rare. */
+/** All persons with a rare event. */
 function personList(): Compared {
   const trends = {
     ...{ kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: RARE, math: 'dau' }] },
@@ -206,7 +206,7 @@ interface TimelineEntry {
   readonly events: readonly { readonly id: string; readonly timestamp: string }[]
 }
 
-/** All sessions of the person who has done most. */
+/** All sessions of the person with the most events. */
 async function timeline(server: ClickHouse): Promise<Compared> {
   const busiest =
     'SELECT person_id FROM events GROUP BY person_id ORDER BY count() DESC, person_id LIMIT 1'
@@ -215,11 +215,11 @@ async function timeline(server: ClickHouse): Promise<Compared> {
     name: 'the timeline of a person',
     ours: async (asker) => {
       const kind = 'SessionsTimelineQuery'
-      /** Of each event its session: pages overlap by the moment of the last one. */
+      /** The session of each event. Pages overlap by the moment of the last event. */
       const sessionOf = new Map<string, string>()
       let before = momentOf(WORKLOAD_DAYS + 1)
       for (let hasMore = true; hasMore; ) {
-        // An event of the moment `after` itself is not in it.
+        // The page does not contain events at the moment `after` itself.
         const page = await answer(asker, { kind, personId, after: momentOf(-1), before })
         const known = sessionOf.size
         let oldestMs = Number.POSITIVE_INFINITY

@@ -1,10 +1,10 @@
-/** Asks a daemon on connections that stay open. */
+/** Sends queries to a daemon on persistent connections. */
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { PROJECT_ID } from './analytics-store.ts'
 
-/** Asks a daemon with its personal key; all methods throw for what is not answered with 200. */
+/** Sends requests to a daemon with its personal key. All methods throw unless the answer is 200. */
 export class Asker {
   readonly daemon: Daemon
   readonly #agent = new Agent({ keepAlive: true })
@@ -13,7 +13,7 @@ export class Asker {
     this.daemon = daemon
   }
 
-  /** The answer to a query. */
+  /** Returns the answer to a query. */
   ask(query: object): Promise<string> {
     return this.#send('POST', `/api/projects/${PROJECT_ID}/query/`, JSON.stringify({ query }))
   }

@@ -1,6 +1,6 @@
 /**
- * The questions of the bench `queries`: each as a query that asks how many, and as the statement for
- * ClickHouse with the same numbers. The statements are the fastest of several forms that were tried.
+ * The questions of the bench `queries`: each as a query that counts, and as the ClickHouse statement with the same
+ * numbers. The statements are the fastest of several tested forms.
  */
 import { SEARCHED_CHANNEL, WORKLOAD_DAYS, WORKLOAD_START_MS } from './analytics-workload.ts'
 
@@ -8,20 +8,20 @@ import { SEARCHED_CHANNEL, WORKLOAD_DAYS, WORKLOAD_START_MS } from './analytics-
 export interface NumberQuestion {
   readonly name: string
   /**
-   * The body of a request. `variant` (0 to 80) changes how the query is written and nothing of what it
-   * means, so that nothing that was computed for another variant helps.
+   * The body of a request. `variant` (0 to 80) changes the text of the query without changing its meaning, so that
+   * cached results of another variant do not help.
    */
   readonly body: (variant: number) => object
   readonly statement: string
-  /** The numbers of an answer, as the lines of the statement. */
+  /** The numbers of an answer, in the form of the statement's lines. */
   readonly lines: (results: readonly AnsweredItem[]) => readonly string[]
-  /** What an answer shows of the lines of the statement; absent: all. */
+  /** The lines of the statement that an answer shows. Absent: all. */
   readonly shown?: (lines: readonly string[]) => readonly string[]
-  /** How many times as fast as ClickHouse when it is asked first. */
+  /** The required speed of the first request as a multiple of ClickHouse's. */
   readonly speedMin: number
 }
 
-/** The members that are read; each kind has some. */
+/** The members that are read. Each kind of query has some of them. */
 export interface AnsweredItem {
   readonly days?: readonly string[]
   readonly data?: readonly number[]
@@ -47,7 +47,7 @@ const LIFECYCLE_WEEKS = 12
 const SESSION_GAP_SECONDS = 1800
 const STEPS_MAX = 5
 const EDGES_MAX = 50
-/** Columns that variants add to retention behind those that hold anything. */
+/** Columns that variants add to retention after the last column with data. */
 const COLUMNS_MAX = 100 - RETENTION_WEEKS
 
 /** All questions, in the order of the table. */

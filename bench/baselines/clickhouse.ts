@@ -1,6 +1,6 @@
 /**
- * Baseline: the server of Debian's package clickhouse-server, started on loopback with all its files in
- * a folder of the bench, and stopped after it. Installs the package when it is missing and the bench may.
+ * Baseline: the server of Debian's package clickhouse-server, started on loopback with all its files in a folder of the
+ * bench, and stopped afterwards. Installs the package if it is missing and the bench has the rights.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -20,19 +20,19 @@ const INSTALL_MS_MAX = 300_000
 /** A running server. */
 export interface ClickHouse {
   readonly pid: number
-  /** Of its HTTP interface, on loopback. */
+  /** The URL of its HTTP interface, on loopback. */
   readonly port: number
-  /** Its own words, for the notes. */
+  /** Its own version text, for the notes. */
   readonly version: string
   /**
-   * Runs a statement and gives its answer as text. `data`: what follows the statement, rows to be
-   * inserted. Throws with the server's message when it refuses.
+   * Runs a statement and returns its answer as text. `data` follows the statement, for rows to be inserted. Throws with
+   * the server's message if it refuses.
    */
   query(statement: string, data?: string): Promise<string>
   stop(): Promise<void>
 }
 
-/** Starts a server in an empty folder. Throws when there is none and none can be installed. */
+/** Starts a server in an empty folder. Throws if there is none and none can be installed. */
 export async function startClickHouse(folder: string, threads: number): Promise<ClickHouse> {
   const program = findProgram() ?? install()
   const port = await freePort()
@@ -69,7 +69,7 @@ function findProgram(): string | null {
   return folders.map((folder) => join(folder, PACKAGE)).find((path) => existsSync(path)) ?? null
 }
 
-/** Debian starts a service that it installs; this one is not wanted. */
+/** Debian starts an installed service. This one is not needed. */
 function install(): string {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const words = ['install', '-y', '--no-install-recommends', PACKAGE]
@@ -85,7 +85,7 @@ function install(): string {
   return program
 }
 
-/** The settings of the package where they matter for speed, and as many threads as there are cores. */
+/** The settings of the package that affect speed, and one thread for each core. */
 function writeConfiguration(folder: string, port: number, threads: number): string {
   for (const name of ['data', 'temporary', 'files', 'schemas']) mkdirSync(join(folder, name))
   const path = (name: string): string => `${join(folder, name)}/`
@@ -110,7 +110,7 @@ function writeConfiguration(folder: string, port: number, threads: number): stri
   const users = [
     '<yandex>',
     `<profiles><default><max_threads>${threads}</max_threads>`,
-    // Off in this old version, and twice as fast for most texts.
+    // Off by default in this old version, although it is twice as fast for most texts.
     '<allow_experimental_low_cardinality_type>1</allow_experimental_low_cardinality_type>',
     '</default></profiles>',
     '<users><default><password></password><networks><ip>127.0.0.1</ip></networks>',

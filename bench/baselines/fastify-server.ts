@@ -1,14 +1,14 @@
 /**
- * Baseline: what many teams write first. A fastify server that takes the same requests as this program and
- * puts the events into PostgreSQL: INSERT for one, COPY for a batch; it answers after the commit. The
- * packages come from a folder that the bench has installed them into.
+ * Baseline: the typical first implementation of a team. A fastify server accepts the same requests as Tenrec and writes
+ * the events to PostgreSQL: INSERT for one, COPY for a batch. It answers after the commit. The packages come from a
+ * folder in which the bench has installed them.
  */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
 /** Sent by the runner. */
 export interface FastifyOptions {
-  /** Holds node_modules. */
+  /** The folder with node_modules. */
   readonly folder: string
   readonly databasePort: number
   readonly databasePassword: string
@@ -26,7 +26,7 @@ interface Sink {
   once(event: 'finish' | 'error', listener: (error?: Error) => void): void
 }
 
-/** The parts of the package pg that are used. */
+/** The used parts of the package pg. */
 interface Client {
   query(statement: { name: string; text: string; values: readonly unknown[] }): Promise<unknown>
   query(stream: Sink): Sink
@@ -37,7 +37,7 @@ interface Pool extends Client {
   connect(): Promise<Client>
 }
 
-/** The parts of fastify that are used. */
+/** The used parts of fastify. */
 interface Application {
   post(path: string, handler: (request: { readonly body: unknown }) => Promise<object>): void
   listen(options: { host: string; port: number }): Promise<string>
@@ -49,7 +49,7 @@ const INSERT =
   'INSERT INTO events (uuid, event, distinct_id, timestamp, properties) VALUES ($1, $2, $3, $4, $5)'
 const COPY = 'COPY events (uuid, event, distinct_id, timestamp, properties) FROM STDIN'
 
-/** Serves the runner: options, then the port is told. */
+/** Serves the runner: it receives options and returns the port. */
 export function serveFastify(): void {
   process.on('disconnect', () => process.exit(0))
   process.once('message', (message: unknown) => {
@@ -66,7 +66,7 @@ export function serveFastify(): void {
 
 async function start(options: FastifyOptions): Promise<number> {
   const load = createRequire(join(options.folder, 'package.json'))
-  // What these packages document.
+  // As the documentation of these packages shows.
   const fastify = load('fastify') as (options: object) => Application
   const { Pool: PoolClass } = load('pg') as { Pool: new (options: object) => Pool }
   const { from } = load('pg-copy-streams') as { from: (statement: string) => Sink }

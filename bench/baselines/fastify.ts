@@ -10,7 +10,7 @@ import { runProgram } from './programs.ts'
 const PACKAGES = ['fastify@5.12.8', 'pg@8.23.1', 'pg-copy-streams@7.0.0']
 const INSTALL_MS_MAX = 120_000
 const QUERY_MS_MAX = 30_000
-/** Generous where it is cheap; what makes a commit durable stays as it comes. */
+/** Generous where it is cheap. The settings that make a commit durable keep their defaults. */
 const SETTINGS = [
   ...['synchronous_commit=on', 'fsync=on', 'full_page_writes=on', 'shared_buffers=512MB'],
   ...['max_wal_size=8GB', 'checkpoint_timeout=1h', 'wal_buffers=16MB', 'autovacuum=off'],
@@ -24,11 +24,11 @@ export interface FastifyPostgres {
   readonly port: number
   readonly pids: readonly number[]
   readonly version: string
-  /** Runs a statement and gives what psql prints of its answer. */
+  /** Runs a statement and returns the output of psql. */
   query(statement: string): Promise<string>
 }
 
-/** Installs the packages, starts both, makes the table without any index. Ends with the bench. */
+/** Installs the packages, starts both servers, and creates the table without any index. Ends with the bench. */
 export async function startFastify(context: BenchContext): Promise<FastifyPostgres> {
   const database = await startPostgres(context, SETTINGS)
   const { BENCH_FASTIFY_DIR: folder = context.newFolder() } = process.env

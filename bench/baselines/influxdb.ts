@@ -13,7 +13,7 @@ export interface InfluxDb {
   readonly port: number
   readonly pid: number
   readonly version: string
-  /** Points. */
+  /** The number of points. */
   count(): Promise<number>
   clear(): Promise<void>
 }
@@ -52,7 +52,7 @@ export async function startInfluxDb(context: BenchContext): Promise<InfluxDb> {
   }
 }
 
-/** As the package has it, except for places, ports, and logging each request. */
+/** The settings of the package, except for paths, ports, and logging of each request. */
 function configuration(folder: string, port: number, otherPort: number): string {
   const path = (name: string): string => {
     mkdirSync(join(folder, name))

@@ -1,17 +1,17 @@
 /**
- * Baseline: a stream of NATS JetStream in files. Its acknowledgement comes after the write and before the
- * flush: version 2.9 flushes every two minutes, so that a power cut takes what was acknowledged meanwhile.
+ * Baseline: a file-based stream of NATS JetStream. It acknowledges after the write and before the flush. Version 2.9
+ * flushes every two minutes, so a power cut loses the messages that were acknowledged since then.
  */
 import { freePort } from '../../test/fixtures/free-port.ts'
 import type { BenchContext } from '../harness.ts'
 import { findProgram, runProgram, startServer, tell } from './programs.ts'
 
-/** A running NATS with the stream EVENTS, which takes what is published to `events`. */
+/** A running NATS with the stream EVENTS, which stores messages to `events`. */
 export interface Nats {
   readonly port: number
   readonly pid: number
   readonly version: string
-  /** Messages of the stream. */
+  /** The number of messages in the stream. */
   count(): Promise<number>
   clear(): Promise<void>
 }

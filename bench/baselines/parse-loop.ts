@@ -1,18 +1,18 @@
 /**
- * Baseline (c): `JSON.parse` of the same bodies in a loop, in a fresh process that does nothing
- * else. CPU time of the whole process, so the garbage collector's threads count too.
+ * Baseline (c): `JSON.parse` of the same bodies in a loop, in a new process that does nothing else. The CPU time is
+ * that of the whole process, so it includes the threads of the garbage collector.
  */
 import { type EventRequestOptions, generatorOf } from '../ingest/bodies.ts'
 
 export interface ParseLoopOptions extends Pick<EventRequestOptions, 'users' | 'isUniform'> {
   readonly seed: number
   readonly eventsPerBody: number
-  /** Distinct events; the loop goes over them again until `events` are parsed. */
+  /** Distinct events. The loop repeats them until `events` are parsed. */
   readonly distinctEvents: number
   readonly events: number
 }
 
-/** Serves the runner: options, then CPU microseconds per event. */
+/** Serves the runner: it receives options and returns CPU microseconds per event. */
 export function serveParseLoop(): void {
   process.on('disconnect', () => process.exit(0))
   process.on('message', (message: unknown) => {
@@ -36,7 +36,7 @@ function bodiesOf(options: ParseLoopOptions): string[] {
   const bodies: string[] = []
   for (let events = 0; events < options.distinctEvents; events += options.eventsPerBody) {
     const body = generator.batch('phc_baseline', options.eventsPerBody)
-    // Through bytes, so that the text has the representation that a received body has.
+    // Converted through bytes, so that the text has the representation of a received body.
     bodies.push(Buffer.from(JSON.stringify(body)).toString('utf8'))
   }
   return bodies

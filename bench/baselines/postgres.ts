@@ -1,6 +1,6 @@
 /**
- * PostgreSQL of Debian on loopback, with all its files in a folder of its own, as an unprivileged user,
- * which it insists on.
+ * PostgreSQL of Debian on loopback, with all its files in its own folder. It runs as an unprivileged user, because it
+ * refuses to run as root.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -24,7 +24,7 @@ const UNPRIVILEGED = ['postgres', 'nobody']
 const INITDB_MS_MAX = 60_000
 const START_MS_MAX = 60_000
 
-/** Who runs PostgreSQL; null: whoever runs the bench. */
+/** The user that runs PostgreSQL. Null: the user of the bench. */
 interface User {
   readonly uid: number
   readonly gid: number
@@ -39,8 +39,8 @@ export interface Database {
 }
 
 /**
- * Starts PostgreSQL on an empty folder; `settings` are pairs as `name=value`. Ends with the bench. Throws
- * when it is not installed.
+ * Starts PostgreSQL on an empty folder. `settings` are pairs such as `name=value`. Ends with the bench. Throws if it is
+ * not installed.
  */
 export async function startPostgres(
   context: BenchContext,
@@ -78,7 +78,7 @@ export async function startPostgres(
     ['-D', data, ...pairs.flatMap((pair) => ['-c', pair])],
     { ...options, stdio: 'ignore' },
   )
-  // Ends its own children, which SIGKILL would not.
+  // Ends its own child processes, which SIGKILL would not.
   endWithBench(context, child, 'SIGQUIT')
   const isReady = ['--host=127.0.0.1', `--port=${port}`, '--quiet']
   await untilUp('PostgreSQL', child, () =>
@@ -87,7 +87,7 @@ export async function startPostgres(
   return { child, port, password, version: `PostgreSQL ${binaries.split('/').at(-2)}` }
 }
 
-/** The programs of the newest PostgreSQL of Debian. */
+/** Returns the programs of the newest PostgreSQL of Debian. */
 function postgresFolder(): string {
   const versions = existsSync(POSTGRES_FOLDER) ? readdirSync(POSTGRES_FOLDER) : []
   const newest = versions
@@ -101,7 +101,7 @@ function postgresFolder(): string {
   return folder
 }
 
-/** Null when the bench itself has no privileges. */
+/** Null if the bench itself is unprivileged. */
 function unprivilegedUser(): User | null {
   if (process.getuid?.() !== 0) return null
   const lines = readFileSync('/etc/passwd', 'utf8').split('\n')

@@ -1,4 +1,4 @@
-/** Programs of others that a bench starts on loopback and stops again, by the process that it started. */
+/** Third-party programs that a bench starts on loopback and stops by their process. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -12,7 +12,7 @@ const POLL_MS = 200
 const TELL_MS_MAX = 10_000
 const LAST_CHARACTERS = 400
 
-/** Tries until `attempt` does not throw any more. Throws what it threw last when time is up. */
+/** Retries `attempt` until it does not throw. Throws the last error when the time is up. */
 export async function untilUp(
   name: string,
   child: ChildProcess,
@@ -33,8 +33,7 @@ export async function untilUp(
 }
 
 /**
- * The first of these programs that is there, looked for where Debian puts programs. Throws with the name
- * of the package to install.
+ * Returns the first of these programs that exists in Debian's folders. Throws with the name of the package to install.
  */
 export function findProgram(program: string, debianPackage: string): string {
   const folders = `${process.env['PATH'] ?? ''}${delimiter}/usr/bin${delimiter}/usr/sbin`
@@ -45,7 +44,7 @@ export function findProgram(program: string, debianPackage: string): string {
   throw new Error(`${program} is not installed: apt-get install ${debianPackage}`)
 }
 
-/** Starts a server that ends with the bench; `ready` is tried until it does not throw. */
+/** Starts a server that ends with the bench. `ready` is retried until it does not throw. */
 export async function startServer(
   context: BenchContext,
   command: readonly [string, ...string[]],
@@ -59,7 +58,7 @@ export async function startServer(
   return child
 }
 
-/** Sends a text to a port of loopback and gives what came until `isDone`. Throws after some seconds. */
+/** Sends a text to a loopback port and returns the answer up to `isDone`. Throws after some seconds. */
 export function tell(
   port: number,
   text: string,
@@ -85,7 +84,7 @@ export function tell(
   })
 }
 
-/** Where a program runs, and as whom. */
+/** The folder and the user of a program. */
 export interface RunOptions {
   readonly cwd: string
   readonly uid?: number
@@ -93,7 +92,7 @@ export interface RunOptions {
   readonly env?: NodeJS.ProcessEnv
 }
 
-/** Runs a program to its end; its last words. Throws with them when it fails or takes too long. */
+/** Runs a program to its end and returns its last output. Throws with that output if it fails or takes too long. */
 export function runProgram(
   command: string,
   words: readonly string[],
@@ -122,7 +121,7 @@ export function runProgram(
   })
 }
 
-/** Stops a child after the bench, and kills it when the bench itself is ended. */
+/** Stops a child process after the bench, and kills it if the bench itself is killed. */
 export function endWithBench(
   context: BenchContext,
   child: ChildProcess,
@@ -130,13 +129,13 @@ export function endWithBench(
 ): void {
   const kill = (): void => void child.kill(lastSignal)
   process.once('exit', kill)
-  // A program that cannot be started has no exit; the attempts to reach it tell why.
+  // A program that cannot be started has no exit event. The attempts to reach it report the reason.
   child.once('error', () => process.removeListener('exit', kill))
   child.once('exit', () => process.removeListener('exit', kill))
   context.cleanUpWith(() => endChild(child))
 }
 
-/** SIGINT, because SIGTERM lets PostgreSQL wait for its clients. */
+/** SIGINT, because with SIGTERM PostgreSQL would wait for its clients. */
 export async function endChild(child: ChildProcess): Promise<void> {
   child.kill('SIGINT')
   await stopChild(child, STOP_MS_MAX, null)

@@ -8,7 +8,7 @@ export interface Redis {
   readonly port: number
   readonly pid: number
   readonly version: string
-  /** Entries of the stream. */
+  /** The number of entries in the stream. */
   count(): Promise<number>
   clear(): Promise<void>
 }
@@ -20,7 +20,7 @@ export async function startRedis(context: BenchContext): Promise<Redis> {
   const port = await freePort()
   const words = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '']
   const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
-  // Rewriting the file in between would only cost it time.
+  // Rewriting the file during the run would only take time.
   const plain = ['--auto-aof-rewrite-percentage', '0', '--daemonize', 'no']
   const ask = (command: string): Promise<string> =>
     tell(port, `${command}\r\n`, (answer) => answer.endsWith('\r\n'))

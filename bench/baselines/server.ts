@@ -1,13 +1,13 @@
 /**
- * Baselines (a) and (b): what this machine allows a uWebSockets.js server that does next to nothing.
- * (a) collects the body and answers; (b) also runs one `JSON.parse` over it. Neither stores anything.
- * Same answer and same headers as the daemon; any GET is answered too.
+ * Baselines (a) and (b): the rate of this machine with a uWebSockets.js server that does almost nothing. Baseline (a)
+ * collects the body and answers; (b) also runs one `JSON.parse` over it. Neither stores anything. Both send the same
+ * answer and headers as the daemon, and also answer any GET.
  */
 import { App, type HttpResponse, us_socket_local_port } from 'uWebSockets.js'
 
 const ANSWER = '{"status":1}'
 
-/** Serves on a free port and tells the runner which. `isParsing` makes it baseline (b). */
+/** Serves on a free port and reports it to the runner. `isParsing` selects baseline (b). */
 export function serveBaseline(isParsing: boolean): void {
   process.on('disconnect', () => process.exit(0))
   const app = App()

@@ -1,8 +1,8 @@
 /**
- * Baseline: Unleash, an open-source server for feature flags, on PostgreSQL. Its package is installed
- * into a folder of its own, never into this one's packages; `BENCH_UNLEASH_DIR` names a folder that is
- * kept for the next run. PostgreSQL and Unleash listen on loopback, PostgreSQL as an unprivileged user,
- * which it insists on; both end with the bench.
+ * Baseline: Unleash, an open-source server for feature flags, on PostgreSQL. Its package is installed into a separate
+ * folder, never among this repository's packages. `BENCH_UNLEASH_DIR` names a folder that is kept for the next run.
+ * PostgreSQL and Unleash listen on loopback. PostgreSQL runs as an unprivileged user, because it refuses to run as
+ * root. Both end with the bench.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -24,7 +24,7 @@ import { endChild, endWithBench, runProgram, untilUp } from './programs.ts'
 /** Its route for evaluation on the server. */
 export const UNLEASH_PATH = '/api/frontend'
 
-/** The last one that runs on Node 20. */
+/** The last version that runs on Node 20. */
 const VERSION = '7.5.1'
 const INSTALL_MS_MAX = 180_000
 const CHECKED_PERSONS = 20
@@ -34,14 +34,14 @@ const LAST_CHARACTERS = 400
 export interface Unleash {
   readonly url: string
   readonly pid: number
-  /** What requests for evaluation have to carry. */
+  /** The headers of requests for evaluation. */
   readonly headers: Readonly<Record<string, string>>
   /** Names and versions, for notes. */
   readonly version: string
   stop(): Promise<void>
 }
 
-/** Starts Unleash with these flags; where that does not work, the reason as a text. Up to minutes. */
+/** Starts Unleash with these flags. Returns the reason as text if that fails. Takes up to minutes. */
 export async function startUnleash(
   context: BenchContext,
   flags: readonly BenchFlag[],
@@ -125,7 +125,7 @@ async function createFlags(url: string, token: string, flags: readonly BenchFlag
   })
 }
 
-/** Throws unless the flags with a condition are on for exactly those for whom it holds. */
+/** Throws unless the flags with a condition are on for exactly the users who meet it. */
 async function checkFlags(
   url: string,
   headers: Readonly<Record<string, string>>,

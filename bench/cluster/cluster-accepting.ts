@@ -1,10 +1,11 @@
 /**
- * Question: what does it cost to accept events on a disk and on a majority of brokers, against a disk alone?
- * Workload: three brokers and an edge on this machine against one box on it, in turns, closed loops: 100 events a
- * request over 64 connections, one event over 512, one over a single connection. Who processes stands still: that of
- * the cluster is paused and has everything in the end, that of the box has the lowest priority and does not count.
+ * Question: what does it cost to accept events on a disk and on a majority of brokers, compared with a disk alone?
+ * Workload: three brokers and an edge on this machine, and one box on it, in turns, as closed loops: 100 events in a
+ * request over 64 connections, one event over 512, and one over a single connection. Processing is excluded: the
+ * processing node of the cluster is paused and receives all events at the end, and processing in the box has the lowest
+ * priority and is not counted.
  * Baseline: one box.
- * What would change our mind about the outbox: half of a box.
+ * Reconsider: the outbox, if it reaches only half the rate of a box.
  */
 import type { Daemon } from '../daemon.ts'
 import {
@@ -23,7 +24,7 @@ import { type ClusterNode, isInstalled, Machines } from './machines.ts'
 export const CLUSTER_ACCEPTING: Bench = {
   name: 'cluster-accepting',
   group: 'cluster',
-  question: 'What does it cost to accept on a majority of brokers, too?',
+  question: 'What does it cost to accept events on a majority of brokers?',
   workload:
     'three brokers and an edge against one box, in turns; 100 events over 64 connections, 1 over 512, 1 over 1; who processes stands still',
   needsDaemon: true,
@@ -31,12 +32,12 @@ export const CLUSTER_ACCEPTING: Bench = {
 }
 
 const BATCH = 100
-/** Bodies are made anew for each round. */
+/** Bodies are created for each round. */
 const DISTINCT_EVENTS = 6400
 const STORED_MS_MAX = 120_000
 const LOOK_MS = 200
 
-/** How events are sent. */
+/** The way in which events are sent. */
 interface Way {
   readonly eventsPerRequest: number
   readonly connections: number
@@ -48,7 +49,7 @@ const ONE: Way = { eventsPerRequest: 1, connections: 1 }
 
 /** One round. */
 interface Round extends LoadReport {
-  /** CPU seconds of who accepted, and of the brokers together. */
+  /** CPU seconds of the accepting processes, and of all brokers together. */
   readonly acceptingSeconds: number
   readonly brokerSeconds: number
 }
@@ -91,7 +92,7 @@ class Sides {
     this.#edge = edge
   }
 
-  /** Runs the code that is measured, and lets who processes stand still. */
+  /** Runs the measured code while the processing daemons are stopped. */
   async warm(): Promise<void> {
     for (const way of [BATCHES, SINGLES]) {
       await this.#ofBox(way, this.#context.size(0.2, 1))
@@ -109,7 +110,7 @@ class Sides {
     return [box, cluster]
   }
 
-  /** Throws unless all that was acknowledged is stored once, by the box and by who processes for the edge. */
+  /** Throws unless every acknowledged event is stored once, by the box and by the node that processes for the edge. */
   async check(): Promise<void> {
     this.#holder.pause(false)
     await expectAllStored(this.#box, this.#toBox)

@@ -1,9 +1,10 @@
 /**
- * Question: how long does a client wait while a broker dies?
- * Workload: three brokers and an edge on this machine; batches of ten events over 16 connections, an open loop of 200
- * requests a second for six seconds, in turns without a fault and with the broker that leads the stream killed.
+ * Question: how long does a client wait while a broker fails?
+ * Workload: three brokers and an edge on this machine. Batches of ten events are sent over 16 connections, as an open
+ * loop of 200 requests a second for six seconds. Runs without a fault alternate with runs in which the broker that
+ * leads the stream is killed.
  * Baseline: the longest acknowledgement of the runs without a fault.
- * What would change our mind about a disk alone after a second: an acknowledgement that takes much longer.
+ * Reconsider: acknowledging from the disk alone after a second, if an acknowledgement takes much longer.
  */
 import { type Bench, type BenchContext, expectOnlyOk, interleaved, sleep } from '../harness.ts'
 import { type LoadReport, openLoop, prepareLoad } from '../load.ts'
@@ -13,7 +14,7 @@ import { isInstalled, Machines } from './machines.ts'
 export const CLUSTER_FAILOVER: Bench = {
   name: 'cluster-failover',
   group: 'cluster',
-  question: 'How long does a client wait while a broker dies?',
+  question: 'How long does a client wait while a broker fails?',
   workload:
     'three brokers and an edge; 200 batches of 10 a second over 16 connections; the broker that leads is killed, or none',
   needsDaemon: true,
@@ -78,7 +79,7 @@ async function run(
   return report
 }
 
-/** Waits until all brokers have all. */
+/** Waits until all brokers have all messages. */
 async function current(machines: Machines): Promise<void> {
   const deadline = performance.now() + CURRENT_MS_MAX
   while ((await machines.unequal()) !== null) {

@@ -1,10 +1,10 @@
 /**
- * Question: is every acknowledged event on each machine exactly once, whatever breaks?
- * Workload: three machines, each with a NATS server (three copies of a stream) and a node, the first one with a
- * warehouse; some 1,500 events a second with recorded uuids over all nodes, sent again elsewhere when they are not
- * answered; random faults (fault-kinds.ts), several at a time. In the end all that was acknowledged is compared with
- * what each machine and ClickHouse have, and the tables of the machines with each other.
- * What would change our mind about the design: one lost or doubled event, or tables that differ.
+ * Question: is every acknowledged event on each machine exactly once, whatever fails?
+ * Workload: three machines, each with a NATS server (three replicas of a stream) and a node, and the first one with a
+ * warehouse. Clients send some 1,500 events a second with recorded uuids to all nodes, and resend unanswered ones to
+ * another node. Random faults (fault-kinds.ts) are injected, several at a time. At the end all acknowledged events are
+ * compared with the data of each machine and of ClickHouse, and the tables of the machines with each other.
+ * Reconsider: the design, if one event is lost or duplicated, or tables differ.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -19,7 +19,7 @@ import { RecordedLoad } from './recorded-load.ts'
 export const CLUSTER_FAULTS: Bench = {
   name: 'cluster-faults',
   group: 'cluster',
-  question: 'Is every acknowledged event on each machine exactly once, whatever breaks?',
+  question: 'Is every acknowledged event on each machine exactly once, whatever fails?',
   workload:
     'three brokers, three nodes, ClickHouse; 1,500 events a second, sent again elsewhere when not answered; ' +
     'random faults of brokers, nodes, disks, streams and networks, several at a time; --faults N, 8 minutes at most unless --minutes says otherwise',
@@ -60,7 +60,7 @@ async function measure(context: BenchContext): Promise<void> {
   }
 }
 
-/** Runs so many faults, or as many as there is time for; how often each kind. */
+/** Runs this many faults, or as many as the time allows. Returns the number of each kind. */
 async function breakThings(
   world: FaultWorld,
   faults: number,
@@ -75,7 +75,7 @@ async function breakThings(
     const machine = Math.floor(world.random() * MACHINES)
     const kind = choose(world)
     const needs = kind.needs.map((need) => need.replace(' n', ` ${machine}`))
-    // What needs much waits for it; meanwhile nothing else begins.
+    // A fault that needs many machines waits for them. No other fault begins meanwhile.
     const isMuch = needs.length > 2
     while (isMuch ? running.size > 0 : running.size >= FAULTS_AT_ONCE) await Promise.race(running)
     if (needs.some((need) => taken.has(need))) {
@@ -121,16 +121,16 @@ function choose({ machines, random }: FaultWorld): FaultKind {
 interface Findings {
   readonly lost: number
   readonly doubled: number
-  /** Numbers that no event has. */
+  /** Sequence numbers without an event. */
   readonly gaps: number
-  /** Stored without having been acknowledged. */
+  /** Events that are stored and were not acknowledged. */
   readonly unknown: number
   readonly stored: number
-  /** What differs between machines. */
+  /** The differences between machines. */
   readonly differences: readonly string[]
 }
 
-/** Stops the nodes and compares what they have, and ClickHouse with the first of them. */
+/** Stops the nodes and compares their data, and compares ClickHouse with the first of them. */
 async function compare(machines: Machines, acknowledged: ReadonlySet<string>): Promise<Findings> {
   const { clickhouse, nodes } = machines
   const differences: string[] = []
@@ -165,7 +165,7 @@ async function compare(machines: Machines, acknowledged: ReadonlySet<string>): P
   return { ...sums, differences }
 }
 
-/** What ClickHouse has, once it has the event with the newest number, or after a minute and a half. */
+/** Returns the rows of ClickHouse as soon as it has the event with the newest number, or after a minute and a half. */
 async function copied(machines: Machines, last: number): Promise<readonly Row[]> {
   const deadline = performance.now() + COPIED_MS_MAX
   const newest = 'SELECT max(sequence) FROM events.tenrec_events'
@@ -189,7 +189,7 @@ interface Row {
   readonly uuid: string
 }
 
-/** The events of a directory, in order. */
+/** Returns the events of a directory, in order. */
 async function exported(dataDir: string): Promise<readonly Row[]> {
   const child = spawn(process.execPath, [mainPath(), 'export', '--data-dir', dataDir], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -219,7 +219,7 @@ function report(
   const acknowledged = load.acknowledged.size
   const faults = [...counts.values()].reduce((sum, count) => sum + count, 0)
   const kinds = [...counts].map(([name, count]) => `${name} ${count}`).join(', ')
-  // There are more than a call may have arguments.
+  // There are more values than a call may have arguments.
   const longestMs = Math.round(load.answeredMs.reduce((longest, ms) => Math.max(longest, ms), 0))
   context.report({
     figure: 'acknowledged events that each machine has exactly once, against all',
@@ -235,7 +235,7 @@ function report(
   if (differences.length > 0) throw new Error(`machines differ: ${differences.join(', ')}`)
 }
 
-/** Numbers from 0 to 1; the same for the same seed. */
+/** Numbers from 0 to 1, the same for the same seed. */
 function randomOf(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,38 +1,38 @@
 /**
- * What goes wrong, and how it is put right again. Each fault names what it needs to itself, so that as many as
- * possible are there at the same time, and none is there that a cluster is not promised to survive: what nobody but
- * one machine has goes with its disk.
+ * The injected faults and their repair. Each fault names the resources that it needs for itself. As many faults as
+ * possible happen at the same time, but none that a cluster is not guaranteed to survive: data that only one machine
+ * has is lost with its disk.
  */
 import { rmSync } from 'node:fs'
 import { sleep } from '../harness.ts'
 import type { Machines } from './machines.ts'
 import type { RecordedLoad } from './recorded-load.ts'
 
-/** What a fault works with. */
+/** The environment of a fault. */
 export interface FaultWorld {
   readonly machines: Machines
   readonly load: RecordedLoad
   readonly random: () => number
-  /** What was broken when, for who looks for the cause of something. */
+  /** A log of the faults with their times, for debugging. */
   readonly story: {
     readonly name: string
     readonly machine: number
     readonly fromMs: number
-    /** 0: it is not put right. */
+    /** 0: it is not repaired. */
     toMs: number
   }[]
-  /** Whether the streams have all since the first message. */
+  /** Whether the streams have all messages since the first one. */
   isWhole: boolean
 }
 
 /** A kind of fault. */
 export interface FaultKind {
   readonly name: string
-  /** How often it is chosen, against the others. */
+  /** Its frequency relative to the other kinds. */
   readonly weight: number
-  /** What it needs for itself; `n`: that of the machine. */
+  /** The resources that it needs for itself. `n` stands for the number of the machine. */
   readonly needs: readonly string[]
-  /** Breaks something and puts it right. */
+  /** Injects the fault and repairs it. */
   run(world: FaultWorld, machine: number): Promise<void>
 }
 
@@ -47,7 +47,7 @@ function held(random: () => number, factor = 1): Promise<void> {
   return sleep(HELD_MS_MIN + random() * (HELD_MS_MAX - HELD_MS_MIN) * factor)
 }
 
-/** Waits until all brokers have all, so that the next one may lose its own. */
+/** Waits until all brokers have all messages, so that the next broker may lose its own copy. */
 async function current({ machines }: FaultWorld): Promise<void> {
   const deadline = performance.now() + CURRENT_MS_MAX
   for (;;) {
@@ -64,7 +64,7 @@ function of<T>(list: readonly T[], index: number): T {
   return found
 }
 
-/** All kinds; those that the machines cannot have are left out by who chooses. */
+/** All kinds. The caller leaves out the ones that the machines do not support. */
 export const FAULT_KINDS: readonly FaultKind[] = [
   {
     name: 'kill a node',
@@ -207,7 +207,8 @@ export const FAULT_KINDS: readonly FaultKind[] = [
       await machines.forgetStreams()
       world.isWhole = false
       await load.hold(false)
-      // Brokers that are killed before they have noted what was made anew empty it: docs/CLUSTER.md, "Older brokers".
+      // Brokers that are killed before they have recorded a recreated stream empty it: docs/CLUSTER.md, "Older
+      // brokers".
       await current(world)
       await sleep(NOTED_MS)
     },

@@ -17,7 +17,7 @@ import { Broker, ClickHouse, type KeptStream } from './servers.ts'
 
 const LINES_KEPT = 60
 const LOOK_MS = 100
-/** A node tells how it is every two seconds. */
+/** A node reports its state every two seconds. */
 const REPORT_MS_MAX = 3000
 const SETTLED_MS_MAX = 120_000
 const QUIET = createLogger({ level: 'silent', format: 'json' })
@@ -29,7 +29,7 @@ export class ClusterNode {
   readonly lines: string[] = []
   readonly #start: () => Promise<Daemon>
   #daemon: Daemon | null = null
-  /** The time that the daemons before this one have used, CPU seconds. */
+  /** CPU seconds of its earlier daemons. */
   #cpuBefore = 0
 
   constructor(dataDir: string, start: (node: ClusterNode) => Promise<Daemon>) {
@@ -37,17 +37,17 @@ export class ClusterNode {
     this.#start = () => start(this)
   }
 
-  /** Null while it does not run. */
+  /** Null while it is not running. */
   get url(): string | null {
     return this.#daemon?.url ?? null
   }
 
-  /** 0 while it does not run. */
+  /** 0 while it is not running. */
   get pid(): number {
     return this.#daemon?.pid ?? 0
   }
 
-  /** User and system time of all its daemons, seconds. */
+  /** User and system time of all its daemons, in seconds. */
   get cpuSeconds(): number {
     return this.#cpuBefore + (this.#daemon?.cpuSeconds() ?? 0)
   }
@@ -56,7 +56,7 @@ export class ClusterNode {
     this.#daemon = await this.#start()
   }
 
-  /** SIGKILL, and waits. */
+  /** Sends SIGKILL and waits for the end. */
   async kill(): Promise<void> {
     const daemon = this.#daemon
     this.#daemon = null
@@ -75,7 +75,7 @@ export class ClusterNode {
     if (this.#daemon !== null) process.kill(this.#daemon.pid, isPaused ? 'SIGSTOP' : 'SIGCONT')
   }
 
-  /** A value of /metrics; null while it does not answer. */
+  /** Returns a value of /metrics, or null while the node does not answer. */
   async metric(name: string): Promise<number | null> {
     try {
       const answer = await fetch(`${this.url}/metrics`, { signal: AbortSignal.timeout(5000) })
@@ -85,13 +85,13 @@ export class ClusterNode {
     }
   }
 
-  /** Events that it has stored since its start. Throws while it does not answer. */
+  /** Returns the number of events that it has stored since its start. Throws while it does not answer. */
   async stored(): Promise<number> {
     const answer = await fetch(`${this.url}/metrics`)
     return sumMetric(parseMetrics(await answer.text()), 'ingest_events_total', { fate: 'stored' })
   }
 
-  /** What it says of its health; null while it does not answer. */
+  /** Returns its health, or null while it does not answer. */
   async health(): Promise<string | null> {
     try {
       const answer = await fetch(`${this.url}/_health`, { signal: AbortSignal.timeout(5000) })
@@ -102,18 +102,21 @@ export class ClusterNode {
   }
 }
 
-/** What `Machines.make` makes. */
+/** Options of `Machines.make`. */
 export interface MachinesOptions {
   readonly context: BenchContext
   readonly machines: number
   readonly hasWarehouse: boolean
-  /** Further arguments of each node; there are as many nodes. Without it each machine has one without any. */
+  /**
+   * Further arguments of each node. There are as many nodes as entries. Default: one node without arguments on each
+   * machine.
+   */
   readonly nodes?: readonly (readonly string[])[]
-  /** All have the network of this process, whatever could be made. */
+  /** All machines use the network of this process, even if separate ones are possible. */
   readonly isTogether?: boolean
 }
 
-/** All of them. They are gone with the bench. */
+/** All machines. They are removed with the bench. */
 export class Machines {
   readonly network: Network
   readonly brokers: readonly Broker[]
@@ -121,7 +124,7 @@ export class Machines {
   readonly clickhouse: ClickHouse | null
   readonly #client: NatsBrokers
   readonly #servers: readonly string[]
-  /** By the name of who told it. */
+  /** By the name of the reporting node. */
   readonly #reports = new Map<string, { readonly report: NodeReport; readonly atMs: number }>()
   readonly #backups: string
 
@@ -158,7 +161,7 @@ export class Machines {
     })
   }
 
-  /** Starts everything. Throws when nats-server is not installed. */
+  /** Starts everything. Throws if nats-server is not installed. */
   static async make({
     context,
     machines,
@@ -180,7 +183,7 @@ export class Machines {
     return made
   }
 
-  /** The number of the broker that leads the stream of events; -1: nobody knows. */
+  /** Returns the number of the broker that leads the stream of events, or -1 if it is unknown. */
   async leader(): Promise<number> {
     const state = await this.#client.look(eventStream(0)).catch(() => null)
     const name = state?.brokers[0]?.name ?? ''
@@ -188,8 +191,9 @@ export class Machines {
   }
 
   /**
-   * What keeps the brokers from being equal: each has to have all that any had when this was asked, by what it tells
-   * of itself, as who leads takes one that was just killed for one that has everything. Null: they are.
+   * Returns the difference between the brokers, or null if they are equal. Each broker must have all messages that any
+   * broker had at the time of the call. Each broker is asked about itself, because a leader may believe that a
+   * restarted broker has everything.
    */
   async unequal(): Promise<string | null> {
     const look = () => Promise.all(this.brokers.map((broker) => broker.streams()))
@@ -209,7 +213,7 @@ export class Machines {
       .join('; ')
   }
 
-  /** Lets the brokers forget all streams, without being stopped. */
+  /** Deletes all streams of the brokers while they run. */
   async forgetStreams(): Promise<void> {
     const connection = await connect({ servers: [...this.#servers] })
     const manager = await jetstreamManager(connection, { checkAPI: false })
@@ -219,14 +223,16 @@ export class Machines {
     await connection.close()
   }
 
-  /** Takes the directory of a node, which must not run, from a backup of another. */
+  /** Restores the directory of a stopped node from a backup of another one. */
   async refill(node: ClusterNode, from: ClusterNode): Promise<void> {
     rmSync(node.dataDir, { recursive: true, force: true })
     await runTenrec(['backup', this.#backups, '--data-dir', from.dataDir, '--keep', '1'])
     await runTenrec(['restore', this.#backups, '--data-dir', node.dataDir])
   }
 
-  /** Waits until nothing is on one machine alone and all have the same number of events. Throws what is missing. */
+  /**
+   * Waits until no data is on one machine alone and all have the same number of events. Throws with the missing part.
+   */
   async settled(): Promise<void> {
     const deadline = performance.now() + SETTLED_MS_MAX
     for (;;) {
@@ -247,7 +253,7 @@ export class Machines {
     return Promise.all(this.nodes.map((node) => node.metric(name)))
   }
 
-  /** Whether as many nodes as there are have told of late that they have all of the stream. */
+  /** Whether all nodes have recently reported that they have the whole stream. */
   async #haveSamePosition(): Promise<boolean> {
     const state = await this.#client.look(eventStream(0)).catch(() => null)
     const now = performance.now()
@@ -275,7 +281,7 @@ export function isInstalled(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 }
 
-/** What the NATS server says of itself, such as `nats-server: v2.10.27`. */
+/** Returns the version text of the NATS server, such as `nats-server: v2.10.27`. */
 export function brokerVersion(): string {
   return spawnSync('sh', ['-c', 'nats-server --version'], { encoding: 'utf8' }).stdout.trim()
 }

@@ -1,25 +1,25 @@
 /**
- * Where the machines of a cluster run: each in a network of its own, with a link to the others that can be cut and
- * one to whoever sends events, where this process is root and iproute2 is installed; else all on the loopback address,
- * and nothing can be cut.
+ * The networks of the machines in a cluster. If this process is root and iproute2 is installed, each machine has its
+ * own network, with a link to the others that can be cut and another one to the clients. Otherwise all machines use the
+ * loopback address, and no link can be cut.
  */
 
 import { spawnSync } from 'node:child_process'
 import { freePort } from '../../test/fixtures/free-port.ts'
 
-/** One machine: how a program is started there, and under which addresses it is reached. */
+/** One machine: the command prefix of its programs, and its addresses. */
 export interface Place {
-  /** Words before the command. */
+  /** The command prefix. */
   readonly launcher: readonly string[]
-  /** For the other machines. */
+  /** The address for the other machines. */
   readonly innerHost: string
-  /** For clients. */
+  /** The address for clients. */
   readonly outerHost: string
-  /** Of this process, as the machine sees it. */
+  /** The address of this process, as the machine sees it. */
   readonly clientHost: string
   readonly brokerPort: number
   readonly routePort: number
-  /** Where a broker tells how it is. */
+  /** The address of the broker's monitoring port. */
   readonly monitorPort: number
   readonly nodePort: number
 }
@@ -28,10 +28,10 @@ const BROKER_PORT = 4222
 const ROUTE_PORT = 6222
 const MONITOR_PORT = 8222
 const NODE_PORT = 8080
-/** A network that is for measuring other networks (RFC 2544), so that it is nobody's. */
+/** A network that is reserved for network benchmarks (RFC 2544), so it does not collide with others. */
 const NET = '198.18'
 
-/** Three machines, say; `remove` at the end. */
+/** The networks of the machines. Call `remove` at the end. */
 export class Network {
   readonly places: readonly Place[]
   readonly canCut: boolean
@@ -44,8 +44,8 @@ export class Network {
   }
 
   /**
-   * Makes it; `isTogether`: on the loopback address in any case. Throws when a command that worked for one machine
-   * fails for another.
+   * Creates the networks. With `isTogether` the loopback address is always used. Throws if a command that worked for
+   * one machine fails for another.
    */
   static async make(machines: number, isTogether: boolean): Promise<Network> {
     const numbers = Array.from({ length: machines }, (_, index) => index)
@@ -59,7 +59,7 @@ export class Network {
     return network
   }
 
-  /** Takes a machine off the network of the others, or puts it back. */
+  /** Disconnects a machine from the others, or reconnects it. */
   cut(index: number, isCut: boolean): void {
     run(`ip link set ${this.#name}i${index} ${isCut ? 'down' : 'up'}`)
   }

@@ -1,4 +1,7 @@
-/** Events sent to several machines by clients that never give one up: what was not answered goes to another machine. */
+/**
+ * Events that are sent to several machines. Clients never give up: they resend an unanswered request to another
+ * machine.
+ */
 import { randomBytes } from 'node:crypto'
 import { PROJECT_KEY } from '../daemon.ts'
 import { sleep } from '../harness.ts'
@@ -9,12 +12,12 @@ const PERSONS = 400
 const GUESTS = 2000
 const ANSWER_MS_MAX = 4000
 const AGAIN_MS = 30
-/** Of the events: who was a guest says who he is. */
+/** The share of events in which a visitor is identified. */
 const IDENTIFIES = 0.1
 
-/** What is known of the load. */
+/** The records of the load. */
 export interface RecordedLoadOptions {
-  /** Null while a machine is not there. */
+  /** Null while a machine is not available. */
   readonly urls: () => readonly (string | null)[]
   readonly eventsPerSecond: number
   /** From 0 to 1. */
@@ -25,9 +28,9 @@ export interface RecordedLoadOptions {
 export class RecordedLoad {
   /** The uuids of all events that were answered with 200. */
   readonly acknowledged = new Set<string>()
-  /** Of answered requests, from the first try on, milliseconds. */
+  /** Milliseconds of answered requests, from the first attempt on. */
   readonly answeredMs: number[] = []
-  /** Requests that were sent again. */
+  /** The number of requests that were resent. */
   again = 0
   readonly #options: RecordedLoadOptions
   readonly #avoided = new Set<number>()
@@ -42,21 +45,21 @@ export class RecordedLoad {
     for (let index = 0; index < CLIENTS; index++) this.#clients.push(this.#run())
   }
 
-  /** Lets each client finish what it is sending, to the acknowledgement. */
+  /** Lets each client finish its request, up to the acknowledgement. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#isHeld = false
     await Promise.all(this.#clients)
   }
 
-  /** Nothing is sent to a machine from now on, and nothing is on its way to it when this resolves; or it is again. */
+  /** Stops requests to a machine, and resolves when none is in flight. Or resumes them. */
   async avoid(machine: number, isAvoided: boolean): Promise<void> {
     if (!isAvoided) this.#avoided.delete(machine)
     else this.#avoided.add(machine)
     while (isAvoided && (this.#busy[machine] ?? 0) > 0) await sleep(AGAIN_MS)
   }
 
-  /** The same for all of them. */
+  /** Stops or resumes requests to all machines. */
   async hold(isHeld: boolean): Promise<void> {
     this.#isHeld = isHeld
     while (isHeld && this.#busy.some((count) => count > 0)) await sleep(AGAIN_MS)
@@ -77,12 +80,12 @@ export class RecordedLoad {
       const elapsedMs = performance.now() - startedAtMs
       this.answeredMs.push(elapsedMs)
       for (const uuid of uuids) this.acknowledged.add(uuid)
-      // Who waited goes on at once.
+      // Waiting clients continue at once.
       if (elapsedMs < pauseMs) await sleep((pauseMs - elapsedMs) * (0.5 + random()))
     }
   }
 
-  /** Whether it was answered with 200, by whichever machine. */
+  /** Whether any machine answered with 200. */
   async #send(body: string): Promise<boolean> {
     const { urls, random } = this.#options
     if (this.#isHeld) return false
@@ -100,7 +103,7 @@ export class RecordedLoad {
       await answer.arrayBuffer()
       status = answer.status
     } catch {
-      // The machine was killed, paused or is slow.
+      // The machine was killed, is paused or is slow.
     }
     this.#busy[machine] = (this.#busy[machine] ?? 0) - 1
     if (status === 200) return true

@@ -1,16 +1,19 @@
-/** Other people's programs that a cluster works with: NATS servers and ClickHouse, killed and started again at will. */
+/** Third-party programs of a cluster: NATS servers and ClickHouse, which can be killed and restarted. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Place } from './network.ts'
 
 const PASSWORD = 'bench'
-/** Whatever ends this process ends them, too. */
+/** The programs end with this process, however it ends. */
 const WITH_THIS = ['setpriv', '--pdeathsig', 'KILL']
-/** Three brokers share two cores with all else: with several threads each they wait for each other longer. */
+/**
+ * Three brokers share two cores with all other processes. With several threads each they would wait for each other
+ * longer.
+ */
 const ONE_THREAD = ['env', 'GOMAXPROCS=1']
 
-/** A program that may be killed, paused and started again. */
+/** A program that can be killed, paused and restarted. */
 class Server {
   readonly #words: readonly string[]
   #child: ChildProcess | null = null
@@ -33,7 +36,7 @@ class Server {
     this.#child = spawn(command, words, { stdio: 'ignore' })
   }
 
-  /** SIGKILL, and waits. */
+  /** Sends SIGKILL and waits for the end. */
   async kill(): Promise<void> {
     const child = this.#child
     if (child === null) return
@@ -54,7 +57,7 @@ const MONITOR_MS_MAX = 2000
 /** A stream as one broker has it. */
 export interface KeptStream {
   readonly created: string
-  /** The newest sequence; 0: none. */
+  /** The newest sequence number; 0: none. */
   readonly last: number
 }
 
@@ -97,14 +100,17 @@ export class Broker extends Server {
     mkdirSync(store, { recursive: true })
   }
 
-  /** What it has itself, by the name of the stream; without an answer, or when it knows that it lacks something, why. */
+  /**
+   * Returns its own state by the name of the stream. If it does not answer, or knows that data is missing, returns the
+   * reason.
+   */
   async streams(): Promise<ReadonlyMap<string, KeptStream> | string> {
     const signal = AbortSignal.timeout(MONITOR_MS_MAX)
     try {
       const health = await fetch(`${this.#monitor}/healthz`, { signal })
       if (!health.ok) return await health.text()
       const answer = await fetch(`${this.#monitor}/jsz?streams=1`, { signal })
-      // The form of the server's own report.
+      // The format of the server's own report.
       const { account_details = [] } = (await answer.json()) as ServerReport
       const streams = account_details.flatMap(({ stream_detail = [] }) => stream_detail)
       return new Map(
@@ -115,7 +121,7 @@ export class Broker extends Server {
     }
   }
 
-  /** Removes all that it has; it must not run. */
+  /** Deletes all of its data. The server must not be running. */
   wipe(): void {
     rmSync(this.#store, { recursive: true })
     mkdirSync(this.#store)
@@ -147,12 +153,12 @@ export class ClickHouse extends Server {
     this.#port = port
   }
 
-  /** For the setting `warehouse`, from a machine that sees this one as `host`. */
+  /** The value of the setting `warehouse`, for a machine that reaches this one as `host`. */
   address(host: string): string {
     return `http://tenrec:${PASSWORD}@${host}:${this.#port}/events`
   }
 
-  /** The answer to a statement; null while it does not answer. */
+  /** Returns the answer to a statement, or null while the server does not answer. */
   async ask(sql: string): Promise<string | null> {
     const headers = { 'X-ClickHouse-User': 'tenrec', 'X-ClickHouse-Key': PASSWORD }
     const request = { method: 'POST', body: sql, headers }

@@ -1,10 +1,10 @@
 /**
  * Question: what does it cost to copy a stored event to ClickHouse?
- * Workload: a store of 200,000 events (`--events` for another number) that is copied from its first one on, several
- * times to an empty table; CPU time of the daemon from its start until ClickHouse has all, without that of the same
- * start without a warehouse.
- * Baseline: (c) `JSON.parse` of the same events in a loop in a fresh process.
- * What would change our mind about sending segments as they are: more than parsing each event once.
+ * Workload: a store of 200,000 events (`--events` for another number), which is copied from its first event on to an
+ * empty table, several times. Measured is the CPU time of the daemon from its start until ClickHouse has all events,
+ * without that of the same start without a warehouse.
+ * Baseline: (c) `JSON.parse` of the same events in a loop in a new process.
+ * Reconsider: sending segments in their stored form, if it costs more than parsing each event once.
  */
 
 import { freePort } from '../../test/fixtures/free-port.ts'
@@ -38,7 +38,7 @@ const LOOK_MS = 50
 const COPIED_MS_MAX = 120_000
 const NEWEST = 'SELECT max(sequence) FROM events.tenrec_events'
 
-/** One copy: CPU seconds of the daemon and of ClickHouse, and how long it took. */
+/** One copy: CPU seconds of the daemon and of ClickHouse, and the duration. */
 interface Copy {
   readonly daemonSeconds: number
   readonly clickhouseSeconds: number
@@ -98,7 +98,7 @@ async function startClickHouse(context: BenchContext): Promise<ClickHouse> {
   return clickhouse
 }
 
-/** Stores events; how many. */
+/** Stores events and returns their number. */
 async function fill(context: BenchContext, dataDir: string): Promise<number> {
   const daemon: Daemon = await context.startDaemon({ dataDir })
   const report = await runLoad(

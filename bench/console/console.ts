@@ -1,10 +1,10 @@
 /**
- * Question: how soon does the console show its page and answer a click, on a slow machine, and what do open ones
- * cost those who send events (open-consoles.ts)?
- * Workload: events of 90 days; Chromium with its CPU slowed down four times by its own protocol opens a chart,
- * then its numbers as a table of more than 1,000 rows, then who is behind one of them.
+ * Question: how soon does the console show its page and answer a click on a slow machine, and what do open consoles
+ * cost clients that send events (open-consoles.ts)?
+ * Workload: events of 90 days. Chromium, with its CPU slowed down four times through its own protocol, opens a chart,
+ * then its numbers as a table of more than 1,000 rows, then the persons behind one of them.
  * Baseline: the same page without the slow-down.
- * What would change our mind about drawing tables whole, part after part: an interaction above 200 ms.
+ * Reconsider: drawing complete tables in parts, if an interaction takes more than 200 ms.
  */
 import { existsSync } from 'node:fs'
 import { type Browser, chromium, type Page } from 'playwright-core'
@@ -16,7 +16,7 @@ import { measureOpenConsoles } from './open-consoles.ts'
 export const CONSOLE: Bench = {
   name: 'console',
   group: 'operations',
-  question: 'How soon does the console show its page, and what do open ones cost those who send?',
+  question: 'How soon does the console show its page, and what do open consoles cost senders?',
   workload:
     'Chromium at a quarter of its speed; 1,000 events/s beside five streams and polls of Health',
   isOnlyByName: true,
@@ -32,7 +32,7 @@ const PAGE = '/p/1/explore?range=45d&interval=hour'
 const LCP_MS_MAX = 1200
 const INP_MS_MAX = 200
 
-/** Notes the largest paint and the longest interaction, as the browser itself tells them. */
+/** Records the largest paint and the longest interaction, as the browser reports them. */
 const WATCH = `globalThis.lcpMs = 0; globalThis.inpMs = 0
 new PerformanceObserver((list) => { for (const { startTime } of list.getEntries()) lcpMs = startTime })
   .observe({ type: 'largest-contentful-paint', buffered: true })
@@ -75,7 +75,7 @@ async function measure(context: BenchContext): Promise<void> {
   await measureOpenConsoles(context)
 }
 
-/** An event an hour, up to now. */
+/** One event an hour, up to now. */
 async function fill(daemon: Daemon): Promise<void> {
   const batch = Array.from({ length: HOURS }, (_, hour) => ({
     event: '$pageview',
@@ -89,7 +89,7 @@ async function fill(daemon: Daemon): Promise<void> {
   await daemon.drain()
 }
 
-/** Opens the page in a fresh window, presses what there is to press, and reads what the browser noted. */
+/** Opens the page in a new window, presses the given buttons, and reads the recorded values. */
 async function visit(browser: Browser, { url }: Daemon, rate: number): Promise<Times> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
   const page = await context.newPage()

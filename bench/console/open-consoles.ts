@@ -1,7 +1,7 @@
 /**
- * What five open consoles cost those who send events: each with a session, a stream of the page Live that is read
- * as it comes, and the page Health, which asks again every ten seconds. No browser: it would take the processor
- * from the daemon, which it does not on the machine of whoever looks.
+ * The cost of five open consoles for clients that send events. Each console has a session, a stream of the page Live
+ * that is read as it arrives, and the page Health, which polls every ten seconds. No browser is used, because it would
+ * take processor time from the daemon, which a viewer's machine does not.
  */
 import { type Daemon, PERSONAL_KEY, USUAL_LAG_LIMIT } from '../daemon.ts'
 import { type BenchContext, expectAllStored, expectOnlyOk, interleaved, sleep } from '../harness.ts'
@@ -15,7 +15,7 @@ const SETTLE_MS = 500
 const SLOWER_MAX = 1.05
 const FROM_CONSOLE = { 'X-Tenrec-Console': '1', 'Sec-Fetch-Site': 'same-origin' }
 
-/** States the figures: how long acknowledgements take beside open consoles, against none. */
+/** Reports the latency of acknowledgements beside open consoles, compared with none. */
 export async function measureOpenConsoles(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
   const cookies = await Promise.all(Array.from({ length: CONSOLES }, () => logIn(daemon)))
@@ -81,7 +81,7 @@ function cpuUs({ serverCpuSeconds, events }: LoadReport): number {
   return ((serverCpuSeconds ?? 0) * 1e6) / events
 }
 
-/** The cookie of a session of its own. */
+/** Returns the cookie of a new session. */
 async function logIn({ url }: Daemon): Promise<string> {
   const answer = await fetch(`${url}/api/console/session/`, {
     method: 'POST',
@@ -93,7 +93,7 @@ async function logIn({ url }: Daemon): Promise<string> {
   return cookie.split(';')[0] ?? ''
 }
 
-/** A console until it is closed; how many bytes it was shown. */
+/** Runs a console until it is closed. Returns the number of bytes that it received. */
 async function watch({ url }: Daemon, cookie: string, signal: AbortSignal): Promise<number> {
   const ask = async (path: string) => {
     const answer = await fetch(`${url}/api/${path}`, {

@@ -1,10 +1,10 @@
 /**
- * Question: how soon does a change of one of 5,000 flags reach decisions, and who waits for it?
- * Workload: a flag is switched again and again through the API, and asked for without pause until the
- * change shows; beside it decisions, open loop at 200 requests/s, latency from the intended time of sending,
- * half of them about 10 of the 5,000 flags, half about the 50 of another project.
+ * Question: how soon does a change of one of 5,000 flags apply to decisions, and which requests wait for it?
+ * Workload: a flag is toggled repeatedly through the API, and requested without pause until the change is visible.
+ * Beside it run decisions, as an open loop at 200 requests/s with latency from the intended time of sending. Half of
+ * them are about 10 of the 5,000 flags, half about the 50 flags of another project.
  * Baseline: the same decisions without changes.
- * What would change our mind about compiling flags on the main thread: a request slower than 20 ms.
+ * Reconsider: compiling flags on the main thread, if a request takes more than 20 ms.
  */
 import type { Daemon } from '../daemon.ts'
 import { type BenchContext, expectOnlyOk, sleep } from '../harness.ts'
@@ -22,18 +22,18 @@ import { decisionBody } from './decide-workload.ts'
 const REQUESTS_PER_SECOND = 200
 const CONNECTIONS = 64
 const PAUSE_MS = 150
-/** After what was measured before. */
+/** After the previous measurements. */
 const SETTLE_MS = 1000
 const POLL_MS = 1
 const VISIBLE_MS_MAX = 10_000
 const KEYS_ASKED = 10
-/** Keeps the run short where creating flags is slow; the figure says how many there were. */
+/** Keeps the run short where creating flags is slow. The figure contains the number of flags. */
 const CREATE_MS_MAX = 120_000
-/** Has no condition: its rollout alone decides. */
+/** Has no condition. Its rollout alone decides. */
 const CHANGED_FLAG = 0
 
 interface Publication {
-  /** From sending the change to the first answer that shows it. */
+  /** From sending the change to the first answer that contains it. */
   readonly visibleMs: number
   /** From sending the change to its answer. */
   readonly answeredMs: number
@@ -45,7 +45,7 @@ export interface PublishedProject {
   readonly createdPerSecond: number
 }
 
-/** Makes it, with 5,000 flags. Up to minutes: nothing may be measured meanwhile. */
+/** Creates it with 5,000 flags. Takes up to minutes. No measurement may run meanwhile. */
 export async function preparePublishing(
   context: BenchContext,
   daemon: Daemon,
@@ -56,14 +56,14 @@ export async function preparePublishing(
   return { project, createdPerSecond }
 }
 
-/** What is published, and what is asked beside it. */
+/** The published changes, and the decisions beside them. */
 export interface PublishingOptions {
   readonly published: PublishedProject
   readonly other: FlagProject
   readonly persons: number
 }
 
-/** Reports how publishing goes. */
+/** Reports the latency of publishing. */
 export async function measurePublishing(
   context: BenchContext,
   daemon: Daemon,
@@ -105,7 +105,7 @@ export async function measurePublishing(
   })
 }
 
-/** Decisions at a steady rate while `action` runs; it is told when the window is over. */
+/** Sends decisions at a steady rate while `action` runs, and tells it when the window is over. */
 async function loadBeside(
   daemon: Daemon,
   projects: readonly [FlagProject, FlagProject],

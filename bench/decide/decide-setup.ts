@@ -1,6 +1,6 @@
 /**
- * Fills a daemon for the bench `decide` through its public API, as a user would: projects and flags
- * through the private routes, persons through `/batch/`; and checks that decisions come out as they must.
+ * Fills a daemon for the bench `decide` through its public API, as a user would: projects and flags through the private
+ * routes, persons through `/batch/`. Then checks that decisions are correct.
  */
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import {
@@ -13,9 +13,9 @@ import {
   propertiesOf,
 } from './decide-workload.ts'
 
-/** The path that SDKs of today ask. */
+/** The path that current SDKs request. */
 export const DECISION_PATH = '/flags/?v=2'
-/** The path that SDKs of the years before asked; its answer has values instead of reasons. */
+/** The path of older SDKs. Its answer has values instead of reasons. */
 export const OLD_DECISION_PATH = '/decide/?v=3'
 
 const PERSONS_PER_BATCH = 100
@@ -31,14 +31,15 @@ export interface FlagProject {
   readonly flagIds: readonly number[]
 }
 
-/** What a decision says about one flag. */
+/** The decision about one flag. */
 interface AnsweredFlag {
   readonly enabled: boolean
   readonly variant: string | null
 }
 
 /**
- * Makes a project with so many flags; with fewer when `millisecondsMax` is over. Some milliseconds a flag.
+ * Creates a project with this many flags, or with fewer when `millisecondsMax` is over. Some milliseconds for each
+ * flag.
  */
 export async function createProject(
   daemon: Daemon,
@@ -60,7 +61,7 @@ export async function createProject(
   return { id, apiKey, flags: flags.slice(0, flagIds.length), flagIds }
 }
 
-/** Makes persons known to a project and waits until they are. The number of events that it took. */
+/** Creates persons in a project and waits for them. Returns the number of events that it took. */
 export async function sendPersons(
   daemon: Daemon,
   { apiKey }: FlagProject,
@@ -85,7 +86,7 @@ export async function sendPersons(
   return persons
 }
 
-/** Changes a flag; resolves when the answer is there. */
+/** Changes a flag. Resolves when the answer has arrived. */
 export async function changeFlag(
   daemon: Daemon,
   project: FlagProject,
@@ -97,8 +98,8 @@ export async function changeFlag(
 }
 
 /**
- * Asks about some persons and throws unless every flag is answered, without an error, as the stored
- * properties say.
+ * Requests decisions for some persons. Throws unless every flag is answered without an error and as the stored
+ * properties require.
  */
 export async function checkDecisions(daemon: Daemon, project: FlagProject): Promise<void> {
   for (let person = 0; person < CHECKED_PERSONS; person++) {
@@ -117,14 +118,14 @@ export async function checkDecisions(daemon: Daemon, project: FlagProject): Prom
   }
 }
 
-/** One decision: the flags by key. Throws when the answer says that it is incomplete. */
+/** Returns one decision: the flags by key. Throws if the answer is marked as incomplete. */
 export async function decisionsOf(
   daemon: Daemon,
   body: string,
 ): Promise<ReadonlyMap<string, AnsweredFlag>> {
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(`${daemon.url}${DECISION_PATH}`, { method: 'POST', headers, body })
-  // Checked by whoever looks for a flag in it.
+  // Checked by the caller that looks for a flag in it.
   const answer = (await response.json()) as {
     readonly flags?: Readonly<Record<string, AnsweredFlag>>
     readonly errorsWhileComputingFlags?: boolean
@@ -135,7 +136,7 @@ export async function decisionsOf(
   return new Map(Object.entries(answer.flags ?? {}))
 }
 
-/** Runs `action` for 0 to `count` - 1, some at once. */
+/** Runs `action` for 0 to `count` - 1, some at the same time. */
 export async function inParallel(
   count: number,
   action: (index: number) => Promise<void>,

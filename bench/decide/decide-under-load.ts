@@ -1,10 +1,10 @@
 /**
- * Question: how long does a decision wait while 50,000 events a second are taken in and processed?
- * Workload: decisions about 50 flags, open loop at 500 requests/s, 64 connections, latency from the
- * intended time of sending; beside it events, 100 a request, open loop.
+ * Question: how long does a decision wait while 50,000 events a second are accepted and processed?
+ * Workload: decisions about 50 flags, as an open loop at 500 requests/s over 64 connections, with latency from the
+ * intended time of sending. Beside it run events, 100 in a request, as an open loop.
  * Baseline: the same decisions alone, interleaved.
- * What would change our mind about reading persons on the main thread: a p99 over 10 ms; about a bound
- * of the lag instead of a share for processing: a lag beyond the bound.
+ * Reconsider: reading persons on the main thread, if the p99 is above 10 ms; a bound of the lag instead of a share for
+ * processing, if the lag exceeds the bound.
  */
 import type { Daemon } from '../daemon.ts'
 import { type BenchContext, expectAllStored, expectOnlyOk, interleaved, sleep } from '../harness.ts'
@@ -17,13 +17,13 @@ const DECISIONS_PER_SECOND = 500
 const DECISION_CONNECTIONS = 64
 const EVENTS_PER_REQUEST = 100
 const EVENT_CONNECTIONS = 32
-/** Events come in for this long before the first decision counts. */
+/** Events arrive for this long before the first measured decision. */
 const LEAD_SECONDS = 1
 const READING_MS = 250
 
-/** What has been done to the daemon so far. */
+/** The work of the daemon so far. */
 export interface Before {
-  /** Events acknowledged since it started. */
+  /** Events acknowledged since its start. */
   readonly acknowledged: number
   readonly persons: number
 }
@@ -32,12 +32,12 @@ interface LoadedRound {
   readonly decisions: LoadReport
   readonly events: LoadReport
   readonly processedPerSecond: number
-  /** Events stored by the time the last one was sent, of those accepted by then. */
+  /** Of the events that were accepted when the last one was sent, the ones that were stored by then. */
   readonly processedShare: number
   readonly worstLagSeconds: number
 }
 
-/** Reports the latencies of decisions beside ingestion. Throws when an event is lost. */
+/** Reports the latencies of decisions beside ingestion. Throws if an event is lost. */
 export async function measureUnderLoad(
   context: BenchContext,
   daemon: Daemon,
@@ -86,7 +86,7 @@ export async function measureUnderLoad(
   report(context, quiet, loaded, eventsPerSecond)
 }
 
-/** The highest age of an event that is not processed, seconds. */
+/** The maximum age of an unprocessed event, in seconds. */
 async function watchLag(daemon: Daemon, isLoaded: () => boolean): Promise<number> {
   let worstSeconds = 0
   while (isLoaded()) {

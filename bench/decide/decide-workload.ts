@@ -1,27 +1,27 @@
 /**
- * What the bench `decide` asks and about whom: persons of 30 properties, flags of which every second has
- * a property condition, and the same flags as Unleash has them. Pure: the same index always gives the
- * same person and the same flag.
+ * The requests and persons of the bench `decide`: persons with 30 properties, flags of which every second has a
+ * property condition, and the same flags in the form of Unleash. The functions are pure: the same index always gives
+ * the same person and the same flag.
  */
 
 /** The persons' properties, by name. */
 export type PersonProperties = Readonly<Record<string, string | number | boolean>>
 
-/** What a flag asks of a person's property. */
+/** The condition of a flag on a person's property. */
 export interface FlagCondition {
   readonly property: string
   readonly operator: 'exact' | 'icontains' | 'gt' | 'is_not'
-  /** Several for `exact` and `is_not`: one of them, none of them. */
+  /** Several values for `exact` and `is_not`: equal to one of them, or to none of them. */
   readonly values: readonly string[]
 }
 
-/** A flag, in the words of neither product. */
+/** A flag in a product-neutral form. */
 export interface BenchFlag {
   readonly key: string
-  /** Null: everybody, as far as the rollout goes. */
+  /** Null: all persons, within the rollout. */
   readonly condition: FlagCondition | null
   readonly rolloutPercentage: number
-  /** Names of equally likely variants; none for a flag that is on or off. */
+  /** Names of equally likely variants. Empty for a flag that is on or off. */
   readonly variants: readonly string[]
 }
 
@@ -39,7 +39,7 @@ export function distinctIdOf(person: number): string {
   return `decide-person-${person}`
 }
 
-/** The 30 properties of a person, about 900 bytes of JSON. */
+/** Returns the 30 properties of a person, about 900 bytes of JSON. */
 export function propertiesOf(person: number): PersonProperties {
   const properties: Record<string, string | number | boolean> = {
     email: `person${person}@example.${person % 2 === 0 ? 'com' : 'org'}`,
@@ -55,7 +55,7 @@ export function propertiesOf(person: number): PersonProperties {
   return properties
 }
 
-/** The flags of a project: every second has a condition, every fifth two variants. */
+/** Returns the flags of a project. Every second flag has a condition, every fifth has two variants. */
 export function benchFlags(count: number): BenchFlag[] {
   return Array.from({ length: count }, (_, index) => {
     const condition = index % 2 === 1 ? conditionOf((index - 1) / 2) : null
@@ -83,7 +83,7 @@ function conditionOf(index: number): FlagCondition {
   }
 }
 
-/** Whether a condition holds for a person. A simple reading, to check answers with. */
+/** Whether a condition holds for a person. A simple implementation for checking answers. */
 export function isHolding(condition: FlagCondition, properties: PersonProperties): boolean {
   const { operator, values } = condition
   const value = String(properties[condition.property])
@@ -99,7 +99,7 @@ export function isHolding(condition: FlagCondition, properties: PersonProperties
   }
 }
 
-/** The body that creates a flag through the private API. */
+/** Returns the body that creates a flag through the private API. */
 export function flagBody({ key, condition, rolloutPercentage, variants }: BenchFlag): object {
   const properties = condition === null ? [] : [filterOf(condition)]
   const share = ALL / Math.max(1, variants.length)
@@ -118,7 +118,7 @@ function filterOf({ property, operator, values }: FlagCondition): object {
   return { key: property, type: 'person', operator, value: isList ? values : values[0] }
 }
 
-/** The strategy that gives a flag of Unleash the same meaning. */
+/** Returns the Unleash strategy with the same meaning as a flag. */
 export function unleashStrategy(flag: BenchFlag): object {
   const { key, condition, rolloutPercentage, variants } = flag
   const weight = 1000 / Math.max(1, variants.length)
@@ -149,7 +149,7 @@ function constraintOf({ property, operator, values }: FlagCondition): object {
   }
 }
 
-/** What the SDKs send for a person about whom the server knows more than they do. */
+/** Returns the request of the SDKs for a person whose properties are stored on the server. */
 export function decisionBody(projectKey: string, person: number, flagKeys?: string[]): string {
   const distinctId = distinctIdOf(person)
   return JSON.stringify({
@@ -163,7 +163,7 @@ export function decisionBody(projectKey: string, person: number, flagKeys?: stri
   })
 }
 
-/** The same question in so many bodies that none is asked twice while the server remembers it. */
+/** Returns the same request in so many bodies that none repeats while the server has it in its cache. */
 export function freshBodies(projectKey: string, persons: number): string[] {
   return Array.from({ length: FRESH_BODIES }, (_, index) => {
     const body = decisionBody(projectKey, index % persons)
@@ -172,8 +172,8 @@ export function freshBodies(projectKey: string, persons: number): string[] {
 }
 
 /**
- * What the same question is for Unleash, which knows no persons: the properties that flags ask for go
- * with the request, and no others.
+ * Returns the same request for Unleash, which does not store persons: exactly the properties that flags use are sent
+ * with the request.
  */
 export function unleashBody(person: number, flags: readonly BenchFlag[]): string {
   const known = propertiesOf(person)

@@ -1,12 +1,12 @@
 /**
- * Question: what does a decision cost, against a server that does nothing and against Unleash?
- * Workload: persons of 30 stored properties, 64 connections, closed loop, keep-alive; 10, 50 and 500 flags,
- * half of them with a property condition, the way SDKs of today ask (`/flags/?v=2`): the same persons again
- * and again, and once with requests of which none is like another.
- * Baselines: (a) a bare uWebSockets.js server that collects the same bodies and answers a constant; Unleash
- * on PostgreSQL with 50 flags of the same meaning. All in the same run, interleaved.
- * What would change our mind about deciding on the main thread: under 0.7 of (a)'s rate for 10 flags, or a
- * p99 under ingestion of more than 4 times that alone; see decide-under-load.ts and decide-publish.ts.
+ * Question: what does a decision cost, compared with a server that does nothing and with Unleash?
+ * Workload: persons with 30 stored properties, 64 persistent connections, closed loop. There are 10, 50 and 500 flags,
+ * half of them with a property condition, requested as current SDKs do (`/flags/?v=2`): the same persons repeatedly,
+ * and once with requests that are all different.
+ * Baselines: (a) a bare uWebSockets.js server that collects the same bodies and answers a constant; Unleash on
+ * PostgreSQL with 50 flags of the same meaning. All in the same run, interleaved.
+ * Reconsider: deciding on the main thread, if it reaches less than 0.7 of the rate of (a) for 10 flags, or if the p99
+ * under ingestion is more than 4 times the p99 alone. See decide-under-load.ts and decide-publish.ts.
  */
 import { startUnleash, UNLEASH_PATH, type Unleash } from '../baselines/unleash.ts'
 import { type Daemon, USUAL_LAG_LIMIT } from '../daemon.ts'
@@ -28,7 +28,7 @@ import { benchFlags, decisionBody, freshBodies, unleashBody } from './decide-wor
 export const DECIDE: Bench = {
   name: 'decide',
   group: 'flags',
-  question: 'What does a decision cost, against a server that does nothing and against Unleash?',
+  question: 'What does a decision cost, compared with an idle server and with Unleash?',
   workload: '10, 50, 500 flags, persons of 30 stored properties, 64 connections, closed loop',
   needsDaemon: true,
   run: measure,
@@ -36,30 +36,30 @@ export const DECIDE: Bench = {
 
 const CONNECTIONS = 64
 /**
- * Warm-up where requests come again: those that never do have pushed them out of memory, and at first only some are
- * kept. Each of them is asked several times within it.
+ * The warm-up where requests repeat. Requests that never repeat have evicted them from the cache, and at first only a
+ * sample is cached. Each is sent several times within the warm-up.
  */
 const ASKED_AGAIN_SECONDS = 1
-/** The same where a decision takes milliseconds when it is made. */
+/** The warm-up where an uncached decision takes milliseconds. */
 const MANY_AGAIN_SECONDS = 12
 const FEW = 10
 const USUAL = 50
 const MANY = 500
 
-/** A server and what it is asked. */
+/** A server and its requests. */
 interface Side {
   readonly name: string
   readonly server: { readonly url: string; readonly pid: number }
   readonly path: string
   readonly bodies: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
-  /** So long every body is asked again and again before the measurement; others have pushed it out of memory. */
+  /** For this long every body is repeated before the measurement, because others have evicted it from the cache. */
   readonly askedAgainSeconds?: number
 }
 
 async function measure(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
-  // The one waits for a registry and a database, the other for a disk; neither may outlive the bench.
+  // One waits for a registry and a database, the other for a disk. Neither may outlive the bench.
   const both = [startUnleash(context, benchFlags(USUAL)), fill(context, daemon)] as const
   await Promise.allSettled(both)
   const [unleash, filled] = await Promise.all(both)
@@ -85,22 +85,22 @@ async function fill(context: BenchContext, daemon: Daemon): Promise<Filled> {
   return { few, usual, many, published, knownPersons, rarePersons, acknowledged }
 }
 
-/** What the daemon holds before anything is measured. */
+/** The daemon's data before the measurement. */
 interface Filled {
   readonly few: FlagProject
   readonly usual: FlagProject
   readonly many: FlagProject
   readonly published: PublishedProject
-  /** Persons who are asked about again and again. */
+  /** Persons whose decisions are requested repeatedly. */
   readonly knownPersons: number
-  /** Persons who are so many that none is in memory when its turn comes. */
+  /** Persons that are so many that none is in the cache at its turn. */
   readonly rarePersons: number
-  /** Events that it took. */
+  /** The number of events for the setup. */
   readonly acknowledged: number
 }
 
 interface Subjects extends Filled {
-  /** Or why there is none. */
+  /** Or the reason why it is missing. */
   readonly unleash: Unleash | string
 }
 
@@ -133,7 +133,7 @@ async function measureCost(
     const { headers } = unleash
     sides.push({ name: 'unleash', server: unleash, path: UNLEASH_PATH, bodies: asked, headers })
   }
-  // The first seconds compile code; they would burden whoever is measured first.
+  // The first seconds compile code, which would be a disadvantage of the side that is measured first.
   for (const side of sides) await load(side, context.size(0.3, 1), 0)
   const measured = await interleaved(
     context.rounds(3),

@@ -1,43 +1,42 @@
 /**
- * Complete HTTP/1.1 requests as buffers, made before a run. Only the event uuids change from one
- * sending to the next, written in place, so that the generator stays cheap and yet every event is
- * new to the duplicate check.
+ * Complete HTTP/1.1 requests as buffers, which are made before a run. Only the event uuids change between two requests.
+ * They are written in place, so that the generator stays cheap and every event is still new to the duplicate check.
  */
 import { EventGenerator } from './events.ts'
 
 /** A request that is ready to be written to a socket. Its owner sends it to one socket at a time. */
 export interface RequestTemplate {
   readonly bytes: Buffer
-  /** Length of the body alone. */
+  /** The length of the body alone. */
   readonly bodyBytes: number
-  /** Where the 36 characters of each event's uuid start. Empty for a request without events. */
+  /** The positions of the 36 characters of each event's uuid. Empty for a request without events. */
   readonly uuidOffsets: Uint32Array
 }
 
-/** What the bodies of a run look like. */
+/** The contents of the bodies of a run. */
 export interface EventRequestOptions {
   readonly kind: 'events'
   readonly projectKey: string
   readonly seed: number
-  /** 1 sends `/capture/` bodies, more sends `/batch/` bodies. */
+  /** 1 sends `/capture/` bodies, a larger number sends `/batch/` bodies. */
   readonly eventsPerRequest: number
-  /** Distinct events that are drawn; requests repeat them with new uuids. */
+  /** The number of distinct events. Requests repeat them with new uuids. */
   readonly distinctEvents: number
-  /** Runs against the same store use different streams; a stream holds 2^32 uuids. Below 65,536. */
+  /** Runs against the same store use different streams. A stream holds 2^32 uuids. Below 65,536. */
   readonly stream: number
-  /** How many users act; the generator's default when absent. */
+  /** The number of active users. Default: that of the generator. */
   readonly users?: number
   /** Every user is as active as any other. */
   readonly isUniform?: boolean
   /**
-   * What the events are: usual traffic (default); the first events of users one after the other from
-   * `firstUser` on; or `$identify` events that each join the next two of these users.
+   * The kind of events: usual traffic (default); the first events of users one after the other from `firstUser` on; or
+   * `$identify` events that each join the next two of these users.
    */
   readonly content?: 'traffic' | 'arrivals' | 'merges'
   readonly firstUser?: number
   /** See `EventGeneratorOptions`. */
   readonly draw?: number
-  /** Batches say when they were sent, so that the server takes its events for new ones. Default true. */
+  /** Batches contain their time of sending, so that the server takes their events as new ones. Default true. */
   readonly isSentNow?: boolean
 }
 
@@ -45,7 +44,7 @@ export interface EventRequestOptions {
 export interface PostRequestOptions {
   readonly kind: 'post'
   readonly path: string
-  /** At least one. JSON texts. */
+  /** At least one JSON text. */
   readonly bodies: readonly string[]
   readonly headers: Readonly<Record<string, string>>
 }
@@ -59,7 +58,7 @@ export interface GetRequestOptions {
 const UUID_CHARACTERS = 36
 const UUID_KEY = '"uuid":"'
 const HEX_DIGITS = Buffer.from('0123456789abcdef')
-/** Uuids carry a time near the events' own; a stream starts an hour after the one before it. */
+/** Uuids contain a time near the one of the events. A stream starts an hour after the previous one. */
 const UUID_START_MS = Date.UTC(2024, 4, 1)
 const STREAM_MS = 3_600_000
 const UUIDS_PER_MS = 50
@@ -82,8 +81,8 @@ export function eventRequest(host: string, path: string, body: string): RequestT
 }
 
 /**
- * At least `count` templates. Distinct bodies are drawn until `distinctEvents` events exist, the
- * rest are copies of them with bytes of their own. About 10 us an event drawn.
+ * Returns at least `count` templates. Distinct bodies are drawn until `distinctEvents` events exist, and the rest are
+ * copies with their own bytes. About 10 us for each drawn event.
  */
 export function eventRequests(
   host: string,
@@ -110,7 +109,7 @@ export function eventRequests(
   return templates
 }
 
-/** At least `count` templates: one for each body, and copies of them. */
+/** Returns at least `count` templates: one for each body, and copies of them. */
 export function postRequests(
   host: string,
   { path, bodies, headers }: PostRequestOptions,
@@ -158,7 +157,7 @@ function postHead(
   )
 }
 
-/** Gives the events of a request the uuids `ordinal`, `ordinal + 1`, ... of a stream. About 60 ns each. */
+/** Writes the uuids `ordinal`, `ordinal + 1`, ... of a stream into the events of a request. About 60 ns each. */
 export function stampUuids(template: RequestTemplate, stream: number, ordinal: number): void {
   const { bytes, uuidOffsets } = template
   for (let index = 0; index < uuidOffsets.length; index++) {
@@ -167,8 +166,8 @@ export function stampUuids(template: RequestTemplate, stream: number, ordinal: n
 }
 
 /**
- * Writes a version 7 uuid as text. Different (stream, ordinal) give different uuids: the last 48
- * bits are a permutation of them. They look random, as a client's do; the time in front advances.
+ * Writes a version 7 uuid as text. Different (stream, ordinal) give different uuids, because the last 48 bits are a
+ * permutation of them. They look random, as a client's do, and the time at the start increases.
  */
 export function writeUuid(target: Buffer, offset: number, stream: number, ordinal: number): void {
   const timeMs = UUID_START_MS + stream * STREAM_MS + Math.floor(ordinal / UUIDS_PER_MS)

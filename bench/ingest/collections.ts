@@ -2,13 +2,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:perf_hooks'
 
-/** Collections of one kind since the daemon was started, or `forget`. */
+/** The number of collections of one kind since the start of the daemon, or since `forget`. */
 export interface Collections {
   readonly count: number
   readonly longestMs: number
 }
 
-/** Watches one daemon; `file` is made and written by it. */
+/** Watches one daemon. The daemon creates and writes `file`. */
 export class CollectionWatch {
   readonly #file: string
 
@@ -17,12 +17,12 @@ export class CollectionWatch {
     this.forget()
   }
 
-  /** Those so far, as of the start, do not count. */
+  /** Excludes the collections so far, such as those during the start. */
   forget(): void {
     writeFileSync(this.#file, '')
   }
 
-  /** What the daemon is to have in its environment. */
+  /** The environment variables that the daemon needs. */
   get environment(): Readonly<Record<string, string>> {
     const code = `
       import { appendFileSync } from 'node:fs'
@@ -35,7 +35,7 @@ export class CollectionWatch {
     return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` }
   }
 
-  /** Those of the whole heap, or all the others, which are of young objects or steps of a whole one. */
+  /** Collections of the whole heap, or all others, which are of young objects or incremental steps. */
   read(isWhole: boolean): Collections {
     const lines = readFileSync(this.#file, 'utf8').split('\n').filter(Boolean)
     const durations = lines

@@ -1,11 +1,11 @@
 /**
- * Seeded generator of realistic product-analytics traffic: about 25 properties and 900 bytes of
- * JSON an event, user activity skewed towards a few, names skewed towards page views. The same seed
- * and options always give the same bytes. Nothing here knows HTTP; see `bodies.ts`.
+ * Seeded generator of realistic product-analytics traffic: about 25 properties and 900 bytes of JSON for each event,
+ * user activity skewed towards a few users, and names skewed towards page views. The same seed and options always give
+ * the same bytes. This file does not depend on HTTP; see `bodies.ts`.
  */
 import { createHash } from 'node:crypto'
 
-/** An event as it stands in the `batch` array of a request. */
+/** An event as it appears in the `batch` array of a request. */
 export interface GeneratedEvent {
   readonly event: string
   readonly properties: Record<string, unknown>
@@ -16,11 +16,11 @@ export interface GeneratedEvent {
 }
 
 export interface EventGeneratorOptions {
-  /** Decides who the users are, and with `draw` what they do. */
+  /** Determines the users and, with `draw`, their actions. */
   readonly seed: number
   /** Other numbers draw other events of the same users. Default 0. */
   readonly draw?: number
-  /** How many distinct users act. Default 5000. */
+  /** The number of distinct active users. Default 5000. */
   readonly users?: number
   /** Every user is as active as any other. Default false: activity is skewed towards a few. */
   readonly isUniform?: boolean
@@ -30,7 +30,7 @@ export interface EventGeneratorOptions {
   readonly firstUser?: number
   /** Time of the first event, milliseconds. Default 2024-05-01. */
   readonly startMs?: number
-  /** Mean distance of two events, milliseconds. Default 250. */
+  /** Mean time between two events in milliseconds. Default 250. */
   readonly stepMs?: number
 }
 
@@ -97,7 +97,7 @@ const CUSTOM_NAMES = [
   'survey sent',
 ] as const
 
-/** Draws events one after the other. About 8 us an event. */
+/** Draws events one after the other. About 8 us for each event. */
 export class EventGenerator {
   readonly #random: () => number
   readonly #seed: number
@@ -108,7 +108,7 @@ export class EventGenerator {
   readonly #startMs: number
   readonly #stepMs: number
   #nowMs: number
-  /** Of the event that is being drawn. */
+  /** The time of the event that is being drawn. */
   #path = ''
 
   constructor(options: EventGeneratorOptions) {
@@ -145,7 +145,7 @@ export class EventGenerator {
     return this.#eventOf(user, this.#name())
   }
 
-  /** The first event of a user: it makes a person of some 30 properties, e-mail address and name included. */
+  /** The first event of a user. It creates a person with some 30 properties, including e-mail address and name. */
   #arrival(user: number): GeneratedEvent {
     const event = this.#eventOf(user, '$set')
     const { email, name, plan } = this.#traits(user)
@@ -154,7 +154,7 @@ export class EventGenerator {
     return event
   }
 
-  /** Joins two users; nothing else is told of them. */
+  /** Joins two users and has no other properties. */
   #merge(into: number, from: number): GeneratedEvent {
     return {
       event: '$identify',
@@ -291,7 +291,7 @@ export class EventGenerator {
     return this.#traits(user).email
   }
 
-  /** Adds what only events of this name carry. */
+  /** Adds the properties that only events of this name have. */
   #addDetails(event: GeneratedEvent, user: number): void {
     const properties = event.properties
     switch (event.event) {
@@ -351,7 +351,7 @@ export class EventGenerator {
   }
 }
 
-/** SHA-256 (first 16 hex digits) of the first 1000 events of a seed: names the workload in reports. */
+/** SHA-256 (first 16 hex digits) of the first 1000 events of a seed. It identifies the workload in reports. */
 export function workloadHash(seed: number): string {
   const generator = new EventGenerator({ seed })
   const hash = createHash('sha256')

@@ -1,9 +1,9 @@
 /**
- * Question: what does the HTTP server of Node cost, against uWebSockets.js?
- * Workload: two daemons that differ in the setting `http_server` alone. 1 event a request, and requests that are answered
- * at once; 256 connections, closed loop, `fsync`; events are processed meanwhile.
+ * Question: what does the HTTP server of Node cost, compared with uWebSockets.js?
+ * Workload: two daemons that differ only in the setting `http_server`. Requests with one event, and requests that are
+ * answered at once, over 256 connections, as a closed loop with `fsync`. Events are processed meanwhile.
  * Baseline: the daemon with `uws`.
- * What would change our mind about serving with `node` where there is no other: a ratio under 0.45.
+ * Reconsider: serving with `node` where there is no alternative, if the ratio is below 0.45.
  */
 import type { Daemon } from '../daemon.ts'
 import {
@@ -20,7 +20,7 @@ import { median } from '../samples.ts'
 export const HTTP_SERVERS: Bench = {
   name: 'http-servers',
   group: 'ingest',
-  question: 'What does the HTTP server of Node cost, against uWebSockets.js?',
+  question: 'What does the HTTP server of Node cost, compared with uWebSockets.js?',
   workload:
     '1 event a request, and /_livez; 256 connections, closed loop, fsync; http_server node and uws in turn',
   needsDaemon: true,

@@ -1,8 +1,8 @@
 /**
  * Question: does accepting batches cost less than parsing them once would?
- * Workload: 100 events a request, 64 connections, closed loop, `fsync`; processing runs meanwhile.
+ * Workload: 100 events in a request, 64 connections, closed loop, `fsync`. Processing runs meanwhile.
  * Baseline: (b) a bare server that runs one `JSON.parse` over the body and stores nothing.
- * What would change our mind about accepting without parsing: a ratio near 1.
+ * Reconsider: accepting without parsing, if the ratio is near 1.
  */
 import { type Bench, type BenchContext, expectAllStored, interleaved, sleep } from '../harness.ts'
 import { closedLoop, type LoadReport, runLoad } from '../load.ts'
@@ -72,7 +72,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** Requests answered 503. Throws for any other refusal, and for lost ones. */
+/** Returns the number of requests answered with 503. Throws for any other refusal, and for lost requests. */
 function refusals(report: LoadReport): number {
   const { 200: _accepted, 503: refused = 0, ...others } = report.statuses
   if (Object.keys(others).length > 0 || report.requestsLost > 0) {

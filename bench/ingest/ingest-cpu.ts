@@ -1,9 +1,9 @@
 /**
- * Question: what does an event cost from the socket to the segment, all told?
- * Workload: 100 events a request, 32 connections, closed loop; CPU time of the whole daemon from the
- * first request until nothing is left to process.
- * Baseline: (c) `JSON.parse` of the same bodies in a loop in a fresh process.
- * What would change our mind about the segment layout: more than 4 parses' worth.
+ * Question: what is the total cost of an event from the socket to the segment?
+ * Workload: 100 events in a request, 32 connections, closed loop. Measured is the CPU time of the whole daemon from the
+ * first request until all events are processed.
+ * Baseline: (c) `JSON.parse` of the same bodies in a loop in a new process.
+ * Reconsider: the segment layout, if an event costs more than parsing it 4 times.
  */
 import {
   type Bench,
@@ -18,7 +18,7 @@ import { median } from '../samples.ts'
 export const INGEST_CPU: Bench = {
   name: 'ingest-cpu',
   group: 'ingest',
-  question: 'What does an event cost from the socket to the segment, all told?',
+  question: 'What is the total cost of an event from the socket to the segment?',
   workload: '100 events a request, 32 connections, closed loop, until all is processed',
   needsDaemon: true,
   run: measure,
@@ -44,7 +44,7 @@ async function measure(context: BenchContext): Promise<void> {
     const drainMs = await daemon.drain()
     return { sent: report.eventsAcknowledged, seconds: report.seconds + drainMs / 1000 }
   }
-  // The first events pay for compilation and for the first pages of the store.
+  // The first events include compilation and the first pages of the store.
   let acknowledged = (await sendAll(events / 4)).sent
   const rates: number[] = []
   const [ours = [], theirs = []] = await interleaved(context.rounds(5), [

@@ -1,9 +1,9 @@
 /**
- * Question: how many bytes of disk does a processed event take, against its JSON?
- * Workload: distinct events, 100 a request, paced well below the highest rate; then quiet until the
- * data directory no longer changes. Twice, so that fixed costs and the cost of more events show.
+ * Question: how many bytes of disk does a processed event take, compared with its JSON?
+ * Workload: distinct events, 100 in a request, at a rate well below the maximum, and then a pause until the data
+ * directory no longer changes. Two runs separate the fixed cost from the cost of more events.
  * Baseline: the bytes of the request bodies.
- * What would change our mind about columns and compression: more than a fifth of the JSON.
+ * Reconsider: columns and compression, if an event takes more than a fifth of its JSON.
  */
 import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { type LoadReport, openLoop, runLoad } from '../load.ts'
 export const INGEST_DISK: Bench = {
   name: 'ingest-disk',
   group: 'ingest',
-  question: 'How many bytes of disk does a processed event take, against its JSON?',
+  question: 'How many bytes of disk does a processed event take, compared with its JSON?',
   workload: 'distinct events, 100 a request, open loop, all processed and quiet; allocated blocks',
   needsDaemon: true,
   run: measure,
@@ -24,7 +24,7 @@ const EVENTS_PER_SECOND = 20_000
 const QUIET_POLLS = 25
 const QUIET_POLLS_MAX = 120
 const POLL_MS = 1000
-/** What stat(2) counts in, whatever the file system's block size. */
+/** The unit of stat(2), whatever the block size of the file system is. */
 const BLOCK_BYTES = 512
 
 async function measure(context: BenchContext): Promise<void> {
@@ -96,7 +96,7 @@ interface DiskUse {
 
 const NOTHING: DiskUse = { bytes: 0, folders: new Map() }
 
-/** Waits until the allocated bytes have been the same for some seconds. */
+/** Waits until the allocated bytes have been constant for some seconds. */
 async function quietSize(dataDir: string): Promise<DiskUse> {
   let use = diskUse(dataDir)
   let unchanged = 0

@@ -1,11 +1,10 @@
 /**
  * Question: how long does a client wait for an acknowledgement that means "on disk"?
- * Workload: 20,000 single-event requests/s, open loop, 128 connections, `fsync`; 10,000 on a machine
- * where a request to a bare server costs more than 15 us at that rate, as accepting and processing
- * would then need all of two cores; latency counts from the intended time of sending.
+ * Workload: 20,000 single-event requests/s, open loop, 128 connections, `fsync`. The rate is 10,000 on a machine where
+ * a request to a bare server costs more than 15 us at that rate, because accepting and processing would then need two
+ * complete cores. Latency is measured from the intended time of sending.
  * Baseline: (a) a bare uWebSockets.js server under the same load.
- * What would change our mind about committing in a thread of its own: a p99 over 4 times the bare
- * server's.
+ * Reconsider: committing in a separate thread, if the p99 is more than 4 times that of the bare server.
  */
 import { USUAL_LAG_LIMIT } from '../daemon.ts'
 import {
@@ -33,7 +32,7 @@ const CONNECTIONS = 128
 const SETTLE_MS = 500
 const REQUESTS_PER_SECOND = 20_000
 const SLOW_REQUESTS_PER_SECOND = 10_000
-/** A bare server's CPU time of a request, in us, above which the machine counts as slow. */
+/** CPU time of a request to a bare server, in us, above which the machine counts as slow. */
 const BARE_REQUEST_MAX_US = 15
 
 async function measure(context: BenchContext): Promise<void> {

@@ -1,8 +1,8 @@
 /**
- * Question: how much of a bare server's request rate is left when every event is on disk first?
- * Workload: 1 event a request, 256 connections, closed loop, `fsync`; events are processed meanwhile.
+ * Question: how much of a bare server's request rate is left if every event is on disk before its answer?
+ * Workload: one event in a request, 256 connections, closed loop, `fsync`. Events are processed meanwhile.
  * Baseline: (a) a bare uWebSockets.js server that collects the body and answers.
- * What would change our mind about the group commit: a ratio under 0.55.
+ * Reconsider: the group commit, if the ratio is below 0.55.
  */
 import {
   type Bench,
@@ -18,7 +18,7 @@ import { median } from '../samples.ts'
 export const INGEST_SINGLE: Bench = {
   name: 'ingest-single',
   group: 'ingest',
-  question: "How much of a bare server's request rate is left when every event is on disk first?",
+  question: "How much of a bare server's request rate is left if events are on disk first?",
   workload: '1 event a request, 256 connections, closed loop, fsync, processing runs meanwhile',
   needsDaemon: true,
   run: measure,

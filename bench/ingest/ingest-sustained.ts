@@ -1,9 +1,9 @@
 /**
- * Question: at 70 % of what it can process, does the daemon keep up for a minute, in flat memory?
- * Workload: 100 events a request; first a closed loop to find the highest rate that is accepted and
- * processed, then an open loop at 70 % of it. Memory and backlog are read twice a second.
+ * Question: at 70 % of its processing capacity, does the daemon keep up for a minute with constant memory?
+ * Workload: 100 events in a request. A closed loop first finds the highest rate that is accepted and processed, and
+ * then an open loop runs at 70 % of it. Memory and backlog are read twice a second.
  * Baseline: the highest rate; memory after 20 s.
- * What would change our mind: a queue that grows, or memory that follows the number of events.
+ * Reconsider: the design, if a queue grows or memory depends on the number of events.
  */
 import type { Daemon } from '../daemon.ts'
 import { type Bench, type BenchContext, expectAllStored, expectOnlyOk, sleep } from '../harness.ts'
@@ -12,7 +12,7 @@ import { closedLoop, type LoadReport, openLoop, runLoad } from '../load.ts'
 export const INGEST_SUSTAINED: Bench = {
   name: 'ingest-sustained',
   group: 'ingest',
-  question: 'At 70 % of what it can process, does the daemon keep up, in flat memory?',
+  question: 'At 70 % of its capacity, does the daemon keep up with constant memory?',
   workload: '100 events a request, open loop for 60 s at 70 % of the highest processed rate',
   needsDaemon: true,
   run: measure,
@@ -82,7 +82,7 @@ async function measure(context: BenchContext): Promise<void> {
   reportMemory(context, readings)
 }
 
-/** Closed loop, then until all is processed: the rate over both. */
+/** A closed loop, then processing of the rest: the rate over both. */
 async function findHighestRate(
   context: BenchContext,
   daemon: Daemon,
@@ -113,7 +113,7 @@ async function watch(daemon: Daemon, readings: Reading[], isRunning: () => boole
 }
 
 function reportMemory(context: BenchContext, readings: readonly Reading[]): void {
-  // The generator's own start takes the first second or two.
+  // The generator itself needs the first second or two to start.
   const early = readings[Math.floor(readings.length / 3)]
   const late = readings.at(-1)
   if (early === undefined || late === undefined) throw new Error('memory was never read')

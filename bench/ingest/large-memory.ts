@@ -1,9 +1,9 @@
 /**
- * Question: can a crowd of large bodies at once bring the daemon down?
+ * Question: can many large simultaneous bodies make the daemon fail?
  * Workload: 64 connections each send one /batch/ body of 19 MB at the same moment: 1.2 GB.
- * Baseline: memory of the same daemon before.
- * What would change our mind about the limit on bytes in flight: a peak of 1 GiB, an answer that is
- * neither 200 nor 503, a daemon that is not healthy afterwards.
+ * Baseline: memory of the same daemon before the run.
+ * Reconsider: the limit on bytes in flight, if the peak reaches 1 GiB, an answer is neither 200 nor 503, or the daemon
+ * is not healthy afterwards.
  */
 import { PROJECT_KEY } from '../daemon.ts'
 import { type Bench, type BenchContext, expectAllStored, sleep } from '../harness.ts'
@@ -13,7 +13,7 @@ import { LARGE_BODY_EVENTS } from './large-bodies.ts'
 export const LARGE_MEMORY: Bench = {
   name: 'large-memory',
   group: 'ingest',
-  question: 'Can a crowd of large bodies at once bring the daemon down?',
+  question: 'Can many large simultaneous bodies make the daemon fail?',
   workload: '64 connections each send one 19 MB batch at the same moment',
   needsDaemon: true,
   run: measure,
@@ -77,7 +77,7 @@ async function measure(context: BenchContext): Promise<void> {
   await expectAllStored(daemon, finished.eventsAcknowledged + captured)
 }
 
-/** Health checks answer and an event is accepted; the number of events sent. */
+/** Checks that health checks are answered and an event is accepted. Returns the number of sent events. */
 async function expectHealthy(url: string): Promise<number> {
   for (const path of ['/_livez', '/_readyz', '/_health']) {
     const response = await fetch(url + path)

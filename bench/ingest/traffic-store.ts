@@ -1,7 +1,6 @@
 /**
- * Stores many events of the usual traffic in a data directory whose daemon does not run, through the code
- * that processes accepted events. Only the way over HTTP and the log is left out, which would take
- * several times as long.
+ * Stores many events of the usual traffic in a data directory without a running daemon, through the code that processes
+ * accepted events. Only HTTP and the log are left out, which would take several times as long.
  */
 import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
@@ -13,7 +12,7 @@ import type { BenchContext } from '../harness.ts'
 import { writeUuid } from './bodies.ts'
 import { EventGenerator } from './events.ts'
 
-/** The project that a daemon is born with. */
+/** The first project of a daemon. */
 const PROJECT_ID = 1
 const EVENTS_PER_COMMIT = 20_000
 const EVENTS_TOLD = 1_000_000
@@ -28,8 +27,8 @@ const STREAM = 60_000
 const FIRST_MS = Date.UTC(2024, 4, 1)
 
 /**
- * A new data directory with so many events, fewer when `millisecondsMax` is over, and how many. About
- * 15 us an event.
+ * Creates a data directory with this many events, or fewer when `millisecondsMax` is over. Returns their number. About
+ * 15 us for each event.
  */
 export async function fillStore(
   context: BenchContext,
@@ -37,7 +36,7 @@ export async function fillStore(
   millisecondsMax: number,
 ): Promise<{ readonly dataDir: string; readonly events: number }> {
   const dataDir = context.newFolder()
-  // It makes the project that the events are of.
+  // The daemon creates the project of the events.
   const first = await context.startDaemon({ dataDir })
   await first.stop()
   const endMs = performance.now() + millisecondsMax
@@ -48,7 +47,7 @@ export async function fillStore(
     traffic.add(count)
     stored += count
     if (stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
-    // So that a signal is noticed.
+    // A pause, so that a signal is handled.
     await new Promise((resolve) => setImmediate(resolve))
   }
   await traffic.close()
@@ -67,14 +66,14 @@ class StoredTraffic {
     this.#drawn = Array.from({ length: distinctEvents }, () => generator.event())
   }
 
-  /** Stores so many events in one transaction. Throws when one is not stored. */
+  /** Stores this many events in one transaction. Throws if one of them is not stored. */
   add(count: number): void {
     for (let added = 0; added < count; added++) this.#add(this.#ordinal++)
-    // The log stays empty, so the position in it does, too.
+    // The log stays empty, and so does the position in it.
     this.#writer.commit(0)
   }
 
-  /** Merges what there is to merge, as a daemon that has time does, and closes the folder. */
+  /** Merges all segments that can be merged, as a daemon does when idle, and closes the folder. */
   async close(): Promise<void> {
     while (this.#writer.warehouse.maintain(MAINTAIN_MS));
     await this.#writer.close()

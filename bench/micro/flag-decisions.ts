@@ -1,10 +1,10 @@
 /**
- * Question: what does a decision cost, and does it grow with the flags alone?
- * Workload: a person of 30 properties; half of the flags ask for one of them, all have a rollout of half,
- * every fifth has two variants; another distinct_id each time. CPU time of one thread, the 5th percentile.
+ * Question: what does a decision cost, and does the cost depend only on the number of flags?
+ * Workload: a person with 30 properties. Half of the flags have a condition on one of them, all have a rollout of half,
+ * every fifth has two variants, and each decision has another distinct_id. Measured is the CPU time of one thread, as
+ * the 5th percentile.
  * Baseline: one `crypto.hash('sha1')` for each flag in the same run.
- * What would change our mind about closures and a SHA-1 of our own: more than twice the baseline at 50
- * flags.
+ * Reconsider: closures and Tenrec's own SHA-1, if a decision takes more than twice the baseline at 50 flags.
  */
 import { createHash } from 'node:crypto'
 import { compileFlags } from '../../src/rules/flags/compile.ts'
@@ -17,7 +17,7 @@ import type {
   FlagSet,
 } from '../../src/rules/flags/types.ts'
 
-/** What a run found. */
+/** The results of a run. */
 export interface DecisionFigures {
   readonly flags: number
   /** Microseconds of a decision about all flags. */
@@ -26,7 +26,7 @@ export interface DecisionFigures {
   readonly hashUs: number
 }
 
-/** Measures decisions about so many flags, in this many samples of each kind after as many to warm up. */
+/** Measures decisions about this many flags, with this many samples of each kind after as many for the warm-up. */
 export function run(flagCount: number, samples: number): DecisionFigures {
   const flags = Array.from({ length: flagCount }, (_, index) => makeFlag(index))
   const set: FlagSet = {

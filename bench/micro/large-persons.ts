@@ -1,12 +1,11 @@
 /**
- * Question: does a decision about somebody with very many properties cost more than one about anybody?
- * Workload: 40 flags that ask for ten properties of a person or group; persons and groups with these alone, and
- * with as many others as are wanted (the limit of a person holds 32,000); every request brings
- * `person_properties` of its own. `first`: the reader knows nobody. `again`: it has decided about everybody.
- * Elapsed time in one thread; both kinds take turns.
- * Baseline: the small ones in the same run.
- * What would change our mind about pages of properties: a 99th percentile of the large ones of more than twice
- * that of the small ones.
+ * Question: does a decision about a person with very many properties cost more than one about an ordinary person?
+ * Workload: 40 flags with conditions on ten properties of a person or group. Persons and groups have only these
+ * properties, or as many others as the options set (the limit of a person allows 32,000). Every request has its own
+ * `person_properties`. `first`: the reader has no cached person. `again`: it has decided for all of them. Measured is
+ * the elapsed time in one thread, and both kinds take turns.
+ * Baseline: the small persons in the same run.
+ * Reconsider: pages of properties, if the 99th percentile of the large ones is more than twice that of the small ones.
  */
 import { compileFlags } from '../../src/rules/flags/compile.ts'
 import { decide, requestOf } from '../../src/rules/flags/decide.ts'
@@ -21,7 +20,7 @@ import { makeFlag } from './flag-decisions.ts'
 /** Sizes of a run. */
 export interface LargePersonsRun {
   readonly persons: number
-  /** Of a large one. */
+  /** The properties of a large person. */
   readonly properties: number
   readonly rounds: number
   readonly dataDir: string
@@ -38,7 +37,10 @@ const FLAGS = 40
 const NAMES = 10
 const GROUP_TYPE = 'company'
 
-/** Stores persons and groups in an empty data directory, decides about them, and prints one line of JSON for each kind. */
+/**
+ * Stores persons and groups in an empty data directory, decides flags for them, and prints one line of JSON for each
+ * kind.
+ */
 export async function run(sizes: LargePersonsRun): Promise<readonly LargePersonsFigures[]> {
   const { dataDir, rounds } = sizes
   await storeEverybody(sizes)
@@ -49,7 +51,7 @@ export async function run(sizes: LargePersonsRun): Promise<readonly LargePersons
     cohorts: new Map(),
     groupTypes: new Map([[0, GROUP_TYPE]]),
   })
-  // Keeps the map of the file, as a daemon does.
+  // Keeps the mapping of the file, as a daemon does.
   const holder = new DecisionSourceReader(dataDir)
   const samples = { first: newSamples(), again: newSamples() }
   for (let round = 0; round <= rounds; round++) {

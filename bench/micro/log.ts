@@ -1,10 +1,10 @@
 /**
  * Question: what does a commit of the log cost the thread that writes it?
- * Workload: blocks of one size, one a commit, each durable before the next begins; a block is forgotten when
- * some later ones are there, as processing does. Rounds of both sides take turns; the first warms up.
- * Baseline: the same block put into an LMDB environment of its own in a transaction with its flush, sealed,
- * with the record of the end: the log of store format 2.
- * What would change our mind about files: less than 15 % of the CPU time saved at any size.
+ * Workload: blocks of one size, one in each commit, each durable before the next begins. A block is removed when some
+ * later ones are there, as in processing. Rounds of both sides take turns, and the first is a warm-up.
+ * Baseline: the same block written to a separate LMDB environment in a transaction with a flush, sealed, with the
+ * record of the end. That is the log of store format 2.
+ * Reconsider: log files, if they save less than 15 % of the CPU time at any size.
  */
 import { join } from 'node:path'
 import { seal as sealBlock } from '../../src/rules/capture/log-block.ts'
@@ -12,7 +12,7 @@ import { seal } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
 
-/** Microseconds a commit, the best round of each side. */
+/** Microseconds for each commit, the best round of each side. */
 export interface LogFigures {
   readonly blockBytes: number
   readonly filesCpuUs: number
@@ -26,7 +26,7 @@ export interface LogRun {
   readonly dataDir: string
   /** Default 5. */
   readonly rounds?: number
-  /** Bytes of a block and commits of a round. */
+  /** Bytes of a block, and commits of a round. */
   readonly sizes?: readonly (readonly [blockBytes: number, commits: number])[]
 }
 
@@ -35,7 +35,7 @@ interface Side {
   close(): Promise<void>
 }
 
-/** Blocks that wait when the oldest of them is forgotten. */
+/** The number of waiting blocks at which the oldest is removed. */
 const WAITING = 16
 
 /** Writes two logs in an empty directory and prints one line of JSON for each size. */

@@ -1,10 +1,10 @@
 /**
  * Question: what does an event cost from the log to the segment, without accepting it and without the log?
- * Workload: the usual traffic, 100 events a request, accepted beforehand into blocks in memory; full commits
- * as behind a busy front, and what merging is left to do; one thread, flushes deferred; a third warms up.
- * Baseline: `JSON.parse` of the same requests in the same run. CPU time of the process, the garbage
- * collector's threads included.
- * What would change our mind about cells: more than 2.5 parses with accepting, which takes one of them.
+ * Workload: the usual traffic, 100 events in a request, accepted beforehand into blocks in memory. Commits are full, as
+ * in a busy daemon, and the remaining merges are included. One thread, flushes deferred; the first third is a warm-up.
+ * Baseline: `JSON.parse` of the same requests in the same run. CPU time of the process, including the threads of the
+ * garbage collector.
+ * Reconsider: cells, if an event costs more than 2.5 parses including accepting, which takes one of them.
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { eventRequests, type RequestTemplate, stampUuids } from '../ingest/bodie
 /** Sizes of a run. */
 export interface ProcessingRun {
   readonly commits: number
-  /** Events of a commit, about. */
+  /** The approximate number of events in a commit. */
   readonly commitEvents: number
   readonly seed: number
   readonly dataDir: string
@@ -30,14 +30,17 @@ export interface ProcessingRun {
   readonly isUniform?: boolean
 }
 
-/** What a run found, per event. */
+/** The results of a run, per event. */
 export interface ProcessingFigures {
   readonly events: number
   readonly jsonBytes: number
   readonly parseUs: number
-  /** Of the commit that took least, as others share the machine. Reading, persons, columns, and what of encoding falls between. */
+  /**
+   * The phases of the fastest commit, because others share the machine: reading, persons, columns, and the encoding
+   * between them.
+   */
   readonly processUs: number
-  /** Of that, the commit. */
+  /** The part of the commit. */
   readonly commitUs: number
   readonly recognised: number
   /** The whole file of the environment. */
@@ -58,7 +61,7 @@ const DIRECTORY: ProjectDirectory = {
 const SECOND_MS = 1000
 const LONG_US = 1e9
 
-/** Blocks in memory, which are made before they are measured. */
+/** Blocks in memory, which are made before the measurement. */
 class Blocks implements LogReader {
   readonly #templates: RequestTemplate[]
   readonly #scanner = new Scanner()
@@ -73,7 +76,7 @@ class Blocks implements LogReader {
     this.#templates = eventRequests('', users === undefined ? options : { ...options, users }, 1)
   }
 
-  /** The JSON of the next request, its events with new uuids. */
+  /** The JSON of the next request, with new uuids for its events. */
   next(): Buffer {
     const template = this.#templates[this.#requests % this.#templates.length]
     if (template === undefined) throw new Error('there is no request')
@@ -81,7 +84,7 @@ class Blocks implements LogReader {
     return template.bytes.subarray(template.bytes.length - template.bodyBytes)
   }
 
-  /** Forgets the blocks up to `processed`, and makes others until there are at least so many events. */
+  /** Removes the blocks up to `processed`, and makes others until there are at least this many events. */
   fill(events: number, processed: number, arrivedAtMs: number): void {
     const done = processed + 1 - this.#first
     this.#blocks.splice(0, done)
@@ -136,7 +139,7 @@ export async function run(options: ProcessingRun): Promise<ProcessingFigures> {
   for (let index = 0; index < commits; index++) {
     if (index === Math.ceil(commits / 3)) Object.assign(spent, none)
     parseSome(blocks, Math.ceil(commitEvents / EVENTS_PER_REQUEST / 8), spent)
-    // A commit takes some more, to fill its last segment.
+    // A commit takes some more events to fill its last segment.
     blocks.fill(commitEvents * 1.5, processed, Date.UTC(2024, 4, 1, 1) + index * SECOND_MS)
     const before = cpuUs()
     const result = processor.run(600_000, false, commitEvents)

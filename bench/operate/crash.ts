@@ -1,9 +1,9 @@
 /**
  * Question: is every acknowledged event there exactly once after kill -9 at random moments?
- * Workload: 24 clients post 1 to 50 events a request without pause; the daemon is killed at random
- * moments and started again on the same data; clients send again, with the same uuids, what was not
- * answered, as SDKs do. With `--durability fsync` and with `commit`. Then all events are read back.
- * What would change our mind about the log: one lost or doubled event.
+ * Workload: 24 clients post 1 to 50 events in a request without pause. The daemon is killed at random moments and
+ * started again on the same data. Clients resend unanswered events with the same uuids, as SDKs do. The bench runs with
+ * `--durability fsync` and with `commit`. Then all events are read back.
+ * Reconsider: the log, if one event is lost or duplicated.
  */
 import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
 import { type Bench, type BenchContext, sleep } from '../harness.ts'
@@ -79,7 +79,7 @@ function report(
   if (missing + doubled + unknown > 0) throw new Error('events were lost, doubled or invented')
 }
 
-/** Clients that never give up a request before it is acknowledged. */
+/** Clients that resend a request until it is acknowledged. */
 class Traffic {
   /** The uuids of all events that were answered with 200. */
   readonly acknowledged = new Set<string>()
@@ -105,14 +105,14 @@ class Traffic {
     for (let index = 0; index < CLIENTS; index++) this.#clients.push(this.#client().catch(fail))
   }
 
-  /** Lets each client finish what it is sending, to the acknowledgement. Throws what a client met. */
+  /** Lets each client finish its request, up to the acknowledgement. Throws the error of a client. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await Promise.all(this.#clients)
     if (this.#failure !== null) throw this.#failure
   }
 
-  /** From 0 to 1; the same sequence for the same seed. */
+  /** From 0 to 1, the same sequence for the same seed. */
   random(): number {
     this.#state = (Math.imul(this.#state, 1_664_525) + 1_013_904_223) >>> 0
     return this.#state / 2 ** 32
@@ -131,7 +131,7 @@ class Traffic {
     }
   }
 
-  /** True when the request was answered with 200; false when it must be sent again. */
+  /** True if the request was answered with 200; false if it must be sent again. */
   async #post(body: string): Promise<boolean> {
     let status: number
     try {
@@ -146,7 +146,7 @@ class Traffic {
   }
 }
 
-/** How often each uuid stands in the list of events, page by page. */
+/** Counts each uuid in the list of events, page by page. */
 async function readAllUuids(daemon: Daemon): Promise<Map<string, number>> {
   const counts = new Map<string, number>()
   let next: string | null = `${daemon.url}/api/projects/1/events/?limit=${PAGE_EVENTS}`
@@ -169,6 +169,6 @@ async function readPage(url: string): Promise<EventPage> {
   if (!response.ok || typeof page !== 'object' || page === null || !('results' in page)) {
     throw new Error(`the list of events answered ${response.status}`)
   }
-  // The shape that docs/COMPATIBILITY.md promises; a wrong one shows as missing uuids.
+  // The format that docs/COMPATIBILITY.md defines. Another format would appear as missing uuids.
   return page as EventPage
 }

@@ -1,6 +1,6 @@
 /**
- * The part of bench `lifecycle` that removes events: what is left must be exactly what an export from before
- * has, without what was asked to go, and the receipts must say so.
+ * The part of the bench `lifecycle` that removes events. The remaining events must be exactly the ones of an earlier
+ * export without the removed ones, and the receipts must say so.
  */
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { type BenchContext, sleep } from '../harness.ts'
@@ -15,21 +15,21 @@ import {
   listPersons,
 } from './store-digest.ts'
 
-/** Kept for a month by the rule; all events are older. */
+/** The retention rule keeps it for a month. All events are older. */
 const RETAINED_NAME = '$pageview'
 const RETAINED_DAYS = '30'
 const ERASED_NAME = '$autocapture'
 const DONE_MS_MAX = 120_000
 const POLL_MS = 100
 
-/** Removes events from the store in `dataDir`, which holds those of `file`. Throws on any difference. */
+/** Removes events from the store in `dataDir`, which contains the events of `file`. Throws on any difference. */
 export async function eraseAndCompare(
   context: BenchContext,
   daemon: Daemon,
   dataDir: string,
   file: string,
 ): Promise<void> {
-  // Whoever has the most ids, so that the owner of events matters.
+  // The person with the most ids, so that the owner of events matters.
   const [person] = [...(await listPersons(daemon))].sort(
     (a, b) => b.distinct_ids.length - a.distinct_ids.length,
   )

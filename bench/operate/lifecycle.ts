@@ -1,11 +1,11 @@
 /**
- * Question: does everything that an operator does with a store over the years leave it as it must be?
- * Workload: a million events (`--events` for fewer) over HTTP; then, in this order: a backup beside the
- * running daemon, a restore with `--verify`, a verify, an export, an import into a new store, twice;
- * retention of one event name, erasure of another, erasure of a person's events; as many events again as
- * were erased. After each step the events and persons are compared by their digests.
+ * Question: does a store stay correct through all operations of an operator over the years?
+ * Workload: a million events (`--events` for fewer) over HTTP. Then, in this order: a backup beside the running daemon,
+ * a restore with `--verify`, a verify, an export, an import into a new store, twice; retention of one event name,
+ * erasure of another, erasure of a person's events; as many new events as were erased. After each step the events and
+ * persons are compared by their digests.
  * Baseline: the store that the events were sent to.
- * What would change our mind: a single difference; the bench then ends with exit code 1.
+ * Reconsider: the operation concerned, if there is a single difference. The bench then ends with exit code 1.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ import {
 export const LIFECYCLE: Bench = {
   name: 'lifecycle',
   group: 'operations',
-  question: 'Does all that an operator does with a store over the years leave it as it must be?',
+  question: 'Does a store stay correct through all operations of an operator over the years?',
   workload:
     'a million events unless --events says less: backup, restore, verify, export, import twice, ' +
     'retention, erasure; digests of events and persons compared after each step',
@@ -39,7 +39,7 @@ const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 8
 const SEND_SECONDS_MAX = 600
 
-/** What every copy of the store must show. */
+/** The values that every copy of the store must have. */
 interface Original {
   readonly events: Digest
   readonly persons: Digest
@@ -78,7 +78,7 @@ async function measure(context: BenchContext): Promise<void> {
   const first = await context.startDaemon({ dataDir: target })
   await compareImported(context, first, target, file, original)
   await first.stop()
-  // A new one, because a daemon carries out retention by itself a minute after its start.
+  // A new one, because a daemon applies retention by itself a minute after its start.
   const copy = await context.startDaemon({ dataDir: target })
   await eraseAndCompare(context, copy, target, file)
   const sizeBefore = folderBytes(target)
@@ -94,12 +94,12 @@ async function measure(context: BenchContext): Promise<void> {
   await copy.stop()
 }
 
-/** Sends so many events and waits until they are processed; how many it were. */
+/** Sends this many events and waits until they are processed. Returns their number. */
 async function send(context: BenchContext, daemon: Daemon, events: number): Promise<number> {
   const report = await runLoad(
     closedLoop({
       url: daemon.url,
-      // Their timestamps, of years ago, are kept as they are.
+      // Their timestamps from years ago are kept.
       request: context.requests(EVENTS_PER_REQUEST, { isSentNow: false }),
       connections: CONNECTIONS,
       seconds: SEND_SECONDS_MAX,
@@ -119,7 +119,7 @@ async function compareRestored(
   const dataDir = join(context.newFolder(), 'restored')
   const result = await runTenrec(['restore', backups, '--data-dir', dataDir, '--verify'])
   const daemon = await context.startDaemon({ dataDir })
-  // What was only in the log at the time of the backup is processed now.
+  // Events that were only in the log at the time of the backup are processed now.
   await daemon.drain()
   await compare('restored', daemon, dataDir, original)
   await daemon.stop()

@@ -1,12 +1,11 @@
 /**
- * Question: are backup, verify, export and import as quick as the disk and the events allow?
- * Workload: 10 million stored events of the usual traffic (`--events` for fewer); filling stops after four
- * and a half minutes with what is stored by then. Full backups each into a new folder, alone and beside
- * events of 500 requests/s, 10 each, open loop; verify with nothing else running. Export and import move a
- * tenth of the events, over a file.
- * Baseline: the data files read from the disk in sequence past the page cache (`dd iflag=direct`), the same
- * through the page cache; for latencies the same load without a backup, interleaved.
- * What would change our mind about copying records instead of pages: less than 300 MB/s.
+ * Question: are backup, verify, export and import as fast as the disk and the events allow?
+ * Workload: 10 million stored events of the usual traffic (`--events` for fewer). Filling stops after four and a half
+ * minutes with the events stored by then. Full backups run each into a new folder, alone and beside an open loop of 500
+ * requests/s with 10 events each. Verify runs alone. Export and import move a tenth of the events through a file.
+ * Baseline: reading the data files from the disk in sequence, bypassing the page cache (`dd iflag=direct`), and the
+ * same through the page cache. For latencies, the same load without a backup, interleaved.
+ * Reconsider: copying records instead of pages, if the rate is below 300 MB/s.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, readSync, rmSync, statSync } from 'node:fs'
@@ -28,7 +27,7 @@ import { median } from '../samples.ts'
 export const OPERATE: Bench = {
   name: 'operate',
   group: 'operations',
-  question: 'Are backup, verify, export and import as quick as the disk and the events allow?',
+  question: 'Are backup, verify, export and import as fast as the disk and the events allow?',
   workload:
     '10 million stored events unless --events says less; full backups alone and beside 5000 ' +
     'events/s; export and import of a tenth of them',
@@ -74,7 +73,7 @@ async function measureBackup(
   const [backups = [], cold = [], warm = []] = await interleaved(context.rounds(3), [
     async () => {
       const made = await backupOnce(context, dataDir)
-      // One is enough for what follows, and the disk may be small.
+      // One is enough for the following steps, and the disk may be small.
       if (folders.length === 0) folders.push(made.folder)
       else rmSync(made.folder, { recursive: true })
       return made.megabytesPerSecond
@@ -143,7 +142,7 @@ async function measureVerify(
   })
 }
 
-/** Acknowledgements alone and beside backups that follow one another. */
+/** Measures acknowledgements alone and beside consecutive backups. */
 async function measureLatency(context: BenchContext, dataDir: string): Promise<void> {
   const daemon = await context.startDaemon({ dataDir })
   const speeds: number[] = []
@@ -209,7 +208,7 @@ function reportLatency(
   })
 }
 
-/** Export to a file and import of that file into new daemons. */
+/** Exports to a file and imports that file into new daemons. */
 async function measureMoving(context: BenchContext, wanted: number): Promise<void> {
   const { dataDir, events } = await fillStore(context, wanted, MOVED_FILL_MS_MAX)
   const file = join(context.newFolder(), 'events.ndjson')
@@ -261,7 +260,7 @@ function dataFiles(dataDir: string): readonly string[] {
     .map((name) => join(dataDir, name))
 }
 
-/** Seconds. Past the page cache where the file system can, which `dd` says by failing. */
+/** Seconds. Bypasses the page cache if the file system supports it; otherwise `dd` fails. */
 function readFromDisk(files: readonly string[]): number {
   const startMs = performance.now()
   for (const file of files) {

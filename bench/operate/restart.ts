@@ -1,9 +1,9 @@
 /**
- * Question: is a start with much stored as quick as one with little?
- * Workload: 10 million stored events (`--events` for fewer), a graceful stop, then starts through
- * `npm start`, as an operator of a checkout does; page cache warm. The first read is checked, too.
- * Baseline: `npm start` with a data directory that holds no events.
- * What would change our mind about rebuilding state at the start: 2 s.
+ * Question: does a start take as long with many stored events as with few?
+ * Workload: 10 million stored events (`--events` for fewer), a graceful stop, then starts through `npm start`, as an
+ * operator of a checkout does, with a warm page cache. The first read is checked, too.
+ * Baseline: `npm start` with a data directory without events.
+ * Reconsider: rebuilding state at the start, if it takes 2 s.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { median } from '../samples.ts'
 export const RESTART: Bench = {
   name: 'restart',
   group: 'ingest',
-  question: 'Is a start with much stored as quick as one with little?',
+  question: 'Does a start take as long with many stored events as with few?',
   workload: 'stop and start with millions of stored events; npm start until the line "ready"',
   needsDaemon: true,
   run: measure,
@@ -117,7 +117,7 @@ async function startOnce(
   return { readyMs: daemon.startMs, firstReadMs, residentBytes }
 }
 
-/** How many events the first page holds. */
+/** The number of events on the first page. */
 async function firstPage(daemon: Daemon): Promise<number> {
   const response = await fetch(`${daemon.url}/api/projects/1/events/?limit=100`, {
     headers: { authorization: `Bearer ${PERSONAL_KEY}` },
@@ -131,7 +131,7 @@ async function firstPage(daemon: Daemon): Promise<number> {
 
 function hasStartScript(): boolean {
   const text = readFileSync(join(repositoryFolder(), 'package.json'), 'utf8')
-  // Our own package.json.
+  // The package.json of this repository.
   const { scripts } = JSON.parse(text) as { scripts: Record<string, string> }
   return Object.hasOwn(scripts, 'start')
 }

@@ -1,6 +1,6 @@
 /**
- * The runner's helper processes. Each is this same program started with `--role NAME`; they talk
- * JSON over Node's IPC channel and end when the runner ends.
+ * The runner's helper processes. Each is this same program with `--role NAME`. They exchange JSON over Node's IPC
+ * channel and end with the runner.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -22,9 +22,9 @@ const STOP_MS_MAX = 2000
 export interface Role {
   readonly pid: number
   send(message: object | string): void
-  /** The next message. Rejects if the process ends first. */
+  /** Returns the next message. Rejects if the process ends first. */
   receive(): Promise<unknown>
-  /** Ends the process and waits until it is gone. */
+  /** Ends the process and waits until it has ended. */
   stop(): Promise<void>
 }
 
@@ -44,7 +44,7 @@ export function startRole(name: RoleName): Role {
   }
 }
 
-/** Ends a child process: first by asking (unless that has been done: null), then by force. */
+/** Ends a child process: first with a message (unless it has been sent: null), then with a signal. */
 export async function stopChild(
   child: ChildProcess,
   patienceMs = STOP_MS_MAX,
@@ -58,7 +58,7 @@ export async function stopChild(
   clearTimeout(force)
 }
 
-/** Keeps messages that nobody has asked for yet. */
+/** Stores messages until the caller asks for them. */
 class Inbox {
   readonly #messages: unknown[] = []
   #waiting: PromiseWithResolver | null = null

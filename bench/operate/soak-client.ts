@@ -1,7 +1,6 @@
 /**
- * The part of the load of the bench `soak` that is no stream of events: somebody who asks every route of the
- * interface, and changes flags, persons, groups, cohorts, actions, roles, keys and erases events, one request
- * after the other.
+ * The part of the load of the bench `soak` besides event streams. One client calls every route of the API, changes
+ * flags, persons, groups, cohorts, actions, roles and keys, and erases events, one request after the other.
  */
 import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
 import { sleep } from '../harness.ts'
@@ -9,16 +8,16 @@ import { addressOf, routesNotAsked, SOAK_READS, type SoakRead } from './soak-rou
 
 const PAUSE_MS = 50
 const JSON_TYPE = 'application/json'
-/** How long ago the charts begin. */
+/** The age of the first day in charts. */
 const ASKED_MS = 300_000
-/** An erasure writes anew what holds its events: less often than the rest. */
+/** An erasure rewrites the segments of its events, so it runs less often than the rest. */
 const TURNS_PER_ERASURE = 20
 const PROJECT = '/api/projects/1'
 const ORGANIZATION = '/api/organizations/@current'
 const GROUP = 'soak'
-/** Nobody else of the load is this person, so that no merge takes it away. */
+/** No other part of the load uses this person, so that no merge removes it. */
 const WHO = 'soak-client'
-/** A flag that everybody gets, with a payload. */
+/** A flag with a payload that is on for all persons. */
 const REMOTE_FLAG = {
   key: 'soak-remote',
   is_remote_configuration: true,
@@ -37,9 +36,9 @@ const PLAN = { key: 'plan', value: 'pro', type: 'person' }
 const TREE = { type: 'AND', values: [{ type: 'AND', values: [PLAN] }] }
 const COHORT = { name: 'soak', is_static: false, filters: { properties: TREE } }
 
-/** Asks until it is stopped. */
+/** Sends requests until it is stopped. */
 export class SoakClient {
-  /** Answers by route and status. */
+  /** The number of answers by route and status. */
   readonly answers = new Map<string, number>()
   readonly #daemon: Daemon
   readonly #names = new Map<string, string>([['group', GROUP]])
@@ -51,7 +50,7 @@ export class SoakClient {
     this.#daemon = daemon
   }
 
-  /** Requests that were not answered 2xx, with their statuses. */
+  /** Requests that were not answered with 2xx, and their statuses. */
   get failures(): readonly string[] {
     return [...this.answers]
       .filter(([key]) => !key.endsWith(' 2xx'))
@@ -63,8 +62,8 @@ export class SoakClient {
   }
 
   /**
-   * Makes what the questions are about; the number of events that it took. Throws when the daemon has a GET
-   * route that is not asked.
+   * Creates the objects of the requests. Returns the number of events that it took. Throws if the daemon has a GET
+   * route that is not covered.
    */
   async prepare(): Promise<number> {
     const missing = routesNotAsked(await this.#ask('GET', '/api/schema/'))
@@ -106,11 +105,11 @@ export class SoakClient {
 
   start(): void {
     this.#done = this.#run()
-    // Whoever stops the client is told; until then the load says what went wrong.
+    // The caller that stops the client receives the error. Until then the load reports the problem.
     this.#done.catch(() => {})
   }
 
-  /** Waits for the answer to the last request. Throws when the daemon could not be reached. */
+  /** Waits for the answer to the last request. Throws if the daemon could not be reached. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#done
@@ -169,7 +168,7 @@ export class SoakClient {
     this.#names.set('erasure', String(erased['id']))
   }
 
-  /** Makes and removes a role and keys. */
+  /** Creates and removes a role and keys. */
   async #changeOrganization(turn: number): Promise<void> {
     const rounds: readonly (readonly [string, object])[] = [
       [`${ORGANIZATION}/roles/`, { name: `soak ${turn}` }],
@@ -196,7 +195,7 @@ export class SoakClient {
     const response = await this.#fetch(method, path, body, key)
     const text = await response.text()
     this.#count(method, path, response, text)
-    // Read by key, with a test of what is found.
+    // Read by key, and the result is checked.
     const isJson = response.headers.get('content-type')?.startsWith(JSON_TYPE) === true
     if (!response.ok || !isJson || !text.startsWith('{')) return {}
     return JSON.parse(text) as Record<string, unknown>
@@ -218,10 +217,10 @@ export class SoakClient {
   }
 }
 
-/** The first entry of a page; empty when there is none. */
+/** The first entry of a page. Empty if there is none. */
 function first(page: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const list: readonly unknown[] = Array.isArray(page['results']) ? page['results'] : []
   const [entry] = list
-  // Read by key, with a test of what is found.
+  // Read by key, and the result is checked.
   return typeof entry === 'object' && entry !== null ? (entry as Record<string, unknown>) : {}
 }

@@ -1,17 +1,17 @@
-/** What the bench `soak` reads from a daemon again and again, and how it tells growth from noise. */
+/** The values that the bench `soak` reads from a daemon at intervals, and the separation of growth from noise. */
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Daemon } from '../daemon.ts'
 import { folderBytes } from './store-digest.ts'
 
-/** One look at the process. */
+/** One reading of the process. */
 export interface Reading {
   readonly atMinutes: number
-  /** Of the process's own: what is not page cache. */
+  /** The memory of the process itself, without the page cache. */
   readonly anonymousMib: number
   /** Open files, sockets and pipes. */
   readonly handles: number
   readonly threads: number
-  /** All that is mapped, LMDB's maps included, whether it is in memory or not. */
+  /** All mapped memory, including the maps of LMDB, whether it is resident or not. */
   readonly mappedGib: number
   readonly fileBytes: number
   readonly stored: number
@@ -21,13 +21,13 @@ export interface Reading {
 /** A straight line through readings. */
 export interface Growth {
   readonly mean: number
-  /** By how much the line rises from the first to the last reading. */
+  /** The rise of the line from the first to the last reading. */
   readonly rise: number
-  /** What of it twice the standard error of the slope does not explain; 0 for a line that falls. */
+  /** The part of the rise beyond twice the standard error of the slope. 0 for a falling line. */
   readonly riseBeyondNoise: number
 }
 
-/** Looks once. */
+/** Takes one reading. */
 export async function readDaemon(
   daemon: Daemon,
   dataDir: string,
@@ -49,7 +49,7 @@ export async function readDaemon(
   }
 }
 
-/** Least squares over equally good readings. Throws for fewer than three. */
+/** Least squares with equal weights. Throws for fewer than three readings. */
 export function growthOf(
   readings: readonly Reading[],
   figureOf: (reading: Reading) => number,

@@ -1,38 +1,38 @@
 /**
- * The routes that the client of the bench `soak` asks again and again: every GET of the API description but
- * those that take events, which other parts of the load send.
+ * The routes that the client of the bench `soak` calls in a loop: every GET of the API description except those that
+ * accept events, which other parts of the load send.
  */
 import { PROJECT_KEY } from '../daemon.ts'
 
-/** What addresses name, known once the client has made or found it. */
+/** The names in addresses, which the client knows once it has created or found the objects. */
 export type SoakNames = ReadonlyMap<string, string>
 
-/** One question. */
+/** One request. */
 export interface SoakRead {
   /** With `{name}` for each of the names of `SoakNames`. */
   readonly path: string
-  /** Asked with the key of the project in place of the personal key. */
+  /** Sent with the key of the project instead of the personal key. */
   readonly isWithProjectKey?: boolean
-  /** Its answer goes on for ever: it is left as soon as it has begun. */
+  /** Its answer is endless. The client disconnects as soon as it has begun. */
   readonly isEndless?: boolean
 }
 
-/** Routes that take events by GET, too. */
+/** Routes that also accept events by GET. */
 const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s', '/i/v0/ai/batch']
-/** For whoever is logged in to the console; the client has keys. */
+/** Routes for console sessions. The client has keys. */
 const OF_LOGIN = ['/api/console/session/']
 
-/** Of the SDK's files. */
+/** Routes of the SDK's files. */
 const SCRIPT = 'array.js'
 const PROJECT = '/api/projects/1'
 const ORGANIZATION = '/api/organizations/@current'
 const TOKEN = `token=${PROJECT_KEY}`
-/** The same stretch of time in every question, so that questions do not grow with what is stored. */
+/** The same time range in every request, so that requests do not grow with the stored data. */
 const LATELY = 'date_from={since}'
 const VIEW = { id: '$pageview', type: 'events', order: 0 }
 const ONE_SERIES = `${LATELY}&entity_id=%24pageview&entity_type=events`
 const SERIES = json([VIEW])
-/** Whole hours: of a name that few events have. */
+/** Whole hours of an event name with few events. */
 const SIGN_IN = json({ id: '$identify', type: 'events' })
 const RETAINED = `period=Hour&target_entity=${SIGN_IN}&returning_entity=${SIGN_IN}`
 const FUNNEL = `${LATELY}&events=${json([VIEW, { id: '$autocapture', type: 'events', order: 1 }])}`
@@ -118,7 +118,7 @@ const OF_ORGANIZATION = [
   'projects/',
 ]
 
-/** All questions, in the order in which they are asked. */
+/** All requests, in their order. */
 export const SOAK_READS: readonly SoakRead[] = [
   ...OF_PROJECT.map((path) => ({ path: `${PROJECT}/${path}` })),
   ...OF_ORGANIZATION.map((path) => ({ path: `${ORGANIZATION}/${path}` })),
@@ -159,7 +159,7 @@ export const SOAK_READS: readonly SoakRead[] = [
   { path: `${PROJECT}/events/stream/`, isEndless: true },
 ]
 
-/** The address of a question. Throws when a name is not known. */
+/** Returns the address of a request. Throws if a name is not known. */
 export function addressOf({ path }: SoakRead, names: SoakNames): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = names.get(name)
@@ -168,7 +168,7 @@ export function addressOf({ path }: SoakRead, names: SoakNames): string {
   })
 }
 
-/** GET routes of an API description that no question asks. */
+/** Returns the GET routes of an API description that no request covers. */
 export function routesNotAsked(document: unknown): readonly string[] {
   const paths = SOAK_READS.map(({ path }) => withoutEnd(path))
   return getRoutes(document).filter((route) => {
@@ -178,7 +178,7 @@ export function routesNotAsked(document: unknown): readonly string[] {
   })
 }
 
-/** Whether words of a path stand for a route: what the route leaves open is a name, or cannot be one. */
+/** Whether a path matches a route. A parameter of the route is a name in the path, or matches any segment. */
 function isSame(route: readonly string[], path: readonly string[]): boolean {
   if (route.length !== path.length) return false
   return route.every((word, index) => {

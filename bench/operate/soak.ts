@@ -1,11 +1,11 @@
 /**
- * Question: does the daemon stay the same while it works for half an hour on everything at once?
- * Workload: 30 minutes (`--minutes` for another time) of single captures, batches of 100, decisions over
- * both routes, and a client that asks every GET route and changes flags, persons, roles, keys and more; open
- * loops at rates that leave two cores some room. Memory, handles, threads and maps are read every five seconds.
- * Baseline: the same daemon after a third of the time; a straight line through the readings behind it must
- * not rise by more than noise explains. Map: bytes of files for each stored event.
- * What would change our mind: anything that rises, a lost event, an unexpected answer.
+ * Question: does the daemon stay stable while it does everything at once for half an hour?
+ * Workload: 30 minutes (`--minutes` for another time) of single captures, batches of 100, decisions over both routes,
+ * and a client that calls every GET route and changes flags, persons, roles, keys and more. The loops are open, at
+ * rates that leave two cores some room. Memory, handles, threads and maps are read every five seconds.
+ * Baseline: the same daemon after a third of the time. A straight line through the later readings must not rise by more
+ * than noise explains. For maps: bytes of files for each stored event.
+ * Reconsider: the design, if a value rises, an event is lost, or an answer is unexpected.
  */
 import type { Daemon } from '../daemon.ts'
 import {
@@ -23,7 +23,7 @@ import { growthOf, type Reading, readDaemon } from './soak-readings.ts'
 export const SOAK: Bench = {
   name: 'soak',
   group: 'operations',
-  question: 'Does the daemon stay the same while it works for half an hour on everything at once?',
+  question: 'Does the daemon stay stable while it does everything at once for half an hour?',
   workload:
     '30 minutes unless --minutes says otherwise: 200 captures, 20 batches of 100, 100 decisions a ' +
     'second, and a client that asks every route and changes a bit of everything; readings after a third count; ' +
@@ -41,11 +41,11 @@ const BATCHES_PER_SECOND = 20
 const EVENTS_PER_BATCH = 100
 const DECISIONS_PER_SECOND = 80
 const OLD_DECISIONS_PER_SECOND = 20
-/** So little that it is full within the first third; the usual one would grow with the events for hours. */
+/** A size that is filled within the first third. The default would grow with the events for hours. */
 const QUERY_CACHE = '16MiB'
 const FLAGS = 20
 const PERSONS = 1000
-/** Of the mean: what a line may rise by besides its noise. */
+/** The allowed rise of a line besides its noise, as a part of the mean. */
 const RISE_MAX = 0.05
 
 async function measure(context: BenchContext): Promise<void> {
@@ -107,7 +107,7 @@ async function watch(
   }
 }
 
-/** Throws when anything that was acknowledged is not stored exactly once, or was refused. */
+/** Throws if an acknowledged event is not stored exactly once, or a request was refused. */
 async function reportLosses(
   context: BenchContext,
   daemon: Daemon,
@@ -150,7 +150,7 @@ function reportGrowth(context: BenchContext, readings: readonly Reading[], secon
       value: riseBeyondNoise,
       unit,
       baseline: mean,
-      // Minutes are too short for caches to fill.
+      // A run of a few minutes is too short to fill the caches.
       ...(context.isQuick
         ? {}
         : { target: { of: 'ratio', bound: 'at most', limit: RISE_MAX } as const }),

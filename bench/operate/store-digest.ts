@@ -1,7 +1,7 @@
 /**
- * Digests of what a store holds, to compare stores: events as `tenrec export` writes them, in order, and
- * persons as the API lists them. What belongs to a store and not to an event is left out: the place in the
- * order of arrival, and the time of arrival.
+ * Digests of the content of a store, to compare stores: events as `tenrec export` writes them, in order, and persons as
+ * the API lists them. The arrival order and the time of arrival are left out, because they belong to a store and not to
+ * an event.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -12,17 +12,17 @@ import type { Readable } from 'node:stream'
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { repositoryFolder } from '../machine.ts'
 
-/** What two stores must have in common. */
+/** The values that two stores must share. */
 export interface Digest {
   readonly count: number
   /** SHA-256, the first 16 hex digits. */
   readonly hash: string
 }
 
-/** Whether an event counts, by its name and distinct_id. */
+/** Whether an event is included, by its name and distinct_id. */
 export type EventTest = (name: string, distinctId: string) => boolean
 
-/** A person as the API shows it, as far as a digest needs it. */
+/** A person as the API shows it, with the members of the digest. */
 export interface ListedPerson {
   readonly uuid: string
   readonly distinct_ids: readonly string[]
@@ -34,12 +34,12 @@ const PAGE_PERSONS = 1000
 const TEXT = '"((?:[^"\\\\]|\\\\.)*)"'
 const LINE = new RegExp(`^\\{"id":\\d+,(.*?"event":${TEXT},"distinct_id":${TEXT},.*)$`, 's')
 
-/** The digests of the events in an exported file, one for each test. */
+/** Returns the digests of the events in an exported file, one for each condition. */
 export function digestFile(path: string, tests: readonly EventTest[]): Promise<readonly Digest[]> {
   return digestLines(createReadStream(path, { highWaterMark: 1024 * 1024 }), tests)
 }
 
-/** The digests of the events of a store, by way of an export that is not kept. */
+/** Returns the digests of the events of a store through a temporary export. */
 export async function digestStore(
   dataDir: string,
   tests: readonly EventTest[],
@@ -83,7 +83,7 @@ export async function listPersons(daemon: Daemon): Promise<readonly ListedPerson
       headers: { authorization: `Bearer ${PERSONAL_KEY}` },
     })
     if (!response.ok) throw new Error(`the list of persons answered ${response.status}`)
-    // The shape that docs/COMPATIBILITY.md promises; a wrong one shows as another digest.
+    // The format that docs/COMPATIBILITY.md defines. Another format would appear as another digest.
     const page = (await response.json()) as {
       readonly next: string | null
       readonly results: readonly ListedPerson[]
@@ -94,7 +94,7 @@ export async function listPersons(daemon: Daemon): Promise<readonly ListedPerson
   return persons.sort((a, b) => (a.uuid < b.uuid ? -1 : 1))
 }
 
-/** The digest of persons: who they are, their ids, their properties, since when. */
+/** The digest of persons: uuids, ids, properties and creation times. */
 export function digestPersons(persons: readonly ListedPerson[]): Digest {
   const hash = createHash('sha256')
   for (const { uuid, distinct_ids, properties, created_at } of persons) {
@@ -104,14 +104,14 @@ export function digestPersons(persons: readonly ListedPerson[]): Digest {
   return { count: persons.length, hash: hash.digest('hex').slice(0, 16) }
 }
 
-/** Throws, naming both sides, unless two digests are the same. */
+/** Throws with the names of both sides unless two digests are equal. */
 export function expectSameDigest(what: string, found: Digest, wanted: Digest): void {
   if (found.count === wanted.count && found.hash === wanted.hash) return
   const [left, right] = [found, wanted].map(({ count, hash }) => `${count} (${hash})`)
   throw new Error(`${what}: ${left} instead of ${right}`)
 }
 
-/** Bytes of all files in a folder. */
+/** The number of bytes of all files in a folder. */
 export function folderBytes(folder: string): number {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((name) => statSync(join(folder, name)))

@@ -1,4 +1,4 @@
-/** The process behind `peer-load.ts`: raw sockets and requests made beforehand. */
+/** The process behind `peer-load.ts`: raw sockets and prepared requests. */
 import { connect, type Socket } from 'node:net'
 import { writeUuid } from '../ingest/bodies.ts'
 import { EventGenerator } from '../ingest/events.ts'
@@ -13,14 +13,14 @@ import {
   stampTime,
 } from './peer-protocols.ts'
 
-/** Once the window is over, outstanding answers are awaited for this long. */
+/** After the window, the process waits this long for outstanding answers. */
 const STRAGGLERS_MS_MAX = 20_000
-/** Pause of a connection after a refusal, and before it is opened again. */
+/** The pause of a connection after a refusal, and before it is opened again. */
 const REFUSED_MS = 100
-/** What a server says of itself first has come by then. */
+/** The time by which the greeting of a server has arrived. */
 const GREETING_MS = 200
 
-/** Serves the runner: options, then 'go', then one report. */
+/** Serves the runner: it receives options, then 'go', and returns one report. */
 export function servePeerLoad(): void {
   let run: PeerRun | null = null
   process.on('disconnect', () => process.exit(0))
@@ -125,7 +125,7 @@ class PeerRun {
     this.#finishIfDone()
   }
 
-  /** Called by a connection that was cut off in the middle of a request. */
+  /** Called by a connection that was aborted in the middle of a request. */
   lost(): void {
     this.#inFlight--
     this.#lost++

@@ -1,12 +1,12 @@
 /**
- * The load generator of the bench `peers`: the same closed loop for every peer, one request in flight on
- * each connection, in a process of its own. Simpler than `load.ts`, which only speaks HTTP.
+ * The load generator of the bench `peers`: the same closed loop for every peer, with one request in flight on each
+ * connection, in a separate process. It is simpler than `load.ts`, which only supports HTTP.
  */
 
 import { startRole } from '../operate/roles.ts'
 import type { Protocol } from './peer-protocols.ts'
 
-/** One run. Crosses the process boundary as JSON. */
+/** The options of one run, passed between the processes as JSON. */
 export interface PeerLoadOptions {
   readonly protocol: Protocol
   /** On loopback. */
@@ -15,7 +15,7 @@ export interface PeerLoadOptions {
   readonly connections: number
   readonly projectKey: string
   readonly seed: number
-  /** Requests repeat that many events with new uuids. */
+  /** Requests repeat this many events with new uuids. */
   readonly distinctEvents: number
   /** See `EventRequestOptions`. */
   readonly stream: number
@@ -24,9 +24,9 @@ export interface PeerLoadOptions {
   readonly seconds: number
 }
 
-/** What a run found. */
+/** The results of a run. */
 export interface PeerLoadReport {
-  /** Acknowledged in the measured window. */
+  /** Events acknowledged in the measured window. */
   readonly requestsPerSecond: number
   readonly eventsPerSecond: number
   /** Milliseconds. */
@@ -35,15 +35,15 @@ export interface PeerLoadReport {
   /** Over the whole run, warm-up and stragglers included. */
   readonly eventsAcknowledged: number
   readonly requestsRefused: number
-  /** Without an answer when the run was given up, or cut off. */
+  /** Requests that had no answer when the run was ended or aborted. */
   readonly requestsLost: number
-  /** The first refusal in the peer's words; empty without any. */
+  /** The first refusal in the peer's words. Empty if there was none. */
   readonly refusal: string
-  /** Cores that the generator kept busy in the window. */
+  /** The number of cores that the generator kept busy in the window. */
   readonly generatorCores: number
 }
 
-/** Runs a load; `onReady` is called when its connections are open and before the first request. */
+/** Runs a load. `onReady` is called when its connections are open and before the first request. */
 export async function runPeerLoad(
   options: PeerLoadOptions,
   onReady: () => void,

@@ -1,11 +1,11 @@
 /**
- * How the same events are told to each peer of the bench `peers`: requests as bytes, made beforehand, and
- * readers that find out when a request is answered. An event is one row, message or entry of its own for
- * every peer, so that each could be found again; `nats-batches` alone sends a request's events as one.
+ * The representation of the same events for each peer of the bench `peers`: requests as bytes, made beforehand, and
+ * readers that recognize the end of an answer. An event is its own row, message or entry for every peer, so that each
+ * can be found again. Only `nats-batches` sends a request's events as one message.
  */
 import type { EventGenerator, GeneratedEvent } from '../ingest/events.ts'
 
-/** What is spoken on a connection; `capture` is the wire protocol of this program. */
+/** The protocol of a connection. `capture` is the wire protocol of Tenrec. */
 export const PROTOCOLS = [
   'capture',
   'clickhouse',
@@ -16,41 +16,41 @@ export const PROTOCOLS = [
 ] as const
 export type Protocol = (typeof PROTOCOLS)[number]
 
-/** A request, and what changes each time that it is sent. */
+/** A request, and the parts that change each time it is sent. */
 export interface PeerRequest {
   readonly bytes: Buffer
   readonly events: number
-  /** Where the 36 characters of each event's uuid start. */
+  /** The positions of the 36 characters of each event's uuid. */
   readonly uuidOffsets: readonly number[]
-  /** Where the 17 last digits of each event's nanoseconds start. Empty unless the protocol has them. */
+  /** The positions of the last 17 digits of each event's nanoseconds. Empty if the protocol does not have them. */
   readonly timeOffsets: readonly number[]
 }
 
 /** Reads the answers of one connection, one request at a time. */
 export interface PeerReader {
-  /** Takes what has arrived; null until the request is answered, then what went wrong, or '' for success. */
+  /** Takes received bytes. Returns null until the request is answered, then the error, or '' for success. */
   take(chunk: Buffer): string | null
-  /** A request of so many events is sent next. */
+  /** Prepares for a request of this many events. */
   begin(events: number): void
 }
 
-/** What a request is made of. */
+/** The inputs of a request. */
 export interface PeerRequestOptions {
   readonly protocol: Protocol
   readonly projectKey: string
   readonly eventsPerRequest: number
-  /** Which connection will send it, from 0 to 999. */
+  /** The number of the connection that will send it, from 0 to 999. */
   readonly connection: number
 }
 
 const JSON_TYPE = 'Content-Type: application/json\r\n'
 const CLICKHOUSE_PATH = `/?query=${encodeURIComponent('INSERT INTO events FORMAT JSONEachRow')}`
-/** Two digits before the 17 that change make nanoseconds of the year 2027 and later. */
+/** Two digits before the 17 variable ones give nanoseconds of the year 2027 and later. */
 const TIME_HEAD = '18'
 const TIME_DIGITS = 17
 const REASON_CHARACTERS = 200
 
-/** Draws the events of a request and puts them into the peer's words. */
+/** Draws the events of a request and encodes them for the peer. */
 export function peerRequest(generator: EventGenerator, options: PeerRequestOptions): PeerRequest {
   const { protocol, eventsPerRequest: count, projectKey } = options
   if (protocol === 'capture') {
@@ -64,13 +64,13 @@ export function peerRequest(generator: EventGenerator, options: PeerRequestOptio
   return found(text, count, protocol === 'influxdb' ? `uuid="` : `"uuid":"`, protocol)
 }
 
-/** What a connection says before its first request; empty for HTTP and Redis. */
+/** The first bytes of a connection. Empty for HTTP and Redis. */
 export function greeting(protocol: Protocol, connection: number): string {
   if (protocol !== 'nats' && protocol !== 'nats-batches') return ''
   return `CONNECT {"verbose":false,"pedantic":false}\r\nSUB ${inboxOf(connection)} 1\r\n`
 }
 
-/** The reader for a connection. `answer`: sends bytes back, which some protocols want. */
+/** The reader for a connection. `answer` sends bytes back, which some protocols require. */
 export function peerReader(protocol: Protocol, answer: (text: string) => void): PeerReader {
   switch (protocol) {
     case 'redis':
@@ -86,7 +86,7 @@ export function peerReader(protocol: Protocol, answer: (text: string) => void): 
   }
 }
 
-/** Writes the digits that make an event's time its own. */
+/** Writes the digits that make an event's time unique. */
 export function stampTime(bytes: Buffer, offset: number, stream: number, ordinal: number): void {
   let rest = stream * 1_000_000_000 + ordinal
   for (let digit = TIME_DIGITS - 1; digit >= 0; digit--) {
@@ -125,7 +125,7 @@ function rowOf(event: GeneratedEvent): Record<string, string> {
   return { uuid: event.uuid, event: event.event, timestamp, distinct_id, properties }
 }
 
-/** A point: the name as its tag, the rest as fields. Its time stands at the end. */
+/** A point with the name as its tag and the rest as fields. Its time is at the end. */
 function lineOf(event: GeneratedEvent): string {
   const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`
   const name = event.event.replaceAll(/[ ,=]/g, '\\$&')
@@ -163,7 +163,7 @@ function found(text: string, events: number, mark: string, protocol: Protocol): 
   return { bytes, events, uuidOffsets, timeOffsets }
 }
 
-/** The places behind a mark, or so many bytes behind its beginning. Throws unless there are `count`. */
+/** Returns the positions after a mark, or this many bytes after its beginning. Throws unless there are `count`. */
 function offsetsBehind(bytes: Buffer, mark: string, count: number, from = mark.length): number[] {
   const offsets: number[] = []
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length)) {
@@ -197,7 +197,7 @@ class HttpReader implements PeerReader {
   }
 }
 
-/** One line of length and one of text for each entry, or a line with a minus. */
+/** For each entry, one line with the length and one with the text, or a line with a minus. */
 class RedisReader implements PeerReader {
   #expected = 0
   #lines = 0
@@ -218,7 +218,7 @@ class RedisReader implements PeerReader {
   }
 }
 
-/** One acknowledgement of the stream for each message; the server's pings are answered. */
+/** One acknowledgement of the stream for each message. The server's pings are answered. */
 class NatsReader implements PeerReader {
   readonly #answer: (text: string) => void
   readonly #isBatch: boolean

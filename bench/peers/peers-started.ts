@@ -8,45 +8,45 @@ import { startRedis } from '../baselines/redis.ts'
 import type { BenchContext } from '../harness.ts'
 import type { Protocol } from './peer-protocols.ts'
 
-/** One side: something that takes events and acknowledges them. */
+/** One side: a program that accepts and acknowledges events. */
 export interface Peer {
   readonly name: string
   /** Versions and settings, for notes. */
   readonly description: string
   readonly protocol: Protocol
   readonly port: number
-  /** Processes; what they start counts, too. */
+  /** Its processes. Their child processes are included. */
   readonly pids: readonly number[]
-  /** What was acknowledged survives a power cut. */
+  /** Acknowledged events survive a power cut. */
   readonly isDurable: boolean
   readonly connectionsMax: number
-  /** Waits until what was acknowledged is worked off. */
+  /** Waits until all acknowledged events are processed. */
   settle(): Promise<void>
-  /** Events (of `nats-batches`: requests) that are stored since `clear`. */
+  /** The number of events (of requests for `nats-batches`) stored since `clear`. */
   count(): Promise<number>
-  /** Forgets all events, so that no side drags along what earlier rounds have left. */
+  /** Deletes all events, so that no side is slowed down by earlier rounds. */
   clear(): Promise<void>
 }
 
-/** What could be started, this program first, and why others could not. */
+/** The started sides, Tenrec first, and the reasons why others could not be started. */
 export interface StartedPeers {
   readonly peers: readonly Peer[]
   readonly missing: readonly string[]
 }
 
-/** The name of the side that singles are judged against. */
+/** The name of the side that single events are compared with. */
 export const FASTIFY_NAME = 'fastify + PostgreSQL'
 
 const CLICKHOUSE_TABLE = `
 CREATE TABLE events (uuid UUID, event String, timestamp DateTime, distinct_id String, properties String)
 ENGINE = MergeTree PARTITION BY toYYYYMM(timestamp) ORDER BY (event, timestamp)`
-/** Its own limit of statements at a time is 100. */
+/** Its own limit of simultaneous statements is 100. */
 const CLICKHOUSE_CONNECTIONS_MAX = 64
 const CONNECTIONS_MAX = 1000
 
 type Start = (context: BenchContext) => Promise<readonly Peer[]>
 
-/** Starts all; those that cannot be are left out. Up to two minutes, mostly for installing packages. */
+/** Starts all sides and leaves out those that cannot be started. Up to two minutes, mostly for installing packages. */
 export async function startPeers(context: BenchContext): Promise<StartedPeers> {
   const peers: Peer[] = [...(await ours(context))]
   const missing: string[] = []
@@ -78,7 +78,7 @@ async function ours(context: BenchContext): Promise<readonly Peer[]> {
       ...{ description: '--durability fsync', connectionsMax: CONNECTIONS_MAX },
       settle: async () => void (await daemon.drain()),
       count: async () => (await daemon.progress()).stored - before,
-      // It has no way to forget, and goes on with all that it has stored.
+      // It cannot delete events, and continues with everything that it has stored.
       async clear() {
         before = (await daemon.progress()).stored
       },

@@ -1,11 +1,12 @@
 /**
- * Question: how do the same events, durably acknowledged, compare with what people build such a thing from?
- * Workload: requests of 1, 100 and 1000 events, closed loop, 256, 64 and 16 connections, one generator for
- * all; interleaved rounds; after each, what was acknowledged is counted in the store and then cleared.
- * Baselines: Debian's packages, started and stopped by the bench: fastify + PostgreSQL (npm packages in a
- * folder of the bench), NATS JetStream, Redis streams, ClickHouse, InfluxDB. What is not installed is left
- * out and named. CPU is that of all processes of a side until what was acknowledged is worked off.
- * What would change our mind about the log: less than 8 times the events/s of a durable peer.
+ * Question: how does durable acknowledgement of the same events compare with the components that people would combine
+ * for it?
+ * Workload: requests of 1, 100 and 1000 events, closed loop, 256, 64 and 16 connections, one generator for all. Rounds
+ * are interleaved. After each round the acknowledged events are counted in the store and then deleted.
+ * Baselines: Debian's packages, started and stopped by the bench: fastify + PostgreSQL (npm packages in a folder of the
+ * bench), NATS JetStream, Redis streams, ClickHouse, InfluxDB. Missing ones are left out and named. CPU time is that of
+ * all processes of a side until all acknowledged events are processed.
+ * Reconsider: the log, if it handles less than 8 times the events/s of a durable peer.
  */
 
 import { PROJECT_KEY } from '../daemon.ts'
@@ -19,13 +20,13 @@ import { FASTIFY_NAME, type Peer, startPeers } from './peers-started.ts'
 export const PEERS: Bench = {
   name: 'peers',
   group: 'peers',
-  question: 'How do durably acknowledged events compare with what people build such a thing from?',
+  question: 'How does durable acknowledgement compare with common databases and brokers?',
   workload: 'the same events, 1, 100 and 1000 a request, closed loop of 256, 64 and 16 connections',
   needsDaemon: true,
   run: measure,
 }
 
-/** Events a request, connections. */
+/** Events for each request, and connections. */
 const SIZES = [
   [1, 256],
   [100, 64],
@@ -49,7 +50,7 @@ interface Round extends PeerLoadReport {
 interface Side {
   readonly peer: Peer
   readonly rounds: Round[]
-  /** Why it takes no part any more; null while it does. */
+  /** Why it no longer takes part; null while it does. */
   failure: string | null
 }
 
@@ -76,7 +77,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
 }
 
-/** One round; a peer that fails is left out from then on, and the reason stands in the notes. */
+/** Runs one round. A peer that fails is left out from then on, and the notes contain the reason. */
 async function take(
   context: BenchContext,
   side: Side,
@@ -126,7 +127,7 @@ async function load(
   return { ...report, cpuUsPerEvent: cpuUs / report.eventsAcknowledged }
 }
 
-/** Throws unless a side has what it acknowledged; requests without an answer may be there or not. */
+/** Throws unless a side has all acknowledged events. Events of unanswered requests may be stored or not. */
 async function expectStored(peer: Peer, report: PeerLoadReport, events: number): Promise<void> {
   const { eventsAcknowledged, requestsRefused, requestsLost, refusal } = report
   const unit = peer.protocol === 'nats-batches' ? events : 1

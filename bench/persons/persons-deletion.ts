@@ -1,6 +1,6 @@
 /**
- * The part of bench `persons` that deletes a person with many events while others send: how soon it is
- * acknowledged, what the senders notice, and whether the disk is used again.
+ * The part of the bench `persons` that deletes a person with many events while others send: the time until the
+ * acknowledgement, the effect on the senders, and the reuse of the disk space.
  */
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
@@ -73,7 +73,7 @@ export async function measureDeletion(context: BenchContext): Promise<void> {
   })
 }
 
-/** Other persons' events, at a steady rate. */
+/** Events of other persons, at a steady rate. */
 function load(context: BenchContext, daemon: Daemon, seconds: number): Promise<LoadReport> {
   const request = context.requests(EVENTS_PER_REQUEST, { users: 5000, seed: context.seed + 1 })
   return runLoad(

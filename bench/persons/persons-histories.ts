@@ -2,7 +2,7 @@
 import { checkHistories } from '../../test/fixtures/persons/person-histories.ts'
 import type { BenchContext } from '../harness.ts'
 
-/** Runs that many histories; throws with the smallest one that differs from the model. */
+/** Runs this many histories. Throws with the smallest one that differs from the model. */
 export function measureHistories(context: BenchContext, histories: number): void {
   const startMs = performance.now()
   checkHistories(histories, context.seed)

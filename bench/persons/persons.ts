@@ -1,11 +1,10 @@
 /**
- * Question: what do persons cost, in processing, memory and answers?
- * Workload: traffic of 20,000 persons; then a million persons of some 30 properties, hit uniformly, up to
- * 10 million events (`--persons`, `--events` for fewer); reads after a restart; merges; the deletion of a
- * person with 100,000 events under load; random histories against the reference model.
- * Baseline: (c) `JSON.parse` of the same bodies in a loop in a fresh process; quiet ingestion for the
- * deletion.
- * What would change our mind about how persons are stored: a target missed widely at a million.
+ * Question: what do persons cost in processing, memory and answers?
+ * Workload: traffic of 20,000 persons; then a million persons with some 30 properties, hit uniformly, up to 10 million
+ * events (`--persons`, `--events` for fewer); reads after a restart; merges; the deletion of a person with 100,000
+ * events under load; random histories against the reference model.
+ * Baseline: (c) `JSON.parse` of the same bodies in a loop in a new process. For the deletion, ingestion without one.
+ * Reconsider: the storage of persons, if a target is missed widely at a million persons.
  */
 
 import type { Daemon } from '../daemon.ts'
@@ -35,7 +34,7 @@ export const PERSONS: Bench = {
 
 const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 32
-/** Bodies of one generator process: they are made before it sends and take a kilobyte an event. */
+/** Bodies of one generator process. They are made before it sends and take a kilobyte for each event. */
 const ARRIVALS_PER_RUN = 100_000
 const EVENTS_PER_RUN = 500_000
 const FEW_PERSONS = 20_000
@@ -78,7 +77,7 @@ async function sendAll(
   return { sent: report.eventsAcknowledged, seconds: report.seconds + drainMs / 1000 }
 }
 
-/** CPU time of the daemon for each event of one sending, microseconds. */
+/** CPU microseconds of the daemon for each event of one load. */
 async function cpuOf(
   daemon: Daemon,
   request: EventRequestOptions,
@@ -94,7 +93,7 @@ async function measureFew(context: BenchContext): Promise<void> {
   const events = context.size(5000, 200_000)
   const daemon = await context.startDaemon()
   await sendArrivals(context, daemon, users)
-  // The first events pay for compilation.
+  // The first events include compilation.
   await sendAll(daemon, context.requests(EVENTS_PER_REQUEST, { users }), events / 4)
   const [ours = [], theirs = []] = await interleaved(context.rounds(5), [
     async () => (await cpuOf(daemon, context.requests(EVENTS_PER_REQUEST, { users }), events)).us,
@@ -126,7 +125,7 @@ async function sendArrivals(
   return sent
 }
 
-/** Returns the events that were sent. */
+/** Returns the number of events that were sent. */
 async function measureMany(context: BenchContext, daemon: Daemon, users: number): Promise<number> {
   const events = context.size(2000, 200_000)
   const traffic = { users, isUniform: true }
@@ -134,7 +133,7 @@ async function measureMany(context: BenchContext, daemon: Daemon, users: number)
   let round = 0
   const [ours = [], theirs = []] = await interleaved(context.rounds(3), [
     async () => {
-      // Bodies are not repeated, or the same persons would be hit again.
+      // Bodies are not repeated, because the same persons would be used again.
       const own = { ...traffic, draw: ++round, distinctEvents: events }
       const { us, sent } = await cpuOf(daemon, context.requests(EVENTS_PER_REQUEST, own), events)
       stored += sent

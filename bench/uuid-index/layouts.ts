@@ -1,7 +1,7 @@
 /**
- * Ways of keeping a uuid index that bench `uuid-index` compares: the one in `store/`, and plain tables of LMDB. A
- * plain one keeps what is not committed in memory, because a duplicate may come in the same commit, and
- * writes it in order of its keys. None of the plain ones carries checksums: with them they cost more.
+ * Layouts of a uuid index that the bench `uuid-index` compares: the one in `store/`, and plain tables of LMDB. A plain
+ * layout keeps uncommitted entries in memory, because a duplicate may be in the same commit, and writes them in order
+ * of their keys. No plain layout has checksums, which would make it more expensive.
  */
 import { type Database, open, type RootDatabase } from 'lmdb'
 import type { Table } from '../../src/store/lmdb/environment.ts'
@@ -22,24 +22,24 @@ export interface Entry {
   sequence: number
 }
 
-/** An index that is measured. */
+/** A measured index. */
 export interface Layout {
-  /** Appends the S of every event that may be the entry. */
+  /** Appends the sequence number of every event that may be the entry. */
   find(entry: Entry, found: number[]): void
   add(entry: Entry): void
-  /** Writes what was added, in a transaction. */
+  /** Writes the added entries in a transaction. */
   commit(): void
-  /** What is to be done when nothing waits. */
+  /** The work to do when idle. */
   maintain(): void
-  /** The newest entries that are in memory only, and have to be entered again after a start. */
+  /** The number of newest entries that are only in memory and must be added again after a start. */
   readonly unwritten: number
 }
 
-/** How a layout is opened. */
+/** The options of a layout. */
 export interface LayoutOptions {
   readonly layout: LayoutName
   readonly folder: string
-  /** Entries there will be: the number of pages of `hash-page`. */
+  /** The expected number of entries. It determines the number of pages of `hash-page`. */
   readonly entries: number
   /** Each commit is flushed. */
   readonly isFlushed: boolean
@@ -51,8 +51,8 @@ const PAGE_ENTRIES = 305
 const ENTRY_BYTES = 12
 
 /**
- * Values of one length, many to a key. lmdb-js knows the flag, its types leave it out; and it finds the
- * start of a range of values with an encoder only.
+ * Values of equal length, many for each key. lmdb-js supports the flag, although its types do not have it. It finds the
+ * start of a range of values only with an encoder.
  */
 const FIXED_VALUES = {
   keyEncoding: 'binary',
@@ -91,7 +91,7 @@ export function openLayout(options: LayoutOptions): Layout {
   return new PageLayout(root, table, options.entries)
 }
 
-/** As `EventStoreWriter` does it. */
+/** As in `EventStoreWriter`. */
 class RunLayout implements Layout {
   readonly #root: RootDatabase<Buffer, Buffer>
   readonly #index: UuidIndex
@@ -99,7 +99,7 @@ class RunLayout implements Layout {
   constructor(root: RootDatabase<Buffer, Buffer>) {
     this.#root = root
     const options = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
-    // lmdb-js knows the names of tables, and its types do not.
+    // lmdb-js has the names of tables, and its types do not.
     const open = (name: string) => root.openDB<Buffer, Buffer>(name, options) as Table
     this.#index = new UuidIndex({ uuid_runs: open('uuid_runs'), uuid_chunks: open('uuid_chunks') })
   }
@@ -128,7 +128,7 @@ class RunLayout implements Layout {
   }
 }
 
-/** What the plain layouts share: entries that wait for the commit. */
+/** The common part of the plain layouts: entries that wait for the commit. */
 abstract class PlainLayout implements Layout {
   protected readonly table: Bytes
   readonly unwritten = 0
@@ -165,8 +165,8 @@ abstract class PlainLayout implements Layout {
 }
 
 /**
- * Fingerprint -> S, several behind one another when events share it. `time-key`: the first eight bytes of the
- * uuid, which are the time in version 7, before the low half of the fingerprint.
+ * Fingerprint -> sequence number, several in a row if events share it. `time-key`: the first eight bytes of the uuid,
+ * which are the time in version 7, before the low half of the fingerprint.
  */
 class KeyLayout extends PlainLayout {
   readonly #isTime: boolean
@@ -230,14 +230,14 @@ class KeyLayout extends PlainLayout {
   }
 }
 
-/** False: the key is there already. */
+/** False if the key exists already. */
 function putNew(table: Bytes, key: Buffer, value: Buffer): boolean {
-  // It answers, whatever its type says.
+  // It returns a value, whatever its type says.
   const isPut: unknown = table.putSync(key, value, { noOverwrite: true })
   return isPut !== false
 }
 
-/** One key with a tree of values of twelve bytes: fingerprint, S. LMDB packs them without headers. */
+/** One key with a tree of values of twelve bytes: fingerprint and sequence number. LMDB packs them without headers. */
 class DupLayout extends PlainLayout {
   readonly #key = Buffer.from([0, 0, 0, 1])
   readonly #value = Buffer.alloc(ENTRY_BYTES)
@@ -263,8 +263,8 @@ class DupLayout extends PlainLayout {
 }
 
 /**
- * The first bits of the fingerprint -> a sorted array of its low half, high half and S, which just fits a
- * page. The number of pages is chosen for the number of entries, which a store does not know.
+ * The first bits of the fingerprint -> a sorted array of its low half, high half and sequence number, which just fits a
+ * page. The number of pages is chosen for the number of entries, which a store does not know in advance.
  */
 class PageLayout extends PlainLayout {
   readonly #shift: number
@@ -312,7 +312,7 @@ class PageLayout extends PlainLayout {
     return shared?.subarray(0, shared.length) ?? Buffer.alloc(0)
   }
 
-  /** Puts what was gathered for a page between what it has. */
+  /** Merges the gathered entries of a page into its content. */
   #write(): void {
     if (this.#gathered.length === 0) return
     const entries: [number, number, number][] = []

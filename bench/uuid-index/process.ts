@@ -1,39 +1,41 @@
 /**
- * The helper process of bench `uuid-index`: has one layout open and gives it entries, so that its memory is
- * that of the layout. Entries follow from their numbers: nothing is stored but the index.
+ * The helper process of the bench `uuid-index`. It opens one layout and adds entries to it, so that its memory is that
+ * of the layout. Entries are derived from their numbers, so only the index is stored.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Memory, memory } from '../proc.ts'
 import { type Entry, type Layout, type LayoutOptions, openLayout } from './layouts.ts'
 
-/** What the runner asks for. */
+/** The requests of the runner. */
 export type UuidRequest =
   | ({ readonly ask: 'open' } & LayoutOptions)
   | ({ readonly ask: 'insert'; readonly commit: number } & UuidStretch)
   | ({ readonly ask: 'find' } & UuidStretch)
-  /** Entries that are in memory only until the next run are entered again. */
+  /** Entries that are only in memory until the next run are added again. */
   | ({ readonly ask: 'enter' } & UuidStretch)
 
-/** Which entries. */
+/** The range of entries. */
 export interface UuidStretch {
   readonly first: number
   readonly count: number
-  /** How the uuids are made: by time with some that come late, or by chance. */
+  /** The kind of uuids: ordered by time with some late ones, or random. */
   readonly ids: 'v7' | 'v4'
-  /** 0: fingerprints by chance; else how many entries are added before those of the next 64th of them come. */
+  /**
+   * 0: random fingerprints. Otherwise the number of entries that are added before those of the next 64th of the range.
+   */
   readonly partitionEntries: number
 }
 
-/** What a request cost, and what the process and its files weigh afterwards. */
+/** The cost of a request, and the size of the process and its files afterwards. */
 export interface UuidAnswer {
   readonly elapsedMs: number
   readonly cpuUs: number
-  /** Entries that were found among those that were looked for. */
+  /** The number of entries that were found. */
   readonly found: number
   readonly memory: Memory
   readonly fileBytes: number
-  /** What the process has given to the kernel so far. */
+  /** The bytes that the process has written to the kernel so far. */
   readonly writtenBytes: number
   /** As in `Layout`. */
   readonly unwritten: number
@@ -116,7 +118,7 @@ function entriesOf(stretch: UuidStretch, first: number, count: number): readonly
   return entries
 }
 
-/** The entry with that number. */
+/** Returns the entry with this number. */
 function entryOf({ ids, partitionEntries }: UuidStretch, sequence: number): Entry {
   const partOf = (hash: number): number =>
     partitionEntries === 0
@@ -136,7 +138,7 @@ function entryOf({ ids, partitionEntries }: UuidStretch, sequence: number): Entr
   return { high, low, uuidHigh, uuidLow, sequence }
 }
 
-/** 32 bits that a number and a purpose lead to. */
+/** Returns 32 bits that are derived from a number and a purpose. */
 function mixed(number: number, purpose: number): number {
   let hash = Math.imul(number, 0x9e3779b1) ^ Math.imul(purpose, 0x85ebca6b)
   hash = Math.imul(hash ^ (hash >>> 16), 0x21f0aaad)

@@ -1,14 +1,13 @@
 /**
- * Question: is a plain table of hashes as cheap as the uuid index, which is code of our own?
- * Workload: random fingerprints of 64 bits; each event is looked for, then added, in commits of 49,152 (a
- * backlog) without flushes until there are as many as asked for; then in flushed commits of 49,152 and
- * of 1,000 (5,000 events a second); then a new process opens it and looks for 100,000 known events.
- * Each layout has a process of its own, and they take turns. `--events` for another number than 10 million;
- * UUID_LAYOUTS=runs,hash-key for some of the layouts.
- * Beyond a million, the first commits of a plain table hold one 64th of all keys after the other: the tree is
- * the same as if they had come by chance, in a bounded time. What it costs until then is too little.
- * Baseline: the index in `store/`, merges included. CPU time of the process.
- * What would change our mind: a plain layout within 10 % in CPU, bytes and start.
+ * Question: is a plain table of hashes as cheap as Tenrec's own uuid index?
+ * Workload: random fingerprints of 64 bits. Each event is looked up and then added, in commits of 49,152 (a backlog)
+ * without flushes, up to the requested number; then in flushed commits of 49,152 and of 1,000 (5,000 events a second).
+ * Then a new process opens the index and looks up 100,000 known events. Each layout has its own process, and they take
+ * turns. `--events` sets another number than 10 million; UUID_LAYOUTS=runs,hash-key selects some of the layouts. Beyond
+ * a million, the first commits of a plain table contain one 64th of all keys after the other: the tree is the same as
+ * with random keys, and takes a bounded time. Its measured cost until then is too low.
+ * Baseline: the index in `store/`, including merges. CPU time of the process.
+ * Reconsider: the index, if a plain layout is within 10 % in CPU, bytes and start.
  */
 import type { Bench, BenchContext } from '../harness.ts'
 import { type Role, startRole } from '../operate/roles.ts'
@@ -28,11 +27,11 @@ export const UUID_INDEX: Bench = {
 const COMMIT_EVENTS = 49_152
 const COMMIT_EVENTS_QUIET = 1000
 /**
- * How many times as many events `runs` gets behind the first ones: nothing is written but by a run now and then, and
- * a merge of eight belongs to what they cost.
+ * How many times as many events `runs` gets after the first ones. It writes only a run from time to time, and a merge
+ * of eight runs is part of their cost.
  */
 const RUNS_TAIL = 22
-/** Beyond that many, a tree is filled one part after the other. */
+/** Above this number, a tree is filled one part after the other. */
 const RANDOM_FILL_MAX = 1_000_000
 const PARTS = 64
 const LOOKUPS = 100_000
@@ -45,7 +44,7 @@ interface Side {
   readonly layout: LayoutName
   readonly ids: UuidStretch['ids']
   readonly folder: string
-  /** What its last process had in memory only. */
+  /** The entries that its last process had only in memory. */
   unwritten: UuidStretch
 }
 
@@ -117,14 +116,14 @@ interface Turn extends Omit<UuidStretch, 'ids'> {
   readonly isFlushed: boolean
 }
 
-/** For each event of a turn, and the file behind it. */
+/** For each event of a turn, and the file after it. */
 interface Spent {
   readonly cpuUs: number
   readonly writtenBytes: number
   readonly fileBytes: number
 }
 
-/** Inserts a stretch into all sides, a tenth into each at a time. */
+/** Inserts a range into all sides, a tenth into each in turn. */
 async function insertInTurns(
   context: BenchContext,
   sides: readonly Side[],
@@ -184,7 +183,7 @@ async function measureStart(
   const { layout, folder, ids, unwritten } = side
   const role = startRole('uuid-index')
   const opened = await ask(role, { ask: 'open', layout, folder, entries: events, isFlushed: true })
-  // The store has to read segments for that, too.
+  // The store must read segments for that, too.
   const entered = await ask(role, { ask: 'enter', ...unwritten })
   const count = Math.min(LOOKUPS, Math.floor(events / 4))
   const partition = { partitionEntries: layout === 'runs' ? 0 : partitionEntries }

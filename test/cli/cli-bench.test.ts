@@ -1,5 +1,5 @@
 /**
- * `tenrec bench`: what it sends, what it refuses to do, and what it concludes.
+ * `tenrec bench`: the events that it sends, the targets that it refuses and the limit that it reports.
  *
  * @lane all
  */
@@ -23,7 +23,7 @@ const QUIET: StepResult = {
 }
 
 t.test(
-  'events at a rate reach the project, and a missing key or another machine is refused',
+  'events are sent at the requested rate, and a missing key or a remote address is refused',
   async (t) => {
     const { daemon } = await startDecisions(t)
     const base = ['bench', '--base-url', daemon.url]
@@ -58,8 +58,9 @@ t.test(
   },
 )
 
-t.test('latency counts from the time at which a request was due', async (t) => {
-  // One connection and answers after 100 ms: of requests due every 10 ms the last waits for all others.
+t.test('latency is measured from the time at which a request was due', async (t) => {
+  // There is one connection, and each answer takes 100 ms. Requests are due every 10 ms, so the last one waits for all
+  // others.
   const server = createServer((_, response) => setTimeout(() => response.end('{}'), 100))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
@@ -81,7 +82,7 @@ t.test('latency counts from the time at which a request was due', async (t) => {
   t.match(saturated(step, { before: null, after: null }).join('; '), /connections/)
 })
 
-t.test('a run that misses its target is a check that found a problem', async (t) => {
+t.test('a run that misses its target counts as a failed check', async (t) => {
   const server = createServer((request, response) => {
     request.resume()
     const isCapture = request.method === 'POST'
@@ -96,7 +97,7 @@ t.test('a run that misses its target is a check that found a problem', async (t)
   t.equal((await runTimed([...words, '--p99-ms', '9000'])).exitCode, 0)
 })
 
-t.test('rates double while the target holds, then close in on the limit', async (t) => {
+t.test('the rate doubles while the target is met, then the search narrows in on the limit', async (t) => {
   const good = (rate: number) => ({ rate, isWithinTarget: true })
   const bad = (rate: number) => ({ rate, isWithinTarget: false })
   t.equal(nextRate([good(200)]), 400)
@@ -105,7 +106,7 @@ t.test('rates double while the target holds, then close in on the limit', async 
   t.equal(nextRate([good(1000), bad(1050)]), null)
 })
 
-t.test('what was at its limit is read from both ends', async (t) => {
+t.test('the result at the limit is read from both ends', async (t) => {
   const before = new MetricSamples('event_loop_busy_seconds_total 10\ningest_queue_depth 0\n')
   const reasons = (text: string, step: Partial<StepResult> = {}): string =>
     saturated({ ...QUIET, ...step }, { before, after: new MetricSamples(text) }).join('; ')

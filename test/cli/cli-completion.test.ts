@@ -1,6 +1,6 @@
 /**
- * Completion and the manual page against the table of commands, in the programs that read them: bash, and
- * whichever of zsh, fish, man and mandoc the machine has.
+ * Compares shell completion and the manual page with the table of commands, in the programs that read them: bash, and
+ * zsh, fish, man and mandoc where they are installed.
  *
  * @lane quick
  */
@@ -20,12 +20,12 @@ function has(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 }
 
-/** What a program writes; throws when it fails. */
+/** Returns the output of a program. Throws if the program fails. */
 function readFrom(program: string, words: readonly string[], env = process.env): string {
   return execFileSync(program, words, { encoding: 'utf8', env })
 }
 
-/** How a program that checks a file ends. */
+/** Returns the exit status of a program that checks a file. */
 function complaints(program: string, words: readonly string[]) {
   return spawnSync(program, words, { encoding: 'utf8' })
 }
@@ -42,7 +42,7 @@ async function writeScript(t: Test, shell: string): Promise<string> {
   return path
 }
 
-/** Asks bash what it offers for each of these lines; the last word is the one under the cursor. */
+/** Asks bash for the completions of each of these lines. The last word is the one under the cursor. */
 function completeInBash(path: string, lines: readonly (readonly string[])[]): readonly string[][] {
   const script = [
     'set -u',
@@ -79,7 +79,7 @@ t.test('bash completes every command and every option', async (t) => {
   t.strictSame(differences.list(), [], 'every command and its options are offered')
 })
 
-t.test('bash completes values and leaves files to itself', async (t) => {
+t.test('bash completes values and leaves file names to its own completion', async (t) => {
   const path = await writeScript(t, 'bash')
   const offered = completeInBash(path, [
     ['tenrec', 'serve', '--durability', ''],
@@ -110,7 +110,7 @@ t.test('bash completes values and leaves files to itself', async (t) => {
 })
 
 for (const shell of ['zsh', 'fish']) {
-  t.test(`the script for ${shell} is one, and names every option`, async (t) => {
+  t.test(`the script for ${shell} is valid and contains every option`, async (t) => {
     const path = await writeScript(t, shell)
     const text = await print('completion', shell)
     const differences = new Differences()
@@ -128,7 +128,7 @@ for (const shell of ['zsh', 'fish']) {
   })
 }
 
-t.test('fish offers what bash does', { skip: has('fish') ? false : 'no fish here' }, async (t) => {
+t.test('fish offers the same completions as bash', { skip: has('fish') ? false : 'no fish here' }, async (t) => {
   const path = await writeScript(t, 'fish')
   const complete = (line: string): readonly string[] => {
     const script = `source '${path}'; complete -C '${line}'`
@@ -143,7 +143,7 @@ t.test('fish offers what bash does', { skip: has('fish') ? false : 'no fish here
   t.strictSame(complete('tenrec project create --'), [...flags].sort())
 })
 
-t.test('another shell is refused with the names of those that are known', async (t) => {
+t.test('an unknown shell is refused, and the message lists the known ones', async (t) => {
   const { exitCode, err } = await runCommand('completion', 'tcsh')
   t.equal(exitCode, 2)
   t.match(err, /bash, zsh, fish/)
@@ -151,17 +151,17 @@ t.test('another shell is refused with the names of those that are known', async 
 
 const STRUCK = new RegExp(`.${String.fromCharCode(8)}`, 'gu')
 
-/** The page as a reader sees it. */
+/** Returns the page as a reader sees it. */
 function rendered(path: string): string {
   const program = has('mandoc') ? 'mandoc' : 'man'
   const words = program === 'mandoc' ? ['-T', 'utf8', '-O', 'width=400', path] : ['-l', path]
   const env = { ...process.env, MANWIDTH: '400', MANPAGER: 'cat', LC_ALL: 'C.UTF-8' }
   const output = readFrom(program, words, env)
-  // Bold letters are struck twice on such a terminal, and hyphens may be other characters.
+  // On such a terminal bold letters are printed twice, and hyphens may be other characters.
   return output.replace(STRUCK, '').replace(/[\u2010\u2212]/gu, '-')
 }
 
-t.test('the manual page has every command, option and setting, and no fault', async (t) => {
+t.test('the manual page contains every command, option and setting and has no errors', async (t) => {
   const text = await print('man')
   const path = join(t.testdir(), 'tenrec.1')
   writeFileSync(path, text)
@@ -209,7 +209,7 @@ t.test('the manual page has every command, option and setting, and no fault', as
   t.match(shown, /^ *--durability \S+$/m)
 })
 
-t.test('both commands are in the help', async (t) => {
+t.test('both commands are listed in the help', async (t) => {
   const help = await print('help')
   t.match(help, /^ {2}completion /m)
   t.match(help, /^ {2}man /m)

@@ -1,5 +1,5 @@
 /**
- * `tenrec doctor`: what it finds on a sound machine, and that it names what was broken on purpose.
+ * `tenrec doctor`: a sound machine passes, and each kind of damage is reported by name.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ import { runTimed } from '../fixtures/timed-command.ts'
 
 t.teardown(closeConnections)
 
-/** Verdict by check; the worst one counts. */
+/** Returns the verdict of each check. If a check reports several, the worst one counts. */
 function verdictsOf({ out }: Outcome): ReadonlyMap<string, string> {
   const verdicts = new Map<string, string>()
   for (const line of out.trimEnd().split('\n')) {
@@ -37,7 +37,7 @@ function verdictsOf({ out }: Outcome): ReadonlyMap<string, string> {
   return verdicts
 }
 
-t.test('a sound store is examined and left as it was', async (t) => {
+t.test('a sound store passes all checks and is not changed', async (t) => {
   const dataDir = t.testdir()
   t.equal((await runTimed(['init', '--data-dir', dataDir])).exitCode, 0)
   const before = readdirSync(dataDir).sort()
@@ -57,12 +57,12 @@ t.test('a sound store is examined and left as it was', async (t) => {
   ]) {
     t.ok(verdicts.has(check), check)
   }
-  t.same(readdirSync(dataDir).sort(), before, 'nothing is left behind')
+  t.same(readdirSync(dataDir).sort(), before, 'no files are left behind')
   const text = await runTimed(['doctor', '--data-dir', dataDir])
   t.match(text.out, /^ok +store +the format is known/m)
 })
 
-t.test('a GeoIP database that cannot be read is named, and nothing stops for it', async (t) => {
+t.test('an unreadable GeoIP database is reported by name, and the other checks still run', async (t) => {
   const dataDir = t.testdir()
   const path = join(dataDir, 'city.mmdb')
   const flags = ['--data-dir', dataDir, '--geoip-database', path]
@@ -82,7 +82,7 @@ t.test('a GeoIP database that cannot be read is named, and nothing stops for it'
   t.equal((await check()).err, 'the settings are valid\n')
 })
 
-t.test('a damaged data file is a problem with the name of the file', async (t) => {
+t.test('a damaged data file is reported with its file name', async (t) => {
   const dataDir = t.testdir()
   await runTimed(['init', '--data-dir', dataDir])
   truncateSync(join(dataDir, 'events', 'data.mdb'), 100)
@@ -92,7 +92,7 @@ t.test('a damaged data file is a problem with the name of the file', async (t) =
   t.match(outcome.out, /events\/data\.mdb is damaged/)
 })
 
-t.test('a store of a newer format is a problem', async (t) => {
+t.test('a store of a newer format is reported as a problem', async (t) => {
   const dataDir = t.testdir()
   await runTimed(['init', '--data-dir', dataDir])
   writeFileSync(join(dataDir, 'format'), 'tenrec 999\n')
@@ -101,7 +101,7 @@ t.test('a store of a newer format is a problem', async (t) => {
   t.match(outcome.out, /^problem +store +.*format 999/m)
 })
 
-t.test('wrong settings are a problem, and the rest is examined nevertheless', async (t) => {
+t.test('invalid settings are reported, and the remaining checks still run', async (t) => {
   const outcome = await runTimed(['doctor', '--json'], { TENREC_PORT: 'eighty' })
   t.equal(outcome.exitCode, 3)
   const verdicts = verdictsOf(outcome)
@@ -110,7 +110,7 @@ t.test('wrong settings are a problem, and the rest is examined nevertheless', as
   t.ok(verdicts.has('open_files'))
 })
 
-t.test('surprising settings are warnings', async (t) => {
+t.test('unusual settings are reported as warnings', async (t) => {
   const words = ['doctor', '--data-dir', t.testdir(), '--durability', 'commit', '--host', '0.0.0.0']
   const outcome = await runTimed(words)
   t.equal(outcome.exitCode, 0)
@@ -119,7 +119,7 @@ t.test('surprising settings are warnings', async (t) => {
   t.match(outcome.out, /^warning +store +there is no store/m)
 })
 
-t.test('less free space than the reserve is a problem', async (t) => {
+t.test('less free space than the reserve is reported as a problem', async (t) => {
   const words = ['doctor', '--data-dir', t.testdir(), '--disk-reserve', '16TiB']
   const outcome = await runTimed(words)
   t.equal(outcome.exitCode, 3)
@@ -127,7 +127,7 @@ t.test('less free space than the reserve is a problem', async (t) => {
   t.notMatch(outcome.out, /disk_speed/)
 })
 
-t.test('a daemon is asked where clients ask it', async (t) => {
+t.test('the running daemon is queried at the address that clients use', async (t) => {
   const dataDir = t.testdir({})
   const { daemon } = await startDecisions(t)
   const words = ['doctor', '--data-dir', join(dataDir, 'none'), '--json', '--base-url', daemon.url]
@@ -142,7 +142,7 @@ t.test('a daemon is asked where clients ask it', async (t) => {
 })
 
 t.test(
-  'the file system is that of the longest mount point, and network ones are refused',
+  'the file system is the one with the longest mount point, and network file systems are refused',
   async (t) => {
     const mounts = [
       '22 1 0:20 / / rw - ext4 /dev/vda1 rw',
@@ -163,7 +163,7 @@ t.test(
   },
 )
 
-t.test('limits are judged by what the daemon needs', async (t) => {
+t.test('process limits are compared with the needs of the daemon', async (t) => {
   const limits = 'Max open files            1024                 524288               files\n'
   t.equal(limitOf(limits, 'Max open files'), 1024)
   t.equal(limitOf(limits, 'Max address space'), Number.POSITIVE_INFINITY)
@@ -181,7 +181,7 @@ t.test('limits are judged by what the daemon needs', async (t) => {
   t.equal(judgeBacklog(1_000_000, false).verdict, 'ok')
 })
 
-t.test('a clock in the wrong year, or one that jumps, is found', async (t) => {
+t.test('a clock that is set to the wrong year or that jumps is reported', async (t) => {
   const dataDir = t.testdir()
   const verdict = async (now: () => number, monotonic = () => 0): Promise<string | undefined> =>
     (await checkClock({ now, monotonic }, dataDir))[0]?.verdict
@@ -191,7 +191,7 @@ t.test('a clock in the wrong year, or one that jumps, is found', async (t) => {
   t.equal(await verdict(() => (nowMs += 10)), 'warning')
 })
 
-t.test('the disk is measured, and judged', async (t) => {
+t.test('the speed of the disk is measured and judged', async (t) => {
   const dataDir = t.testdir()
   const speed = measureDisk(dataDir, SYSTEM_CLOCK)
   t.ok(speed.flushes > 0 && speed.p50Ms <= speed.p99Ms && speed.p99Ms <= speed.maxMs)
@@ -208,13 +208,13 @@ t.test('a slow disk is measured with fewer flushes and writes', async (t) => {
   let nowMs = 0
   const clock = { now: () => 0, monotonic: () => (nowMs += 100) }
   const speed = measureDisk(t.testdir(), clock)
-  // Two looks at the clock for each flush, and one for each MiB that is written.
+  // The clock is read twice for each flush and once for each MiB that is written.
   t.match(speed, { flushes: Math.ceil(DISK_FLUSHING_MS_MAX / 200), p50Ms: 100, maxMs: 100 })
   const writes = DISK_LARGE_MS_MAX / 100
   t.equal(speed.bytesPerSecond, (writes * 1024 ** 2 * 1000) / ((writes + 2) * 100))
 })
 
-t.test('loopback is this machine only', async (t) => {
+t.test('a loopback address is recognized as local', async (t) => {
   for (const host of ['localhost', '127.0.0.1', '127.9.9.9', '::1', '[::1]']) {
     t.ok(isLoopbackHost(host), host)
   }

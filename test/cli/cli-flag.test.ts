@@ -1,5 +1,5 @@
 /**
- * `tenrec flag ...` on a data directory: what it changes, what it refuses, and how it explains.
+ * `tenrec flag ...` on a data directory: its changes, its refusals and its explanations.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import { runCommand as run } from '../fixtures/command-line.ts'
 
 type Tap = { testdir(): string }
 
-/** A store with one project, and a runner of commands on it. */
+/** A store with one project, and a function that runs commands on it. */
 async function store(t: Tap): Promise<{
   readonly path: string
   run(...words: readonly string[]): Promise<{ exitCode: number; out: string; err: string }>
@@ -66,7 +66,7 @@ t.test('a flag is created, shown, changed and deleted', async (t) => {
   )
 })
 
-t.test('what the private API refuses is refused here, too', async (t) => {
+t.test('the command refuses the same changes as the private API', async (t) => {
   const { run } = await store(t)
   await run('flag', 'create', 'taken')
   const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
@@ -90,7 +90,7 @@ t.test('what the private API refuses is refused here, too', async (t) => {
   }
 })
 
-t.test('an explanation says which condition decided, and why the others did not', async (t) => {
+t.test('an explanation names the condition that decided and says why the others did not match', async (t) => {
   const { run } = await store(t)
   const filters = {
     groups: [

@@ -1,6 +1,6 @@
 /**
- * What people type in their first hour with `tenrec`: mistakes end with a sentence and leave nothing behind,
- * and `tenrec status` tells how the daemon is.
+ * The first hour with `tenrec`: mistakes end with one clear sentence and leave no files behind, and `tenrec status`
+ * reports the state of the daemon.
  *
  * @lane quick
  */
@@ -14,7 +14,7 @@ import { runCommand } from '../fixtures/command-line.ts'
 import { spawnDaemon } from '../fixtures/daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
-t.test('an export that cannot be written says why and leaves nothing', async (t) => {
+t.test('an export that cannot be written gives the reason and leaves no file behind', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const out = join(t.testdirName, 'out')
   const beside = ['--data-dir', dataDir]
@@ -35,31 +35,31 @@ t.test('an export that cannot be written says why and leaves nothing', async (t)
   t.match(unwritable, { exitCode: 1, err: /cannot be written: a part of the path is no folder/ })
 })
 
-t.test('an import of Parquet says that it is not read, and what is', async (t) => {
+t.test('an import of Parquet says that the format is not supported and lists the supported ones', async (t) => {
   const { exitCode, out, err } = await runCommand('import', 'x.ndjson', 'x.parquet')
   t.match({ exitCode, out }, { exitCode: 2, out: '' })
   t.match(err, /^tenrec: x\.parquet: Parquet files are not read; .*JSON.*\.gz.*'tenrec export'/)
 })
 
-t.test('the version is what -v, --version and version print', async (t) => {
+t.test('-v, --version and version print the version', async (t) => {
   for (const words of ['-v', '--version', 'version']) {
     t.strictSame(await runCommand(words), { exitCode: 0, out: `${VERSION}\n`, err: '' })
   }
 })
 
-t.test('completion without a shell names the shells', async (t) => {
+t.test('completion without a shell lists the supported shells', async (t) => {
   const { exitCode, out, err } = await runCommand('completion')
   t.match({ exitCode, out }, { exitCode: 2, out: '' })
   t.match(err, 'tenrec completion bash|zsh|fish')
 })
 
-t.test('status of a daemon that runs, is degraded, hangs, and is gone', async (t) => {
+t.test('status of a daemon that is running, degraded, hanging or stopped', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const status = async (...words: readonly string[]) => {
     const outcome = await runCommand('status', '--json', '--data-dir', dataDir, ...words)
     return { exitCode: outcome.exitCode, row: JSON.parse(outcome.out) as Record<string, unknown> }
   }
-  // Whatever may listen there, it does not serve this directory.
+  // Another program may listen on that port. It does not serve this directory.
   t.match(await status(), { exitCode: 1, row: { state: 'stopped', process: null } })
 
   const daemon = await spawnDaemon({ dataDir })
@@ -91,7 +91,7 @@ t.test('status of a daemon that runs, is degraded, hangs, and is gone', async (t
   t.match(await status(), { exitCode: 3, row: { state: 'silent', reasons: [/listens elsewhere/] } })
 })
 
-t.test('status does not take somebody else for the daemon', async (t) => {
+t.test('status does not mistake another program for the daemon', async (t) => {
   const server = createServer((_, response) => response.end('<html>'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())

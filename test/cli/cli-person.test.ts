@@ -1,5 +1,5 @@
 /**
- * `tenrec person` against a running daemon and beside it, and `tenrec event why`.
+ * `tenrec person` with and without a running daemon, and `tenrec event why`.
  *
  * @lane quick
  */
@@ -73,7 +73,7 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   const dry = await run('person', 'merge', 'ann', 'bob', '--dry-run', '--json', ...beside)
   t.match(dry, { exitCode: 0, err: /nothing was changed/ })
   const both = rows(await run('person', 'list', '--json', ...beside))
-  t.equal(both.length, 3, 'nobody was merged')
+  t.equal(both.length, 3, 'no persons were merged')
   for (const [answer, exitCode] of [
     ['', 1],
     ['no', 1],
@@ -85,7 +85,7 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   t.equal(rows(await run('person', 'list', '--json', ...beside)).length, 3)
   const merged = await runAnswering('y', 'person', 'merge', 'ann', 'bob', '--json', ...beside)
   t.match(merged, { exitCode: 0 })
-  t.strictSame(rows(dry), rows(merged), 'a dry run shows what comes of it')
+  t.strictSame(rows(dry), rows(merged), 'a dry run shows the result')
   t.match(rows(merged), [{ name: 'ann@x.example', distinct_ids: ['ann', 'bob'] }])
   const again = await run('person', 'merge', 'ann', 'bob', '--yes', ...beside)
   t.match(again, { exitCode: 1, err: /itself/ })
@@ -106,16 +106,16 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   t.match(
     keyless,
     { exitCode: 1, err: /--personal-key/ },
-    'a stored key goes to its own daemon only',
+    'a stored key is sent only to its own daemon',
   )
   rmSync(join(dataDir, 'credentials.json'))
   t.match(await run('person', 'delete', '2', ...beside), { exitCode: 1, err: /--base-url/ })
   await daemon.stop()
   t.match(await run('person', 'delete', '2', ...remote), { exitCode: 1, err: /daemon running/ })
-  t.equal(rows(await run('person', 'list', '--json', ...beside)).length, 2, 'stopped')
+  t.equal(rows(await run('person', 'list', '--json', ...beside)).length, 2, 'the daemon is stopped')
 })
 
-t.test('wrong use of person commands', async (t) => {
+t.test('invalid use of the person commands is refused', async (t) => {
   for (const [words, message] of [
     [['person'], /list, show, merge, split, delete/],
     [['person', 'show'], /PERSON is missing/],
@@ -145,7 +145,7 @@ async function appendToLog(dataDir: string, uuid: Uint8Array, projectId = 1): Pr
   return sequence
 }
 
-t.test('event why tells what became of an event', async (t) => {
+t.test('event why reports the outcome of an event', async (t) => {
   const dataDir = await initialised(t)
   const why = async (number: number, ...words: readonly string[]) => {
     const uuid = formatUuid(uuidOf(number), 0)

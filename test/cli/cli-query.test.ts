@@ -16,7 +16,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const RANGE = ['--from', '2024-01-07', '--to', '2024-01-10']
 
-/** As at a terminal of 60 columns. */
+/** Output as on a terminal of 60 columns. */
 async function runAtTerminal(...words: readonly string[]): Promise<Outcome> {
   const written = { out: '', err: '' }
   const io: CommandIo = {
@@ -37,7 +37,7 @@ async function runAtTerminal(...words: readonly string[]): Promise<Outcome> {
   return { exitCode: await runCommandLine(words, io), ...written }
 }
 
-/** Who does what on which day of January, one hour after the other. */
+/** The actor, event and day in January of each event. The events are one hour apart. */
 const DONE: readonly (readonly [who: string, day: number, event: string, url?: string])[] = [
   ['ann', 7, 'view', '/'],
   ['ann', 7, 'buy'],
@@ -55,7 +55,7 @@ const DONE: readonly (readonly [who: string, day: number, event: string, url?: s
   ['dee', 20, '$pageview', 'https://shop.example/docs/#top'],
 ]
 
-t.test('numbers of charts and the persons behind them', async (t) => {
+t.test('charts show numbers, and each number leads to its persons', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.stop())
@@ -101,7 +101,7 @@ t.test('numbers of charts and the persons behind them', async (t) => {
   })
 
   await t.test(
-    'trends of whatever can be counted, by values and beside the time before',
+    'trends of every kind of count, with breakdowns and with the previous period',
     async (t) => {
       const numbers = async (...words: readonly string[]) =>
         (await lines('trends', ...words)).map((row) => Object.values(row).slice(1))
@@ -138,7 +138,7 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     },
   )
 
-  await t.test('a range of years is one request', async (t) => {
+  await t.test('a range of several years is one request', async (t) => {
     const requests = async () => {
       const page = (await send(`${daemon.url}/metrics`)).body.toString()
       const counts = page.matchAll(/^http_requests_total\{route="(?!\/metrics).*\} (\d+)$/gm)
@@ -157,10 +157,10 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     }
     t.equal((await requests()) - before, 4)
     const long = await runAtTerminal('query', 'trends', 'view', '--breakdown', 'plan', ...years)
-    t.match(long.out, /^free .* ▁{47}█▁\n/m, 'neighbours share a column')
+    t.match(long.out, /^free .* ▁{47}█▁\n/m, 'adjacent bars share a column')
   })
 
-  await t.test('tables for spreadsheets', async (t) => {
+  await t.test('tables can be printed for spreadsheets', async (t) => {
     const csv = async (...words: readonly string[]) => (await query(...words, '--csv')).out
     t.equal(
       await csv('trends', 'view', '--interval', 'week', '--breakdown', 'plan'),
@@ -175,14 +175,14 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     t.equal(await csv('paths', '--types', '$screen'), '')
   })
 
-  await t.test('a key needs the scope of queries', async (t) => {
+  await t.test('a key needs the query scope', async (t) => {
     const { key } = linesOf(
       await runCommand('key', 'create', '--scopes', 'event:read', '--data-dir', dataDir, '--json'),
     )[0] as { key: string }
     const asked = ['trends', 'view', '--base-url', daemon.url, '--personal-key', key]
     const isRefused = async () =>
       /403: .*lacks the scope query:read/.test((await runCommand('query', ...asked)).err)
-    t.ok(await eventually(isRefused), 'once the daemon knows the key')
+    t.ok(await eventually(isRefused), 'the key works once the daemon has read it')
   })
 
   await t.test('funnels', async (t) => {
@@ -248,7 +248,7 @@ t.test('numbers of charts and the persons behind them', async (t) => {
   })
 
   await t.test(
-    'a page is its path wherever in a session it comes, or its whole address',
+    'a path step is the path of a page, or its whole address on request',
     async (t) => {
       const [day, types] = [
         ['--from', '2024-01-20', '--to', '2024-01-20'],
@@ -294,7 +294,7 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     },
   )
 
-  await t.test('an event that was never seen is named, with the closest one', async (t) => {
+  await t.test('an unknown event is reported together with the closest known name', async (t) => {
     const { exitCode, out, err } = await query('trends', 'veiw')
     t.match([exitCode, out], [0, /2024-01-10 +0\n$/])
     t.equal(err, 'tenrec: no event "veiw" was ever seen; did you mean view?\n')
@@ -306,7 +306,7 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     const funnel = await query('funnel', 'view', 'buyy')
     t.equal(funnel.err, 'tenrec: no event "buyy" was ever seen; did you mean buy?\n')
     const quiet = ['--from', '2024-01-02', '--to', '2024-01-02', ...remote]
-    t.equal((await runCommand('query', 'trends', 'view', ...quiet)).err, '', 'a quiet day')
+    t.equal((await runCommand('query', 'trends', 'view', ...quiet)).err, '', 'a day without events')
   })
 
   await t.test('a terminal shows charts', async (t) => {
@@ -315,19 +315,19 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     t.match(header, /^day +persons +chart$/)
     t.match(first, /^2024-01-07 {2}2 +█+$/)
     t.ok(first.length <= 60)
-    t.match([first, third], [/ █{39}$/, / █{19}▌$/], 'half as many')
+    t.match([first, third], [/ █{39}$/, / █{19}▌$/], 'half of the count')
     const defaults = await runAtTerminal('query', 'retention', 'view', ...remote)
     t.match(defaults.out, /2024-01-07 {2}2 +1 0 1 +▅▁▅\n/)
-    t.equal(defaults.out.split('\n').length, 9, 'seven days up to today')
+    t.equal(defaults.out.split('\n').length, 9, 'the last seven days, today included')
   })
 
-  await t.test('refusals of the daemon are passed on', async (t) => {
+  await t.test('error messages of the daemon are passed on', async (t) => {
     const wrong = await query('funnel', 'a', 'b', '--order', 'sideways')
     t.match(wrong, { exitCode: 1, out: '', err: /the daemon answered 400: / })
   })
 })
 
-t.test('what cannot be asked is said before anybody is asked', async (t) => {
+t.test('invalid arguments are reported before a request is sent', async (t) => {
   const nowhere = ['--base-url', 'http://127.0.0.1:9', '--personal-key', 'phx_x']
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['trends', 'a', '--from', 'yesterday'], /--from must be a date/],
@@ -350,11 +350,11 @@ t.test('what cannot be asked is said before anybody is asked', async (t) => {
   t.match(silent, { exitCode: 1, err: /no answer from/ })
 })
 
-t.test('bars and heights are in proportion', async (t) => {
+t.test('bars have lengths and heights in proportion to their values', async (t) => {
   t.equal(bar(8, 8, 4), '████')
   t.equal(bar(1, 32, 4), '▏')
   t.equal(bar(3, 8, 2), '▊')
-  t.equal(bar(0.001, 8, 4), '▏', 'something is told from nothing')
+  t.equal(bar(0.001, 8, 4), '▏', 'a small value is distinguishable from zero')
   t.equal(bar(0, 8, 4), '')
   t.equal(bar(1, 0, 4), '')
   t.equal(heights([0, 0.5, 1, 2]), '▁▅██')

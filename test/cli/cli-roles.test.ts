@@ -1,5 +1,5 @@
 /**
- * `tenrec user`, `role` and `key` on a store that no daemon serves.
+ * `tenrec user`, `role` and `key` on a store while no daemon is running.
  *
  * @lane quick
  */
@@ -8,7 +8,7 @@ import t from 'tap'
 import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { linesOf, runCommand as run } from '../fixtures/command-line.ts'
 
-/** A store that no daemon serves; answers a function that runs commands on it. */
+/** Creates a store and returns a function that runs commands on it. No daemon serves the store. */
 async function stopped(t: { testdir(): string }) {
   const path = join(t.testdir(), 'data')
   const flags = ['--data-dir', path]
@@ -20,7 +20,7 @@ async function stopped(t: { testdir(): string }) {
   }
 }
 
-t.test('users are made, changed, listed and shut out', async (t) => {
+t.test('users are created, changed, listed and deactivated', async (t) => {
   const { plain, json } = await stopped(t)
   const [ann] = await json(
     ...['user', 'create', '--email', 'ann@x.example', '--first-name', 'Ann', '--level', 'admin'],
@@ -60,10 +60,10 @@ t.test('users are made, changed, listed and shut out', async (t) => {
     t.match(await plain(...words), { exitCode, out: '', err }, words.join(' '))
   }
   await json('user', 'set', '2', '--level', 'owner')
-  t.match(await json('user', 'deactivate', '1'), [{ state: 'inactive' }], 'another owner is left')
+  t.match(await json('user', 'deactivate', '1'), [{ state: 'inactive' }], 'another owner remains')
 })
 
-t.test('roles are made, changed, given, taken and deleted', async (t) => {
+t.test('roles are created, changed, assigned, removed and deleted', async (t) => {
   const { path, plain, json } = await stopped(t)
   await json('user', 'create', '--email', 'ann@x.example')
   const [role] = await json('role', 'create', '--name', 'Viewers', '--level', 'view')
@@ -82,7 +82,7 @@ t.test('roles are made, changed, given, taken and deleted', async (t) => {
   t.match(await json('role', 'default'), [{ level: 'unset' }])
   t.match(await json('role', 'default', '--level', 'view'), [{ level: 'view' }])
   t.match(await json('role', 'default'), [{ level: 'view' }])
-  t.match(await json('role', 'create', '--name', 'Second'), [{ level: 'view' }], 'by default')
+  t.match(await json('role', 'create', '--name', 'Second'), [{ level: 'view' }], 'the default applies')
   t.match(await json('role', 'default', '--level', 'unset'), [{ level: 'unset' }])
   const refused: readonly (readonly [readonly string[], number, RegExp])[] = [
     [['role', 'create'], 2, /--name is missing/],
@@ -103,7 +103,7 @@ t.test('roles are made, changed, given, taken and deleted', async (t) => {
   t.equal((await json('role', 'list')).length, 1)
 })
 
-t.test('keys belong to users, are rotated, and open projects to servers', async (t) => {
+t.test('keys belong to users, can be rotated, and give servers access to projects', async (t) => {
   const { path, plain, json } = await stopped(t)
   const directory = new ProjectDirectory(path)
   t.teardown(() => directory.close())
@@ -152,7 +152,7 @@ t.test('keys belong to users, are rotated, and open projects to servers', async 
   t.match(await plain('key', 'create', '--user', '2'), { exitCode: 1, err: /no active user 2/ })
 })
 
-t.test('every command explains itself', async (t) => {
+t.test('every command has a help text', async (t) => {
   for (const name of ['user', 'role', 'key']) {
     const group = await run('help', name)
     t.match(group, { exitCode: 0, err: '' })

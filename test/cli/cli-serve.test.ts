@@ -1,5 +1,6 @@
 /**
- * `tenrec serve` as an operator runs it: the first start, a second daemon, a directory that goes away.
+ * `tenrec serve` as an operator runs it: the first start, a second daemon on the same directory, and a directory that
+ * is moved away.
  *
  * @lane all
  */
@@ -17,7 +18,7 @@ async function failureOf(start: Promise<unknown>): Promise<string> {
   throw new Error('the daemon started')
 }
 
-/** Answers to requests with right and wrong keys at every place, and the metrics afterwards. */
+/** Returns the answers to requests with valid and invalid keys in every position, and the metrics afterwards. */
 async function pagesAfterKeys(url: string): Promise<string> {
   const pages: string[] = []
   const ask = async (path: string, init: RequestInit = {}): Promise<void> => {
@@ -35,7 +36,7 @@ async function pagesAfterKeys(url: string): Promise<string> {
   return pages.join('\n')
 }
 
-t.test('the first start hands over keys and the address at which it listens', async (t) => {
+t.test('the first start prints the keys and the listening address', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.kill())
@@ -61,19 +62,19 @@ t.test('the first start hands over keys and the address at which it listens', as
   }
 })
 
-t.test('a second daemon is refused and names the first, which goes on', async (t) => {
+t.test('a second daemon is refused, names the first one, and the first one keeps running', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.kill())
   const message = await failureOf(spawnDaemon({ dataDir }))
-  t.ok(daemon.isRunning, 'it is refused while the first runs')
+  t.ok(daemon.isRunning, 'a second daemon is refused while the first one runs')
   t.match(message, /it ended with 1\n/)
   t.match(message, `in use by the process ${daemon.pid}`)
   const response = await fetch(`${daemon.url}/_livez`)
   t.equal(response.status, 200)
 })
 
-t.test('a taken port ends the first start, and the keys are not lost', async (t) => {
+t.test('if the port is taken, the first start fails and the keys are not lost', async (t) => {
   const dir = t.testdir()
   const daemon = await spawnDaemon({ dataDir: join(dir, 'a') })
   t.teardown(() => daemon.kill())
@@ -84,7 +85,7 @@ t.test('a taken port ends the first start, and the keys are not lost', async (t)
   t.match(message, /address in use/)
 })
 
-t.test('a daemon whose directory was moved away ends with 1 and says so', async (t) => {
+t.test('a daemon exits with status 1 and a message if its directory is moved away', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.kill())

@@ -1,5 +1,5 @@
 /**
- * The command line, run in this process: what each command prints, and its exit code.
+ * The command line, run in this process: the output and the exit code of each command.
  *
  * @lane quick
  */
@@ -34,7 +34,7 @@ interface Outcome {
   readonly err: string
 }
 
-/** A command line under observation. */
+/** A command line whose output is recorded. */
 class Console implements CommandIo {
   readonly environment: Readonly<Record<string, string>>
   readonly machine = { coreCount: 4, isTerminal: false }
@@ -81,7 +81,7 @@ function run(...words: readonly string[]): Promise<Outcome> {
   return new Console().run(...words)
 }
 
-/** A data directory with project 1 and known keys; answers the arguments that name it. */
+/** Creates a data directory with project 1 and known keys. Returns the arguments that select it. */
 async function initialised(t: { testdir(): string }): Promise<[string, string]> {
   const path = join(t.testdir(), 'data')
   const { exitCode } = await new Console(KEYS).run('init', '--data-dir', path)
@@ -96,7 +96,7 @@ function jsonLines(text: string): readonly unknown[] {
     .map((line) => JSON.parse(line))
 }
 
-t.test('help lists every command, and explains each', async (t) => {
+t.test('help lists and explains every command', async (t) => {
   const { exitCode, out, err } = await run('help')
   t.equal(exitCode, 0)
   t.equal(err, '')
@@ -121,7 +121,7 @@ t.test('help lists every command, and explains each', async (t) => {
   t.equal((await run('project', '--help')).out, group.out)
 })
 
-t.test('the help of serve has every setting with its default, in 100 columns', async (t) => {
+t.test('the help of serve lists every setting with its default, within 100 columns', async (t) => {
   const { out } = await run('help', 'serve')
   const differences = new Differences()
   for (const name of SETTING_NAMES) {
@@ -138,7 +138,7 @@ t.test('the help of serve has every setting with its default, in 100 columns', a
   )
 })
 
-t.test('wrong use is exit code 2 with a suggestion on stderr', async (t) => {
+t.test('invalid use exits with status 2 and prints a suggestion on stderr', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['sevre'], /unknown command 'sevre'; did you mean 'serve'\?/],
     [['banana'], /unknown command 'banana'\nSee 'tenrec help'/],
@@ -174,19 +174,19 @@ t.test('wrong use is exit code 2 with a suggestion on stderr', async (t) => {
     differences.same([exitCode, out], [2, ''], words.join(' '))
     differences.match(err, message, words.join(' '))
   }
-  t.strictSame(differences.list(), [], 'every mistake is told on stderr')
+  t.strictSame(differences.list(), [], 'every mistake is reported on stderr')
   const nothing = await run()
   t.equal(nothing.exitCode, 2)
   t.match(nothing.err, 'Usage: tenrec COMMAND')
 })
 
-t.test('version', async (t) => {
+t.test('version is printed', async (t) => {
   t.strictSame(await run('version'), { exitCode: 0, out: `${VERSION}\n`, err: '' })
   t.equal((await run('--version')).out, `${VERSION}\n`)
   t.match(jsonLines((await run('version', '--json')).out), [{ version: VERSION, store_format: 5 }])
 })
 
-t.test('config print shows values, origins, and no secret', async (t) => {
+t.test('config print shows values and their origins and hides secrets', async (t) => {
   const console = new Console({ ...KEYS, TENREC_HOST: '::1' })
   const { out, exitCode } = await console.run(
     ...['config', 'print', '--origin', '--port=1', '--no-get-capture', '--trust-forwarded-for'],
@@ -205,7 +205,7 @@ t.test('config print shows values, origins, and no secret', async (t) => {
   t.notMatch(json.out, 'origin')
 })
 
-t.test('config check reads the file', async (t) => {
+t.test('config check reads the configuration file', async (t) => {
   const dir = t.testdir({ 'good.toml': 'port = 1\n', 'bad.toml': 'prot = 1\n' })
   const good = await run('config', 'check', '--config', join(dir, 'good.toml'))
   t.match(good, { exitCode: 0, out: '', err: 'the settings are valid\n' })
@@ -237,7 +237,7 @@ t.test('init creates keys and prints them once', async (t) => {
   t.match(second, { exitCode: 0, out: '', err: /set up already; nothing was changed/ })
 })
 
-t.test('init takes preset keys, and keeps them afterwards', async (t) => {
+t.test('init accepts preset keys and keeps them afterwards', async (t) => {
   const [flag, path] = await initialised(t)
   const again = { ...KEYS, TENREC_BOOTSTRAP_PROJECT_KEY: 'phc_other' }
   await new Console(again).run('init', flag, path)
@@ -248,7 +248,7 @@ t.test('init takes preset keys, and keeps them afterwards', async (t) => {
   t.match(directory.personalKeyByText('phx_test'), { scopes: ['*'], projectIds: 'all' })
 })
 
-t.test('equal preset keys are refused, and a later start works', async (t) => {
+t.test('identical preset keys are refused, and a later start works', async (t) => {
   const path = join(t.testdir(), 'data')
   const equal = { TENREC_BOOTSTRAP_PROJECT_KEY: 'same', TENREC_BOOTSTRAP_PERSONAL_KEY: 'same' }
   t.match(await new Console(equal).run('init', '--data-dir', path), { exitCode: 1, err: /in use/ })
@@ -256,7 +256,7 @@ t.test('equal preset keys are refused, and a later start works', async (t) => {
   t.match(await new Console(KEYS).run('init', '--data-dir', path), { exitCode: 0, out: /phx_test/ })
 })
 
-t.test('a first start that was cut short still hands over its keys', async (t) => {
+t.test('a first start that was interrupted still prints its keys the next time', async (t) => {
   const [flag, path] = await initialised(t)
   const file = join(path, 'credentials.json')
   const content = readFileSync(file)
@@ -276,7 +276,7 @@ t.test('init beside a running daemon changes nothing', async (t) => {
   })
 })
 
-t.test('the first message quotes for a shell and follows the real address', async (t) => {
+t.test('the first message is quoted for a shell and contains the real address', async (t) => {
   const path = t.testdir()
   const first = {
     baseUrl: 'http://127.0.0.1:0',
@@ -364,7 +364,7 @@ t.test('keys are created, listed without the key, and revoked', async (t) => {
   t.match(await run('key', 'create', '--scopes', 'x', ...dir), { exitCode: 1, err: /scopes/ })
 })
 
-t.test('commands without a store, or with a damaged one, say so', async (t) => {
+t.test('commands report a missing or damaged store', async (t) => {
   const path = t.testdir()
   const missing = await run('project', 'list', '--data-dir', path)
   t.match(missing, { exitCode: 1, err: /no store in .*: create one with 'tenrec init'/ })
@@ -381,7 +381,7 @@ t.test('commands without a store, or with a damaged one, say so', async (t) => {
 t.test('events are listed, filtered and shown', async (t) => {
   const dir = await initialised(t)
   const empty = await run('event', 'list', ...dir)
-  t.strictSame(empty, { exitCode: 0, out: '', err: '' }, 'a store that no daemon ever opened')
+  t.strictSame(empty, { exitCode: 0, out: '', err: '' }, 'a store that no daemon has opened')
   const writer = openWriter(t, dir[1])
   for (let number = 1; number <= 5; number++) {
     const name = number === 3 ? 'odd\u001b[2Jname' : '$pageview'
@@ -395,7 +395,7 @@ t.test('events are listed, filtered and shown', async (t) => {
   const lines = listed.out.trimEnd().split('\n')
   t.equal(lines.length, 5)
   t.match(lines[0], `2026-01-02T00:00:05.000Z  ${formatUuid(uuidOf(5), 0)}  $pageview  u1`)
-  t.notMatch(listed.out, '\u001b', 'names cannot steer a terminal')
+  t.notMatch(listed.out, '\u001b', 'names cannot contain terminal control sequences')
   const count = async (...words: readonly string[]) =>
     jsonLines((await run('event', 'list', '--json', ...words, ...dir)).out).length
   t.equal(await count('--limit', '2'), 2)
@@ -413,7 +413,7 @@ t.test('events are listed, filtered and shown', async (t) => {
   t.match(unknown, { exitCode: 1, out: '', err: /project 1 has no event/ })
 })
 
-t.test('tail prints what arrives until it is interrupted', async (t) => {
+t.test('tail prints new events until it is interrupted', async (t) => {
   const dir = await initialised(t)
   const writer = openWriter(t, dir[1])
   const add = (number: number, timestampMs: number) =>
@@ -427,7 +427,7 @@ t.test('tail prints what arrives until it is interrupted', async (t) => {
   await printed(1)
   t.match(jsonLines(console.outText), [{ distinct_id: 'n3' }])
   add(4, NOW_MS + 4)
-  // An old timestamp does not hide a new arrival.
+  // An old timestamp does not hide an event that has just arrived.
   add(5, NOW_MS - 1_000_000)
   writer.commit(2)
   await printed(3)

@@ -1,5 +1,6 @@
 /**
- * `tenrec dev`: what a test of an application relies on, and that its public keys open no other daemon.
+ * `tenrec dev`: the guarantees that the tests of an application rely on. Its public keys are not valid on any other
+ * daemon.
  *
  * @lane quick
  */
@@ -15,8 +16,8 @@ import { spawnDaemon } from '../fixtures/daemon.ts'
 import { startDevelopmentDaemon } from '../fixtures/development-daemon.ts'
 import { shareDecisions } from '../fixtures/flags/shared-daemon.ts'
 
-t.test('a test sees its events, and a reset leaves nothing of them', async (t) => {
-  // What is set for another daemon must not reach this one.
+t.test('a test sees its events, and a reset removes all of them', async (t) => {
+  // Settings for another daemon must not affect this one.
   const environment = { TENREC_HOST: '0.0.0.0', TENREC_DATA_DIR: t.testdir(), TENREC_PORT: '1' }
   const daemon = await startDevelopmentDaemon(t, [], environment)
   const { ready } = daemon
@@ -25,7 +26,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
   t.equal(ready.personal_api_key, DEVELOPMENT_PERSONAL_KEY)
   t.ok(existsSync(ready.data_dir))
 
-  await t.test('events come in the order of arrival, with what was sent', async (t) => {
+  await t.test('events are listed in order of arrival, with the properties that were sent', async (t) => {
     t.equal(await daemon.capture('opened', 'one', { page: 1 }), 200)
     t.equal(await daemon.capture('signed up', 'two'), 200)
     t.equal(await daemon.capture('opened', 'two'), 200)
@@ -37,7 +38,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
         ['signed up', 'two'],
         ['opened', 'two'],
       ],
-      'all that was accepted before is there',
+      'all events that were accepted before are there',
     )
     t.strictSame([all.count_reached, all.count, all.has_more], [true, 3, false])
     const [first] = all.results
@@ -47,7 +48,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
     t.equal(chosen.count, 1)
   })
 
-  await t.test('it waits until the events are there, or the time is over', async (t) => {
+  await t.test('a wait ends when the events have arrived or the time is over', async (t) => {
     const waiting = daemon.events({ event: 'late', count: '2', wait: '60000' })
     await daemon.capture('late', 'one')
     await daemon.capture('late', 'one')
@@ -56,7 +57,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
     t.match(never, { count_reached: false, count: 2 })
   })
 
-  await t.test('a wrong parameter is refused by its name', async (t) => {
+  await t.test('an invalid parameter is refused by name', async (t) => {
     for (const [name, value] of [
       ['evnt', 'opened'],
       ['count', '10001'],
@@ -69,7 +70,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
     }
   })
 
-  await t.test('a reset empties the project, which keeps its key and its number', async (t) => {
+  await t.test('a reset empties the project and keeps its key and its number', async (t) => {
     const condition = { groups: [{ rollout_percentage: 100 }] }
     const made: number[] = []
     for (const [path, body] of [
@@ -89,7 +90,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
       const answer = await daemon.ask('POST', '/flags/?v=2', body)
       return Object.keys(answer.body['flags'] as object)
     }
-    t.strictSame(await decide(), ['new-button'], 'a flag is decided as soon as it is made')
+    t.strictSame(await decide(), ['new-button'], 'a new flag is decided at once')
 
     await daemon.reset()
     t.strictSame(await decide(), [])
@@ -107,7 +108,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
     t.match(await daemon.events(), { count: 1, results: [{ distinct_id: 'three' }] })
   })
 
-  await t.test('an event that was accepted before a reset is not there after it', async (t) => {
+  await t.test('an event that was accepted before a reset is absent afterwards', async (t) => {
     for (let round = 0; round < 5; round++) {
       await Promise.all([daemon.capture('old', 'one'), daemon.capture('old', 'two')])
       await daemon.reset()
@@ -115,7 +116,7 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
     }
   })
 
-  await t.test('tests that run in parallel may reset at the same time', async (t) => {
+  await t.test('parallel tests may reset at the same time', async (t) => {
     await daemon.capture('old', 'one')
     await Promise.all([daemon.reset(), daemon.reset(), daemon.reset()])
     t.equal((await daemon.events()).count, 0)
@@ -123,14 +124,14 @@ t.test('a test sees its events, and a reset leaves nothing of them', async (t) =
     t.equal((await daemon.events()).count, 1)
   })
 
-  await t.test('SIGTERM ends it, and its folder with it', async (t) => {
+  await t.test('SIGTERM ends the daemon and removes its folder', async (t) => {
     t.equal(await daemon.end('SIGTERM'), 0)
     t.notOk(existsSync(ready.data_dir))
     t.equal(daemon.output.trim().split('\n').length, 1, 'only the ready line was written')
   })
 })
 
-t.test('nothing stays behind', async (t) => {
+t.test('no files remain', async (t) => {
   const killed = await startDevelopmentDaemon(t)
   const running = await startDevelopmentDaemon(t, ['--until-stdin-ends'])
   await killed.end('SIGKILL')
@@ -138,20 +139,20 @@ t.test('nothing stays behind', async (t) => {
 
   const next = await startDevelopmentDaemon(t)
   t.notOk(existsSync(killed.ready.data_dir), 'the next one removes it')
-  t.ok(existsSync(running.ready.data_dir), 'and not that of a running one')
+  t.ok(existsSync(running.ready.data_dir), 'the folder of a running process remains')
 
-  t.equal(await running.endInput(), 0, 'it ends with its standard input')
+  t.equal(await running.endInput(), 0, 'the daemon ends when its standard input is closed')
   t.notOk(existsSync(running.ready.data_dir))
   t.equal(await next.end('SIGHUP'), 0)
   t.notOk(existsSync(next.ready.data_dir))
 })
 
-t.test('no other daemon takes the public keys', async (t) => {
+t.test('no other daemon accepts the public keys', async (t) => {
   const known = /everybody knows/
   const development = await startDevelopmentDaemon(t)
   const folder = development.ready.data_dir
   await development.end('SIGKILL')
-  await t.rejects(spawnDaemon({ dataDir: folder }), { message: known }, 'nor its folder')
+  await t.rejects(spawnDaemon({ dataDir: folder }), { message: known }, 'the folder of another daemon remains')
 
   for (const name of ['PROJECT', 'PERSONAL']) {
     const key = name === 'PROJECT' ? DEVELOPMENT_PROJECT_KEY : DEVELOPMENT_PERSONAL_KEY
@@ -174,7 +175,7 @@ t.test('no other daemon takes the public keys', async (t) => {
   }
 })
 
-t.test('another daemon has no such routes', async (t) => {
+t.test('another daemon does not have these routes', async (t) => {
   const { url } = await shareDecisions()
   for (const [method, path] of [
     ['POST', '/_dev/reset'],
@@ -186,7 +187,7 @@ t.test('another daemon has no such routes', async (t) => {
   }
 })
 
-t.test('a wrong option leaves nothing behind', async (t) => {
+t.test('an invalid option leaves no files behind', async (t) => {
   for (const words of [
     ['--port', '70000'],
     ['--log-level', 'loud'],

@@ -1,5 +1,5 @@
 /**
- * docs/DUCKDB.md: every block of SQL, asked of the export of a daemon.
+ * Runs every SQL block of docs/DUCKDB.md on the export of a daemon.
  *
  * @lane all
  */
@@ -16,7 +16,7 @@ t.teardown(closeConnections)
 
 const DOCUMENT = 'docs/DUCKDB.md'
 
-/** Day and hour of March 2025; the visitor `visitor-1` turns out to be ann. */
+/** A day and an hour of March 2025. The visitor `visitor-1` is later identified as ann. */
 const DONE: readonly (readonly [who: string, at: string, event: string, properties?: object])[] = [
   ['visitor-1', '03T10:00', '$pageview', { $current_url: '/', $browser: 'Firefox' }],
   ['visitor-1', '03T10:05', '$pageview', { $current_url: '/pricing', $browser: 'Firefox' }],
@@ -32,7 +32,7 @@ const DONE: readonly (readonly [who: string, at: string, event: string, properti
   ['cy', '11T11:00', 'signed_up'],
 ]
 
-/** What stands below the headings: the rows of each block that has some, as JSON. */
+/** The expected rows of each block, as JSON, by the heading above the block. */
 const EXPECTED: Readonly<Record<string, readonly unknown[]>> = {
   Begin: [
     [{ Count: '3' }],
@@ -102,7 +102,7 @@ const EXPECTED: Readonly<Record<string, readonly unknown[]>> = {
   ],
 }
 
-t.test('every block of the page says what the daemon knows', async (t) => {
+t.test('every block of the page returns the same numbers as the daemon', async (t) => {
   const root = t.testdir()
   const dataDir = join(root, 'data')
   const daemon = await spawnDaemon({ dataDir })
@@ -139,15 +139,15 @@ t.test('every block of the page says what the daemon knows', async (t) => {
       if (rows.length > 0) answers.push(rows)
     }
     t.match(answers, EXPECTED[title], title)
-    t.equal(answers.length, EXPECTED[title]?.length, 'no block without a check')
+    t.equal(answers.length, EXPECTED[title]?.length, 'every block is checked')
   }
   t.strictSame(
     await ask('SELECT day::VARCHAR AS day, persons::INT AS persons FROM per_day'),
     days,
-    'the daemon counts the same',
+    'the daemon returns the same counts',
   )
 
-  await t.test('columns and types are those of the table', async (t) => {
+  await t.test('columns and types match the table of the page', async (t) => {
     const columns = await ask('DESCRIBE events')
     const told = [
       ...readFileSync(DOCUMENT, 'utf8').matchAll(/^\| (`.*`) \| ([A-Z ]+) \|/gm),
@@ -158,7 +158,7 @@ t.test('every block of the page says what the daemon knows', async (t) => {
     t.equal(columns.length, told.length)
   })
 
-  await t.test('persons and times are those of the API', async (t) => {
+  await t.test('persons and times match those of the API', async (t) => {
     const rows = await ask(
       'SELECT person_id, epoch_ms(timestamp)::DOUBLE AS at FROM events ORDER BY id',
     )
@@ -166,6 +166,6 @@ t.test('every block of the page says what the daemon knows', async (t) => {
       ...{ person_id, at: Date.parse(timestamp) },
     }))
     t.strictSame(rows, wanted)
-    t.equal(new Set(rows.map(({ person_id }) => person_id)).size, 3, 'merged')
+    t.equal(new Set(rows.map(({ person_id }) => person_id)).size, 3, 'the persons are merged')
   })
 })

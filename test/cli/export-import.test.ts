@@ -1,5 +1,5 @@
 /**
- * Export and import: what goes out comes in again unchanged, once, however often it is repeated.
+ * Export and import: exported events are imported unchanged and only once, however often the import is repeated.
  *
  * @lane all
  */
@@ -19,13 +19,13 @@ import { closeConnections, postJson } from '../fixtures/exact-client.ts'
 
 const EVENTS = 1200
 const CONTEXT = { nowMs: Date.UTC(2026, 0, 1), propertiesBytesMax: 1024 ** 2 }
-/** The line that is longer than an event may be. */
+/** A line that is longer than the largest allowed event. */
 const TOO_LONG = 270
 
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** Runs the built program; throws unless it ends with 0. */
+/** Runs the built program. Throws unless its exit status is 0. */
 async function runBuilt(...words: readonly string[]): Promise<void> {
   const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
   const { NODE_OPTIONS: _, ...env } = process.env
@@ -60,7 +60,7 @@ function linesOf(text: string): readonly Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
-/** What must be the same on both sides, in an order that does not depend on the import. */
+/** Returns the data that must be equal on both sides, in an order that does not depend on the import. */
 function comparable(lines: readonly Record<string, unknown>[]): unknown {
   return lines
     .map(({ id: _, created_at: __, ...rest }) => rest)
@@ -73,7 +73,7 @@ async function fill(daemon: SpawnedDaemon): Promise<void> {
   await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, EVENTS)
 }
 
-t.test('an export imported elsewhere gives the same export, also when repeated', async (t) => {
+t.test('an export that is imported elsewhere, even several times, gives the same export', async (t) => {
   const root = t.testdir({ from: {}, to: {} })
   const from = await spawnDaemon({ dataDir: join(root, 'from') })
   await fill(from)
@@ -83,7 +83,7 @@ t.test('an export imported elsewhere gives the same export, also when repeated',
   const lines = linesOf(readFileSync(file, 'utf8'))
   t.equal(lines.length, EVENTS)
   const streamed = await run('export', '--data-dir', join(root, 'from'))
-  t.equal(streamed.out, readFileSync(file, 'utf8'), 'standard output says the same')
+  t.equal(streamed.out, readFileSync(file, 'utf8'), 'standard output has the same content')
   const packed = `${file}.gz`
   writeFileSync(packed, gzipSync(readFileSync(file)))
 
@@ -91,7 +91,7 @@ t.test('an export imported elsewhere gives the same export, also when repeated',
   const target = ['--data-dir', join(root, 'to'), '--base-url', to.url]
   t.equal((await run('import', file, ...target)).exitCode, 0)
   await untilStored({ url: to.url, personalKey: PERSONAL_KEY }, EVENTS)
-  t.equal((await run('import', packed, ...target)).exitCode, 0, 'and once more, packed')
+  t.equal((await run('import', packed, ...target)).exitCode, 0, 'the packed file can be imported again')
   const again = await run('import', file, '--resume', ...target)
   t.match(again.err, / events sent/)
   const stored = await readEvents({ url: to.url, personalKey: PERSONAL_KEY })
@@ -102,7 +102,7 @@ t.test('an export imported elsewhere gives the same export, also when repeated',
   await to.stop()
 })
 
-/** A line as the export writes it; its text makes it as long as is wanted. */
+/** Returns a line as the export writes it, padded to the requested length. */
 function exportedLine(index: number, text: string, odd: string): string {
   const uuid = `01963a2b-7c00-7000-8000-${String(index).padStart(12, '0')}`
   const time = new Date(Date.UTC(2025, 3, 1) + index * 1000).toISOString()
@@ -113,11 +113,12 @@ function exportedLine(index: number, text: string, odd: string): string {
   )
 }
 
-t.test('lines of any length, wherever a file is cut into pieces', async (t) => {
+t.test('lines of any length are imported, wherever chunk boundaries fall', async (t) => {
   const root = t.testdir({ data: {} })
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]
-  // A piece has a MiB: some lines have several, many lie across two, and what only parsing takes is among them.
+  // A chunk is one MiB. Some lines span several chunks, many cross one boundary, and some lines are only accepted by
+  // the full parser.
   const escaped = String.raw`{"caf\u00e9":1e120}`
   const [long, tooLong] = ['é'.repeat(300_000), 'abc'.repeat(900_000)]
   const lines = Array.from({ length: 400 }, (_, index) => {
@@ -135,7 +136,7 @@ t.test('lines of any length, wherever a file is cut into pieces', async (t) => {
   writeFileSync(`${file}.gz`, gzipSync(`${lines.join('\r\n')}\r\n`))
   t.match((await run('import', `${file}.gz`, ...target)).err, /gz: 399 events sent, 1 left out\n/)
   const exported = linesOf((await run('export', '--data-dir', join(root, 'data'))).out)
-  t.equal(exported.length, 399, 'each is stored once, but for the event that is too large')
+  t.equal(exported.length, 399, 'each event is stored once, except for the one that is too large')
   t.same(
     comparable(exported),
     comparable(linesOf(lines.filter((_, index) => index !== TOO_LONG).join('\n'))),
@@ -143,7 +144,7 @@ t.test('lines of any length, wherever a file is cut into pieces', async (t) => {
   await daemon.stop()
 })
 
-t.test('an export can be narrowed, and resumed behind the last whole line', async (t) => {
+t.test('an export can be filtered, and it resumes after the last complete line', async (t) => {
   const root = t.testdir({ data: {} })
   const data = ['--data-dir', join(root, 'data')]
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
@@ -163,7 +164,7 @@ t.test('an export can be narrowed, and resumed behind the last whole line', asyn
   t.equal((await run('export', ...data, '--distinct-id', 'nobody')).out, '')
   const file = join(root, 'part.ndjson')
   writeFileSync(file, all.slice(0, Math.floor(all.length / 3)))
-  t.equal((await run('export', ...data, '--output', file)).exitCode, 1, 'a file is not replaced')
+  t.equal((await run('export', ...data, '--output', file)).exitCode, 1, 'an existing file is not replaced')
   t.equal((await run('export', ...data, '--output', file, '--resume')).exitCode, 0)
   t.equal(readFileSync(file, 'utf8'), all)
   appendFileSync(file, 'something else\n')
@@ -173,7 +174,7 @@ t.test('an export can be narrowed, and resumed behind the last whole line', asyn
   t.equal(readFileSync(file, 'utf8'), 'of somebody else')
 })
 
-t.test('an export as Parquet holds the same events', async (t) => {
+t.test('a Parquet export holds the same events', async (t) => {
   const root = t.testdir({ data: {} })
   const data = ['--data-dir', join(root, 'data')]
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
@@ -204,7 +205,7 @@ t.test('an export as Parquet holds the same events', async (t) => {
   t.equal((await run('export', ...data, '--format', 'parquet')).exitCode, 2)
 })
 
-t.test('lines of other programs are read', (t) => {
+t.test('lines of other programs are imported', (t) => {
   const timestamp = '2025-01-02'
   const read = (text: string) => {
     const { events, faults } = readImportLine(Buffer.from(text), 3, CONTEXT)
@@ -275,7 +276,7 @@ t.test('lines of other programs are read', (t) => {
   t.end()
 })
 
-t.test('the time of a line is read in every form, or the line is left out with a reason', (t) => {
+t.test('the time of a line is read in every supported form; otherwise the line is skipped with a reason', (t) => {
   const timeOf = (timestamp: unknown): unknown => {
     const line = JSON.stringify({ event: 'e', distinct_id: 'd', timestamp })
     const { events, faults } = readImportLine(Buffer.from(line), 1, CONTEXT)
@@ -304,7 +305,7 @@ t.test('the time of a line is read in every form, or the line is left out with a
   t.end()
 })
 
-t.test('what the daemon would refuse or drop is a fault of its line', (t) => {
+t.test('an event that the daemon would refuse or drop is reported as an error of its line', (t) => {
   const faultOf = (members: object): string | undefined => {
     const line = { event: 'e', distinct_id: 'd', timestamp: '2025-01-02', ...members }
     return readImportLine(Buffer.from(JSON.stringify(line)), 1, CONTEXT).faults[0]
@@ -327,7 +328,7 @@ t.test('what the daemon would refuse or drop is a fault of its line', (t) => {
   t.end()
 })
 
-t.test('an import tells what it left out, and refuses what it cannot do', async (t) => {
+t.test('an import reports skipped lines and refuses unsupported input', async (t) => {
   const root = t.testdir({ data: {} })
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   const file = join(root, 'mixed.ndjson')
@@ -353,11 +354,11 @@ t.test('an import tells what it left out, and refuses what it cannot do', async 
   t.match((await run('import', file, ...target)).err, /:2: left out/)
   writeFileSync(file, `${whole}${cut}inct_id":"d"}\n`)
   const resumed = await run('import', file, '--resume', ...target)
-  t.match(resumed.err, /1 events sent/, 'a line that was cut is not done')
+  t.match(resumed.err, /1 events sent/, 'a truncated line is not counted as imported')
   await daemon.stop()
 })
 
-t.test('an import behind live events does not turn persons back', async (t) => {
+t.test('an import of older events does not reset the properties of persons', async (t) => {
   const root = t.testdir({ data: {} })
   let daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   const send = async (properties: object): Promise<void> => {
@@ -383,7 +384,7 @@ t.test('an import behind live events does not turn persons back', async (t) => {
   await importLine('2025-01-06', { $set: { plan: 'basic' } })
   await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 2)
   t.match(await person(), { properties: { plan: 'basic' }, created_at: '2025-01-05T00:00:00Z' })
-  // Whether somebody is live is stored, and not only in memory.
+  // Whether a person has live events is stored on disk, not only in memory.
   await daemon.stop()
   daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   await importLine('2025-01-07', { $set: { plan: 'plus' } })
@@ -400,7 +401,7 @@ t.test('an import behind live events does not turn persons back', async (t) => {
   await daemon.stop()
 })
 
-t.test('one line never stops an import, and files are named as what they are', async (t) => {
+t.test('an invalid line never stops an import, and the format of a file is recognized from its content', async (t) => {
   const root = t.testdir({ data: {} })
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
   const target = ['--data-dir', join(root, 'data'), '--base-url', daemon.url]

@@ -1,5 +1,6 @@
 /**
- * How much room for young objects the main thread and others have, who gives main its own, and how far heaps grow.
+ * The size of the young generation in the main thread and in other threads, the flag that sets it for the main thread,
+ * and the growth of heaps.
  *
  * @lane quick
  */
@@ -12,7 +13,10 @@ const FLAG = '--min-semi-space-size=16'
 const FLAGS = `${FLAG} --no-memory-reducer`
 const MEMORY = 'MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=262144 MALLOC_TRIM_THRESHOLD_=4194304'
 
-/** What a thread may hold of young objects before they are collected, MiB: of main, and of a thread that it starts. */
+/**
+ * Returns the size of the young generation before a collection, in MiB, of the main thread and of a thread that it
+ * starts.
+ */
 function youngMib(flags: readonly string[]): readonly number[] {
   const tell = `
     const { getHeapSpaceStatistics } = await import('node:v8')
@@ -27,15 +31,15 @@ function youngMib(flags: readonly string[]): readonly number[] {
   return execFileSync(process.execPath, args, { encoding: 'utf8' }).trim().split('\n').map(Number)
 }
 
-t.test('the main thread alone has more room for young objects', async (t) => {
+t.test('only the main thread has a larger young generation', async (t) => {
   const [usualMain = 0, usualThread = 0] = youngMib([])
   const [main = 0, thread = 0] = youngMib([FLAG])
-  t.ok(main > 15, 'main has what the command line says')
-  t.ok(usualMain < 8 && usualThread < 8, 'V8 begins with less')
-  t.ok(thread < 8, 'threads do')
+  t.ok(main > 15, 'the main thread has the size from the command line')
+  t.ok(usualMain < 8 && usualThread < 8, 'V8 has a smaller default')
+  t.ok(thread < 8, 'other threads have the default')
 })
 
-/** How large the heap of a thread becomes that keeps 150,000 objects and makes many more, MiB. */
+/** Returns the largest heap size, in MiB, of a thread that retains 150,000 objects and allocates many more. */
 function highestMib(first: string): number {
   const work = `
     const { getHeapStatistics } = require('node:v8')
@@ -56,15 +60,15 @@ function highestMib(first: string): number {
 }
 
 t.test(
-  'the heap of a thread is collected before it has several times what lives in it',
+  'the heap of a thread is collected before it reaches several times its live size',
   async (t) => {
     const usual = highestMib('')
     const ours = highestMib(`await import(${sourceText('cli/lib/garbage-collection')})`)
-    t.ok(ours < usual * 0.75, `${ours.toFixed(0)} MiB, ${usual.toFixed(0)} as V8 has it`)
+    t.ok(ours < usual * 0.75, `${ours.toFixed(0)} MiB, and ${usual.toFixed(0)} MiB with the defaults of V8`)
   },
 )
 
-t.test('every way to start the service gives the flag, and says how memory is kept', async (t) => {
+t.test('every way to start the service passes the flag and configures the allocator', async (t) => {
   for (const path of ['package.json', 'systemd/tenrec.service', '.ci/debian-tenrec']) {
     const text = readFileSync(path, 'utf8')
     t.match(text, MEMORY, path)

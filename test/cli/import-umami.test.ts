@@ -1,5 +1,5 @@
 /**
- * Umami's export comes in: every view once, with sessions and data, however the file is written.
+ * Importing the export of Umami: every view is imported once, with sessions and data, in every file format.
  *
  * @lane quick
  */
@@ -14,7 +14,7 @@ import { readEvents, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import { atFullDepth } from '../fixtures/random-depth.ts'
 
-/** The columns of the export of Umami's cloud. */
+/** The columns of an export from Umami Cloud. */
 const HEADER =
   'website_id,session_id,visit_id,event_id,hostname,browser,os,device,screen,language,country,' +
   'region,city,url_path,url_query,utm_source,utm_medium,utm_campaign,utm_content,utm_term,' +
@@ -51,7 +51,7 @@ const EVENT_DATA = [
 ].join('\n')
 
 t.test(
-  'the same events come out of CSV, packed CSV and JSON, once',
+  'CSV, packed CSV and JSON give the same events, each once',
   { skip: atFullDepth },
   async (t) => {
     const root = t.testdir({ data: {}, 'website_event.csv': CSV, 'event_data.csv': EVENT_DATA })
@@ -80,7 +80,7 @@ t.test(
 
     const again = await spawnDaemon({ dataDir: join(root, 'data') })
     const events = await readEvents({ url: again.url, personalKey: PERSONAL_KEY })
-    t.equal(events.length, 4, 'each is stored once')
+    t.equal(events.length, 4, 'each event is stored once')
     const byUuid = new Map(events.map((event) => [event.uuid, event]))
     t.match(byUuid.get(uuid(0)), {
       event: '$pageview',
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('rows without an event are named and left out', async (t) => {
+t.test('rows without an event are reported and skipped', async (t) => {
   const odd = [row(4, 3, 'a link'), row(5, 1, 'Home').replace(uuid(5), 'none'), row(6, 1, 'Home')]
   const root = t.testdir({ data: {}, 'odd.csv': [HEADER, ...odd].join('\n') })
   const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
@@ -125,7 +125,7 @@ t.test('rows without an event are named and left out', async (t) => {
   await daemon.stop()
 })
 
-t.test('other tables are refused with a word, and so is what fits no format', async (t) => {
+t.test('other tables and unknown formats are refused with a message', async (t) => {
   const root = t.testdir({
     'imported_visitors.csv':
       'date,visitors,pageviews,bounces,visits,visit_duration\n2026-03-01,1,2,0,1,9\n',
@@ -146,7 +146,7 @@ t.test('other tables are refused with a word, and so is what fits no format', as
   })
 })
 
-t.test('a line of a table that is no record is named, and swallows nothing', async (t) => {
+t.test('a malformed line of a table is reported and does not affect the lines after it', async (t) => {
   const titles = [
     'fine',
     '"5 inch screen',
@@ -195,7 +195,7 @@ t.test('a line of a table that is no record is named, and swallows nothing', asy
   await daemon.stop()
 })
 
-t.test('a table in any pieces is the same table', async (t) => {
+t.test('a table gives the same rows wherever chunk boundaries fall', async (t) => {
   const text = '\ufeffa,b\r\n"x, y","say ""hi""\r\nthere"\n,"" \n"open",\n'
   const cellsOf = (reader: CsvReader, piece: string) =>
     [...reader.records(piece)].map((record) => record.cells)

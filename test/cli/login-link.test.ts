@@ -1,5 +1,5 @@
 /**
- * Login links: the one of the first start, and those that a command makes beside a running daemon.
+ * Login links: the link that the first start prints, and links that a command creates while a daemon runs.
  *
  * @lane quick
  */
@@ -13,7 +13,7 @@ import { jsonOf, send } from '../fixtures/exact-client.ts'
 const LINK = /^ {2}console {7}(http:\/\/127\.0\.0\.1:\d+)\/#login=([\w-]{24})$/m
 const WAIT_MS_MAX = 60_000
 
-/** What a daemon has written when a text has come. */
+/** Returns the output of a daemon up to the moment when a text has appeared. */
 async function written(daemon: { lastLines(): string }, text: string): Promise<string> {
   const deadline = performance.now() + WAIT_MS_MAX
   while (!daemon.lastLines().includes(text)) {
@@ -32,7 +32,7 @@ async function logIn(url: string, code: string) {
   return { status: answer.status, body: jsonOf(answer) }
 }
 
-t.test('with a daemon', async (t) => {
+t.test('login links of a running daemon', async (t) => {
   const dataDir = t.testdir()
   const daemon = await spawnDaemon({ dataDir })
   t.teardown(() => daemon.stop())
@@ -40,7 +40,7 @@ t.test('with a daemon', async (t) => {
     runCommand('login-link', '--data-dir', dataDir, ...words)
   const codeOf = ({ out }: { readonly out: string }) => /#login=([\w-]{24})\n$/.exec(out)?.[1] ?? ''
 
-  t.test('the first start prints one that opens everything, and logs it nowhere', async (t) => {
+  t.test('the first start prints a link with full access and does not log it', async (t) => {
     const lines = await written(daemon, 'Read it back')
     const [, url = '', code = ''] = LINK.exec(lines) ?? []
     t.equal(url, daemon.url)
@@ -48,10 +48,10 @@ t.test('with a daemon', async (t) => {
     t.ok(logged.length > 0)
     t.notOk(logged.some((line) => line.includes(code) || line.includes('#login')))
     t.match(await logIn(url, code), { status: 200, body: { user: { id: 1 }, scopes: ['*'] } })
-    t.equal((await logIn(url, code)).status, 401, 'once')
+    t.equal((await logIn(url, code)).status, 401, 'the link works once')
   })
 
-  t.test('a command prints another', async (t) => {
+  t.test('a command prints another link', async (t) => {
     const made = await link()
     t.equal(made.exitCode, 0)
     t.ok(made.out.startsWith(`${daemon.url}/#login=`), made.out)
@@ -68,14 +68,14 @@ t.test('with a daemon', async (t) => {
     t.notMatch(out, codeOf(anns))
   })
 
-  t.test('it stands where people reach the console', async (t) => {
+  t.test('the link has the address at which people reach the console', async (t) => {
     const at = async (...words: readonly string[]) => (await link(...words)).out.split('#')[0]
     t.equal(await at('--public-url', 'https://x.example'), 'https://x.example/')
     t.equal(await at('--base-url', 'http://10.0.0.5:80/'), 'http://10.0.0.5:80/')
     t.equal(await at('--console-path', '/see'), `${daemon.url}/see/`)
   })
 
-  t.test('it is refused for nobody, for who has left, and without a console', async (t) => {
+  t.test('a link is refused for an unknown user, for a deactivated user, and without a console', async (t) => {
     t.match(await link('--user', 'eve'), { exitCode: 1, err: /there is no user "eve"/ })
     await runCommand('user', 'deactivate', 'ann@example.com', '--data-dir', dataDir)
     t.match(await link('--user', 'ann@example.com'), { exitCode: 1, err: /inactive/ })
@@ -84,7 +84,7 @@ t.test('with a daemon', async (t) => {
   })
 })
 
-t.test('without a console the first start prints none', async (t) => {
+t.test('without a console the first start prints no link', async (t) => {
   const daemon = await spawnDaemon({ dataDir: t.testdir(), args: ['--no-console'] })
   t.teardown(() => daemon.stop())
   t.notMatch(await written(daemon, 'Read it back'), /^ {2}console|#login/m)

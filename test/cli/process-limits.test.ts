@@ -1,5 +1,5 @@
 /**
- * A process that may open too few files, or has too few addresses, says so in one sentence and changes nothing.
+ * If the limit of open files or of address space is too low, the program says so in one sentence and changes nothing.
  *
  * @lane quick
  */
@@ -20,7 +20,7 @@ function runWith(limit: string, ...args: readonly string[]) {
   return { status, stdout, stderr }
 }
 
-t.test('a command needs some open files', async (t) => {
+t.test('a command needs a minimum of open files', async (t) => {
   t.match(runWith('-n 40', 'version'), {
     status: 78,
     stdout: '',
@@ -30,7 +30,7 @@ t.test('a command needs some open files', async (t) => {
   t.match(runWith('-n 64', 'version'), { status: 0, stderr: '' })
 })
 
-t.test('a daemon needs more of them, depending on its threads', async (t) => {
+t.test('a daemon needs more open files, depending on its number of threads', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const limit = filesOfDaemon(8) - 1
   t.match(runWith(`-n ${limit}`, 'serve', '--data-dir', dataDir, '--port', '0', '--workers', '8'), {
@@ -41,7 +41,7 @@ t.test('a daemon needs more of them, depending on its threads', async (t) => {
   t.notOk(existsSync(dataDir))
 })
 
-t.test('a daemon needs addresses for its data files', async (t) => {
+t.test('a daemon needs address space for its data files', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const kibibytes = 95 * 1024 * 1024
   t.match(runWith(`-v ${kibibytes}`, 'serve', '--data-dir', dataDir, '--port', '0'), {

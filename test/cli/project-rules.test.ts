@@ -1,5 +1,5 @@
 /**
- * `tenrec project`: the rules for paths and channels, as the API knows them.
+ * `tenrec project`: the rules for paths and channels are the same as in the API.
  *
  * @lane quick
  */

@@ -1,5 +1,6 @@
 /**
- * `tenrec prove-durability`: it passes with the built daemon, and it fails with one that breaks its promise.
+ * `tenrec prove-durability` passes with the built daemon and fails with a daemon that loses, duplicates or changes
+ * events.
  *
  * @lane quick
  */
@@ -13,14 +14,14 @@ import { runCommand } from '../fixtures/command-line.ts'
 const MAIN = resolve('dist/main.js')
 const LOSING = resolve('test/fixtures/faults/losing-daemon.mjs')
 
-/** Runs a proof in a process of its own, as an operator does. */
+/** Runs the check in a process of its own, as an operator does. */
 async function prove(
   program: string,
   ...words: readonly string[]
 ): Promise<{ readonly exitCode: number | null; readonly out: string; readonly err: string }> {
   const child = spawn(process.execPath, [program, 'prove-durability', ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A setting of the shell must not reach the daemons of the proof.
+    // A setting of the shell must not reach the daemons of the check.
     env: { PATH: process.env['PATH'], TENREC_DURABILITY: 'commit' },
   })
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
@@ -28,7 +29,7 @@ async function prove(
   return { exitCode, out, err }
 }
 
-t.test('a daemon that keeps its promise passes', async (t) => {
+t.test('the check passes with a daemon that keeps every acknowledged event', async (t) => {
   const dataDir = t.testdir({})
   const load = ['--kills', '2', '--seconds', '1', '--connections', '2', '--seed', '2']
   const { exitCode, out, err } = await prove(MAIN, '--data-dir', dataDir, ...load, '--json')
@@ -52,7 +53,7 @@ t.test('a daemon that keeps its promise passes', async (t) => {
     unexpected_answers: {},
     ended_by_themselves: 0,
   })
-  t.ok(Number(report['acknowledged']) > 0, 'there was a load')
+  t.ok(Number(report['acknowledged']) > 0, 'events were sent')
   t.equal(Number(report['acknowledged']) + Number(report['unanswered']), report['sent'])
   t.ok(Number(report['longest_recovery_ms']) > 0)
   t.ok(Number(report['disk_flush_p50_ms']) > 0)
@@ -60,11 +61,11 @@ t.test('a daemon that keeps its promise passes', async (t) => {
   t.strictSame(
     readdirSync(dataDir),
     [],
-    'the data is removed, and the directory of the operator is not',
+    "the data is removed, and the operator's directory is kept",
   )
 })
 
-t.test('a daemon that loses, doubles and alters events fails', async (t) => {
+t.test('the check fails with a daemon that loses, duplicates and changes events', async (t) => {
   const dataDir = join(t.testdir({}), 'proof')
   const load = ['--kills', '2', '--seconds', '1', '--connections', '4', '--seed', '117']
   const { exitCode, out, err } = await prove(LOSING, '--data-dir', dataDir, ...load, '--json')
@@ -78,10 +79,10 @@ t.test('a daemon that loses, doubles and alters events fails', async (t) => {
   }
   t.equal(report['invented'], 0)
   t.match(err, `the data is in ${dataDir}`)
-  t.ok(existsSync(join(dataDir, 'events')), 'the data stays for those who look for the fault')
+  t.ok(existsSync(join(dataDir, 'events')), 'the data is kept so that the fault can be examined')
 })
 
-t.test('only an empty directory is taken, and nothing in another one is touched', async (t) => {
+t.test('only an empty directory is accepted, and files in another directory are not changed', async (t) => {
   const folder = t.testdir({ used: { file: 'x' } })
   const used = join(folder, 'used')
   for (const path of [used, join(used, 'file')]) {
@@ -101,7 +102,7 @@ t.test('only an empty directory is taken, and nothing in another one is touched'
   t.notOk(existsSync(join(folder, 'new')))
 })
 
-t.test('a daemon that does not start ends the proof with its last words', async (t) => {
+t.test('if the daemon does not start, the check ends with the last output of the daemon', async (t) => {
   const folder = t.testdir({})
   const program = join(folder, 'program.mjs')
   mkdirSync(join(folder, 'data'))

@@ -1,5 +1,5 @@
 /**
- * docs/QUESTIONS.md: every request on it is answered, and every command prints, as the page says.
+ * Every request in docs/QUESTIONS.md is answered, and every command prints its output, as shown on the page.
  *
  * @lane quick
  */
@@ -12,7 +12,7 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const PAGE = readFileSync(new URL('../../docs/QUESTIONS.md', import.meta.url), 'utf8')
 
-/** The blocks of the page in their order, with the language of each. */
+/** The code blocks of the page in their order, with the language of each. */
 const BLOCKS = [...PAGE.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => {
   return { language, text: text ?? '' }
 })
@@ -21,7 +21,7 @@ interface Answer {
   readonly results: unknown
 }
 
-t.test('requests and commands of the page', async (t) => {
+t.test('the requests and commands of the page work as shown', async (t) => {
   const daemon = await spawnDaemon({ dataDir: join(t.testdir(), 'data') })
   t.teardown(() => daemon.stop())
   const events =
@@ -65,5 +65,5 @@ t.test('requests and commands of the page', async (t) => {
       commands++
     }
   }
-  t.ok(requests > 10 && commands > 7, 'all kinds are there')
+  t.ok(requests > 10 && commands > 7, 'the page has every kind of question')
 })

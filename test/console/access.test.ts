@@ -1,5 +1,5 @@
 /**
- * Who gets into the console and how far, in Chromium: sessions, keys, scopes, other origins, the audit log.
+ * Access to the console in Chromium: sessions, keys, scopes, requests from other origins, and the audit log.
  *
  * @lane browser
  */
@@ -13,7 +13,7 @@ import { jsonOf, postJson, send } from '../fixtures/exact-client.ts'
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 const HTML = { Accept: 'text/html' }
-/** Everything that a page can find a key in. */
+/** Returns every place in which a page could find a key. */
 const READABLE = `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie,
   location.href, document.documentElement.outerHTML])`
 
@@ -35,7 +35,7 @@ async function statusFor(key: string): Promise<number> {
   return (await send(`${daemon.url}/api/users/@me/`, { headers })).status
 }
 
-t.test('the console is a page with a policy, and only for those who read pages', async (t) => {
+t.test('the console is a page with a content security policy, served only to requests for pages', async (t) => {
   for (const path of ['/', '/p/1/flags/7']) {
     const page = await send(`${daemon.url}${path}`, { headers: HTML })
     t.match(page, { status: 200, headers: { 'content-type': /^text\/html/ } })
@@ -47,7 +47,7 @@ t.test('the console is a page with a policy, and only for those who read pages',
   t.match(jsonOf(unknown), { type: 'invalid_request', code: 'not_found' })
 })
 
-t.test('a daemon without a console has neither page nor sessions', async (t) => {
+t.test('a daemon without a console has neither the page nor sessions', async (t) => {
   const plain = await spawnDaemon({ dataDir: t.testdir(), args: ['--no-console'] })
   t.teardown(() => plain.stop())
   t.equal((await send(`${plain.url}/`, { headers: HTML })).status, 404)
@@ -56,7 +56,7 @@ t.test('a daemon without a console has neither page nor sessions', async (t) => 
 })
 
 if (browser !== null) {
-  t.test('a wrong key is told; the right one is kept nowhere', async (t) => {
+  t.test('a wrong key is reported; a valid key is stored nowhere', async (t) => {
     const window = await openWindow(browser, { url: daemon.url, key: null })
     const { page } = window
     const cookies = () => page.context().cookies()
@@ -71,7 +71,7 @@ if (browser !== null) {
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Flags', exact: true }).waitFor()
     await window.settled()
-    t.equal(new URL(page.url()).search, '?state=true', 'and is where it wanted to go')
+    t.equal(new URL(page.url()).search, '?state=true', 'the browser returns to the requested page')
     t.match(await cookies(), [{ name: 'tenrec', httpOnly: true, sameSite: 'Strict', path: '/' }])
     const [cookie] = await cookies()
     const readable = String(await page.evaluate(READABLE))
@@ -83,7 +83,7 @@ if (browser !== null) {
     t.strictSame(await cookies(), [])
     await page.reload()
     await page.getByLabel('Personal API key').waitFor()
-    t.strictSame(window.complaints, [], 'and nobody is asked who is logged in')
+    t.strictSame(window.complaints, [], 'the browser has no complaints')
   })
 
   t.test('another origin cannot use the session', async (t) => {
@@ -100,7 +100,8 @@ if (browser !== null) {
     page.on('response', (response) => {
       if (response.url().includes('/feature_flags/')) statuses.push(response.status())
     })
-    // Another port of the same host is the same site: the cookie goes along, and must not be enough.
+    // Another port of the same host is the same site, so the browser sends the cookie. The cookie alone must not be
+    // enough.
     await page.goto(site)
     await page.evaluate(`fetch('${daemon.url}/api/projects/1/feature_flags/', { method: 'POST',
       mode: 'no-cors', credentials: 'include', body: '{"key":"forged"}' }).catch(() => {})`)
@@ -111,7 +112,7 @@ if (browser !== null) {
     await page.evaluate(
       `fetch('/api/projects/1/feature_flags/', { method: 'POST', body: '{"key":"forged"}' })`,
     )
-    t.ok(statuses.length >= 2, 'they were sent')
+    t.ok(statuses.length >= 2, 'the requests were sent')
     t.notOk(
       statuses.some((status) => status < 400 && status !== 204),
       statuses.join(),
@@ -119,7 +120,7 @@ if (browser !== null) {
     t.equal((await flags()).count, before.count)
   })
 
-  t.test('a revoked key ends its session at the next click, and the place is kept', async (t) => {
+  t.test('a revoked key ends its session at the next click, and the address is kept', async (t) => {
     const { id, value } = await makeKey('soon revoked', ['*'])
     const window = await openWindow(browser, { url: daemon.url, key: value })
     const { page } = window
@@ -136,7 +137,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('who may only read flags sees no way to change anything, and no refusal', async (t) => {
+  t.test('a user who may only read flags sees no controls for changes and no error messages', async (t) => {
     const { value } = await makeKey('reads flags', ['feature_flag:read'])
     const window = await openWindow(browser, { url: daemon.url, key: value })
     const { page } = window
@@ -161,7 +162,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('a key is shown once, works, and works no more once it is revoked', async (t) => {
+  t.test('a key is shown once, works, and stops working once it is revoked', async (t) => {
     const window = await openWindow(browser, { url: daemon.url })
     const { page } = window
     await window.open('/access')

@@ -1,6 +1,6 @@
 /**
- * Explore and dashboards in Chromium: each number is that of the persons route behind it, the dialog lists that
- * many, and an address says all of it, also after going back and for those who have no key.
+ * Explore and dashboards in Chromium. Each number equals the count of the persons route behind it, and the dialog lists
+ * as many persons. An address contains the whole state of a page, also after going back and for viewers without a key.
  *
  * @lane browser
  */
@@ -14,7 +14,7 @@ await fillProject(daemon)
 const series = (...events: readonly string[]) =>
   events.map((event) => `series=${encodeURIComponent(JSON.stringify({ event, math: 'dau' }))}`)
 
-/** What is explored, and where its numbers stand: cells of a table, or buttons. */
+/** The explored question, and the place of its numbers: cells of a table, or buttons. */
 const WAYS: readonly (readonly [name: string, address: string, isChart: boolean])[] = [
   ['trends', ['way=trends', ...series('$pageview', 'bought')].join('&'), true],
   ['trends by plan', ['way=trends', 'by=event:plan', ...series('$pageview')].join('&'), true],
@@ -35,7 +35,7 @@ interface Edge {
   readonly persons_url: Link | null
 }
 
-/** All addresses of persons in an answer. */
+/** Returns all addresses of persons in an answer. */
 function linksIn(value: unknown): readonly string[] {
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([name, one]) => {
@@ -54,20 +54,20 @@ if (browser !== null) {
   const window = await openWindow(browser, { url: daemon.url })
   const { page } = window
 
-  /** Opens a number; how many the dialog says and lists. */
+  /** Opens a number. Returns the count in the title of the dialog and the number of listed persons. */
   async function listed(press: () => Promise<void>, t: Test): Promise<string> {
     await press()
     const dialog = page.getByRole('dialog')
     const total = await dialog.locator('[data-total]').getAttribute('data-total')
     const rows = await dialog.locator('tbody tr').count()
-    t.equal(rows, Math.min(100, Number(total)), 'the dialog lists that many')
+    t.equal(rows, Math.min(100, Number(total)), 'the dialog lists as many persons')
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
     return String(total)
   }
 
   for (const [name, address, isChart] of WAYS) {
-    t.test(`numbers of ${name} are those of who is behind them`, async (t) => {
+    t.test(`numbers of ${name} equal the counts of the persons behind them`, async (t) => {
       const answered = page.waitForResponse(
         (response) =>
           response.url().includes('/query/') &&
@@ -84,7 +84,7 @@ if (browser !== null) {
       t.ok(urls.length > 2, `${urls.length} numbers lead to persons`)
       const totals: number[] = []
       for (const url of urls) totals.push(await totalOf(url))
-      // In charts and heat tables the answer goes row by row where the page goes column by column.
+      // In charts and heat tables the answer is ordered by rows, and the page by columns.
       const shown = isPaths
         ? (await window.rows('Edges')).map((cells) => cells.at(-1))
         : await numbers.evaluateAll((all) =>
@@ -100,7 +100,7 @@ if (browser !== null) {
         t.strictSame(
           shown,
           results.map(({ value }) => String(value)),
-          'all edges',
+          'every edge is shown',
         )
         const linked = results.filter((one) => one.persons_url !== null)
         t.strictSame(
@@ -116,7 +116,7 @@ if (browser !== null) {
     })
   }
 
-  t.test('the address holds the page: back, forward and reloading keep it', async (t) => {
+  t.test('the address contains the state of the page: back, forward and reload restore it', async (t) => {
     await window.open('/p/1/explore?range=30d')
     await page.getByRole('navigation', { name: 'Ways' }).getByText('Stickiness').click()
     await page.getByLabel('Interval').selectOption('week')
@@ -153,7 +153,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('an insight comes onto a dashboard, and its link opens without a key', async (t) => {
+  t.test('an insight is added to a dashboard, and the shared link opens without a key', async (t) => {
     await window.open('/p/1/dashboards')
     await window.press('New dashboard')
     await page.getByRole('dialog').getByLabel('Name').fill('Sales')
@@ -183,7 +183,7 @@ if (browser !== null) {
     await page.getByRole('switch').uncheck()
     await page.getByRole('dialog').locator('code').waitFor({ state: 'detached' })
     const closed = await stranger.page.goto(link)
-    t.equal(closed?.status(), 404, 'and no more')
+    t.equal(closed?.status(), 404, 'nothing else is shared')
     window.isSilent(t)
   })
 }

@@ -1,5 +1,6 @@
 /**
- * Flags in Chromium: made by mouse and by keyboard, rehearsed, explained, changed by two at once, kept offline.
+ * Flags in Chromium: created by mouse and by keyboard, previewed, explained, edited by two users at once, and kept
+ * while the daemon is away.
  *
  * @lane browser
  */
@@ -12,11 +13,11 @@ import { jsonOf, postJson } from '../fixtures/exact-client.ts'
 import { freePort } from '../fixtures/free-port.ts'
 
 const PERSONS = Array.from({ length: 24 }, (_, index) => `person-${index}`)
-/** As the data has them: by the number of the person. */
+/** Expected values by the number of the person. */
 const PLANS = ['free', 'pro', 'team']
 const TABS_MAX = 150
 
-// A daemon that chose its port itself may not get it again while its connections end.
+// A daemon that chose its port itself may not get the same port again while old connections are closing.
 const onPort = ['--port', String(await freePort())]
 const { daemon, dataDir, browser } = await startConsole(t, onPort)
 await fillProject(daemon)
@@ -27,14 +28,14 @@ interface Decision {
   readonly metadata: { readonly payload: string | null }
 }
 
-/** What a flag is for somebody, as SDKs are told. */
+/** Returns the value of a flag for one person, as an SDK receives it. */
 async function decide(key: string, who: string): Promise<Decision | undefined> {
   const body = { token: PROJECT_KEY, distinct_id: who, flag_keys: [key] }
   const answer = jsonOf(await postJson(`${daemon.url}/flags/?v=2`, body))
   return (answer as { flags: Record<string, Decision> }).flags[key]
 }
 
-/** The value for everybody, by who it is. */
+/** Returns the value for every person, by distinct_id. */
 async function decideAll(key: string): Promise<ReadonlyMap<string, string>> {
   const values = PERSONS.map(async (who) => {
     const flag = await decide(key, who)
@@ -79,7 +80,7 @@ function makeFlag(key: string): Promise<StoredFlag> {
   })
 }
 
-/** Presses Tab until what has the focus is called so. */
+/** Presses Tab until the focused element has this name. */
 async function tabTo(t: Test, { page }: ConsoleWindow, name: RegExp): Promise<void> {
   const seen: string[] = []
   for (let press = 0; press < TABS_MAX; press++) {
@@ -102,7 +103,7 @@ if (browser !== null) {
   const save = () => page.getByRole('button', { name: 'Save', exact: true }).click()
   const saved = (key: string) => page.getByText(`${key} is saved, and decides so`).waitFor()
 
-  t.test('a flag of conditions, variants and a payload decides once saved', async (t) => {
+  t.test('a flag with conditions, variants and a payload decides as soon as it is saved', async (t) => {
     await window.open('/p/1/flags')
     await window.press('New flag')
     await page.getByLabel('Key', { exact: true }).fill('price')
@@ -131,7 +132,7 @@ if (browser !== null) {
       .getByRole('region', { name: 'Condition 2' })
       .getByLabel('Variant')
       .selectOption('variant-3')
-    // What is called otherwise keeps its payload, and who always gets it.
+    // A renamed variant keeps its payload, and so does the condition that always serves it.
     await third.getByLabel('Variant', { exact: true }).fill('cheap')
     t.equal(await third.getByLabel('Payload of cheap').inputValue(), '{"price": 9}')
     await save()
@@ -167,7 +168,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('a flag is made and switched on by the keyboard alone', async (t) => {
+  t.test('a flag can be created and enabled with the keyboard alone', async (t) => {
     const press = (...keys: readonly string[]) =>
       keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve())
     await window.open('/p/1/web')
@@ -206,7 +207,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('the switch of the list switches, and opens nothing', async (t) => {
+  t.test('the switch in the list toggles the flag and does not open it', async (t) => {
     await makeFlag('switched')
     await window.open('/p/1/flags?search=switched')
     await page.locator('main tbody tr').first().locator('label').click()
@@ -216,7 +217,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('a rehearsal names exactly those whose value flips', async (t) => {
+  t.test('a preview lists exactly the persons whose value changes', async (t) => {
     const { id } = await makeFlag('rehearsed')
     const before = await decideAll('rehearsed')
     await window.open(`/p/1/flags/${id}`)
@@ -235,7 +236,7 @@ if (browser !== null) {
     await saved('rehearsed')
     const after = await decideAll('rehearsed')
     const flipped = PERSONS.filter((who) => before.get(who) !== after.get(who))
-    t.ok(flipped.length > 2, 'somebody flips')
+    t.ok(flipped.length > 2, 'the value changes for at least one person')
     const named = examples
       .filter(([who]) => PERSONS.includes(String(who)))
       .map((cells) => cells.join())
@@ -247,7 +248,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('who sees it is what the command line says', async (t) => {
+  t.test('the page and the command line give the same decisions', async (t) => {
     const { id } = await storedFlag('price')
     for (const who of ['person-0', 'person-1', 'person-2', 'nobody']) {
       await window.open(`/p/1/flags/${id}?tab=explain`)
@@ -270,7 +271,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('of two who change a flag the second sees both and loses nothing', async (t) => {
+  t.test('if two users edit a flag, the second one sees both versions and loses no input', async (t) => {
     const { id } = await makeFlag('shared')
     const other = await openWindow(browser, { url: daemon.url })
     for (const one of [window, other]) await one.open(`/p/1/flags/${id}`)
@@ -293,16 +294,16 @@ if (browser !== null) {
     t.match(await storedFlag('shared'), { name: 'Of the first', tags: ['first'] })
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
-    t.equal(await page.getByLabel('Name').inputValue(), 'Of the second', 'still typed')
+    t.equal(await page.getByLabel('Name').inputValue(), 'Of the second', 'the input is still there')
     t.equal(await page.getByLabel('Tags').inputValue(), 'second, kept')
     await save()
     await window.answer('Save mine over it')
     await saved('shared')
     const stored = await storedFlag('shared')
     t.match(stored, { name: 'Of the second', tags: ['second', 'kept'] })
-    t.match(stored.filters.groups, [{ rollout_percentage: 70 }], 'what only the first changed')
+    t.match(stored.filters.groups, [{ rollout_percentage: 70 }], 'a field that only the first user changed')
 
-    // Different fields are no conflict, and neither takes the other back.
+    // Changes of different fields do not conflict, and neither change undoes the other.
     await other.open(`/p/1/flags/${id}`)
     await page.reload()
     await page.getByLabel('Name').fill('Only a name')
@@ -333,7 +334,7 @@ if (browser !== null) {
     t.strictSame([...window.complaints.splice(0), ...other.complaints], [])
   })
 
-  t.test('Audit shows what was done to flags, and what was refused', async (t) => {
+  t.test('Audit lists the changes of flags and the refused attempts', async (t) => {
     const made = (source: string) => `${source} POST 201`
     const saved = 'console PATCH 200'
     const refused = 'console PATCH 409'
@@ -359,7 +360,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('a deleted flag is deleted and nothing else', async (t) => {
+  t.test('deleting a flag deletes only that flag', async (t) => {
     const { id } = await makeFlag('gone')
     await window.open(`/p/1/flags/${id}`)
     const sent: string[] = []
@@ -375,7 +376,7 @@ if (browser !== null) {
     window.isSilent(t)
   })
 
-  t.test('what was typed outlives a daemon that is away', async (t) => {
+  t.test('input survives while the daemon is away', async (t) => {
     const { id } = await makeFlag('typed')
     await window.open(`/p/1/flags/${id}`)
     await page.getByLabel('Name').fill('Typed while it was away')
@@ -396,7 +397,7 @@ if (browser !== null) {
     const retry = page.getByRole('button', { name: 'Try again' })
     await retry.click()
     await retry.waitFor()
-    // Else the page would find out by itself, and the button go away under the click.
+    // Otherwise the page would notice by itself, and the button would disappear under the click.
     await page.route('**/robots.txt', (route) => route.abort())
     const third = await spawnDaemon({ dataDir, args: onPort })
     t.teardown(() => third.stop())

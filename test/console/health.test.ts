@@ -1,5 +1,5 @@
 /**
- * The page "Health" in Chromium: a disk that fills up. It needs a small file system, which only root may mount.
+ * The page "Health" in Chromium while a disk fills up. The test needs a small file system, and only root may mount one.
  *
  * @lane browser
  */
@@ -14,15 +14,15 @@ import { eventually } from '../fixtures/timed-command.ts'
 
 const DISK_MIB = 96
 const RESERVE_MIB = 24
-/** Of the reserve that is left: less than it, more than nothing. */
+/** Free space that is below the reserve and above zero. */
 const LEFT_MIB = 16
-/** The page asks every ten seconds, the guard of the disk every second. */
+/** The page polls every ten seconds, and the disk guard every second. */
 const NEWS_MS_MAX = 90_000
 
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-t.test('Health says that the disk is full, what to do, and that it is over', (t) =>
+t.test('Health reports a full disk, explains what to do, and reports the recovery', (t) =>
   onSmallDisk(t, DISK_MIB, (disk) => fillAndLook(t, disk)),
 )
 
@@ -39,7 +39,7 @@ async function fillAndLook(t: Test, disk: string): Promise<void> {
     const ballast = join(disk, 'ballast')
     writeFileSync(ballast, Buffer.alloc((freeMib(disk) - LEFT_MIB) * 1024 ** 2, 1))
     t.ok(await eventually(async () => (await send()) === 503), 'events are refused')
-    // Whoever comes to see what is wrong can log in all the same.
+    // Logging in still works, so an operator can see the problem.
     const window = await openConsole(t, daemon)
     if (window === null) return
     const { page } = window
@@ -58,7 +58,7 @@ async function fillAndLook(t: Test, disk: string): Promise<void> {
     }
     rmSync(ballast)
     await alert.waitFor({ state: 'detached', timeout: NEWS_MS_MAX })
-    t.equal(await send(), 200, 'and events are taken again')
+    t.equal(await send(), 200, 'events are accepted again')
     window.isSilent(t)
   } finally {
     await daemon.stop()

@@ -1,5 +1,5 @@
 /**
- * The page "Live" in Chromium: events as they come, what was lost, and names that want to be more than text.
+ * The page "Live" in Chromium: events as they arrive, lost events, and names that contain markup.
  *
  * @lane browser
  */
@@ -10,7 +10,7 @@ import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
 import { postJson } from '../fixtures/exact-client.ts'
 
-/** Longer than it takes for an event to be shown. */
+/** Longer than it takes until an event is shown. */
 const QUIET_MS = 1500
 
 const { daemon, browser } = await startConsole(t)
@@ -26,7 +26,7 @@ if (window !== null) {
   const { page } = window
   const names = async () => (await window.rows('Events')).map(([, name]) => name)
 
-  t.test('an event shows on the open page; pause holds it; filters choose', async (t) => {
+  t.test('an event appears on the open page; pause stops the list; filters select events', async (t) => {
     await window.open('/p/1/live')
     await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
     await capture({ event: 'first', distinct_id: 'ann' })
@@ -50,7 +50,7 @@ if (window !== null) {
     window.isSilent(t)
   })
 
-  t.test('tabs watch beside each other, and one too many closes the oldest', async (t) => {
+  t.test('several tabs watch at the same time, and one tab too many closes the oldest stream', async (t) => {
     const tabs = [page]
     const badge = (tab: typeof page, state: string) =>
       tab.getByText(state, { exact: true }).and(tab.locator('.badge')).waitFor()
@@ -72,7 +72,7 @@ if (window !== null) {
     window.isSilent(t)
   })
 
-  t.test('a row opens with properties, fate, person and a command', async (t) => {
+  t.test('a row opens with properties, outcome, person and a command', async (t) => {
     const properties = { plan: "it's", $pathname: '/here' }
     await capture({ event: 'opened', distinct_id: 'cleo', properties })
     const [event] = await untilStored(source, 1, 'event=opened')
@@ -89,7 +89,7 @@ if (window !== null) {
     window.isSilent(t)
   })
 
-  t.test('an event without distinct_id is lost, with reason and sample', async (t) => {
+  t.test('an event without distinct_id is listed as lost, with the reason and a sample', async (t) => {
     await window.open('/p/1/live?tab=lost')
     await page.getByText('Nothing was lost.').waitFor()
     await capture({ event: 'nobody did it', properties: { plan: 'pro' } })
@@ -101,7 +101,7 @@ if (window !== null) {
     window.isSilent(t)
   })
 
-  t.test('whatever a name is, it is text', async (t) => {
+  t.test('every name is shown as text', async (t) => {
     const rtl = '\u202eمرحبا\u202c'
     const strange = [
       '<img src=x onerror="globalThis.isHit=1">',
@@ -137,7 +137,7 @@ if (window !== null) {
       const { width } = (await page.locator('main').boundingBox()) ?? { width: Infinity }
       t.ok(width <= 1280, `${path} is not wider than the window`)
       const foreign = page.locator('main img, main a:not([href^="/"])')
-      t.equal(await foreign.count(), 0, `${path} has neither images nor links of theirs`)
+      t.equal(await foreign.count(), 0, `${path} has no images or links from event data`)
     }
     t.not(await page.evaluate((): unknown => Reflect.get(globalThis, 'isHit')), 1)
     window.isSilent(t)

@@ -1,6 +1,6 @@
 /**
- * Every page of the console in Chromium: nothing to complain about, nothing that keeps anybody out (axe), text
- * that stays text, in light and dark, on a wide window and on a telephone.
+ * Every page of the console in Chromium: no console errors, no accessibility violations (axe), and names shown as text.
+ * Each page is tested in light and dark mode, on a wide window and on a phone.
  *
  * @lane browser
  */
@@ -14,7 +14,7 @@ import { fillProject, STRANGE } from '../fixtures/console-data.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const WIDTHS = [1280, 320]
-/** Page, styles and scripts, but not the icon, nor what the daemon answers to questions. */
+/** The page, styles and scripts, without the icon and without the answers to queries. */
 const REQUESTS_MAX = 4
 const COLOURS = ['light', 'dark'] as const
 
@@ -22,7 +22,7 @@ const { daemon, browser } = await startConsole(t)
 const made = await fillProject(daemon)
 
 const CARD = 'main .card'
-/** All pages with what shows that they are there, and what is opened on them. */
+/** All pages, with the element that shows that each one is ready, and the parts that are opened on them. */
 const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[] = [
   ['/p/1/setup', '.ticks'],
   ['/p/1/web', '.tile-number'],
@@ -59,13 +59,13 @@ const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[
   ['/p/1/web', 'dialog .hit', 'Search'],
 ]
 
-/** What makes a page wider than its window. */
+/** Returns the elements that make a page wider than its window. */
 const TOO_WIDE = `document.documentElement.scrollWidth <= innerWidth ? [] :
   ['the page', ...[...document.querySelectorAll('main *')]
     .filter((one) => one.getBoundingClientRect().right > innerWidth)
     .map((one) => one.outerHTML.slice(0, 100))]`
 
-/** What axe finds that keeps people out, as `rule: element`. */
+/** Returns the accessibility violations that axe finds, as `rule: element`. */
 async function barriers({ page }: ConsoleWindow): Promise<readonly string[]> {
   const { violations } = (await page.evaluate(
     `axe.run(document, { resultTypes: ['violations'] })`,
@@ -75,7 +75,7 @@ async function barriers({ page }: ConsoleWindow): Promise<readonly string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 150)}`))
 }
 
-/** A window in which axe is loaded. */
+/** Opens a window in which axe is loaded. */
 async function openWithAxe(key?: null): Promise<ConsoleWindow | null> {
   if (browser === null) return null
   const window = await openWindow(browser, {
@@ -98,7 +98,7 @@ if (window !== null) {
       await page.locator(shown).first().waitFor()
       await window.settled()
       const text = await page.locator('main').innerText()
-      t.notMatch(text, /undefined|\[object|NaN/, 'says what it means')
+      t.notMatch(text, /undefined|\[object|NaN/, 'the text has no missing values')
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 900 })
         for (const colorScheme of COLOURS) {
@@ -108,13 +108,13 @@ if (window !== null) {
         t.strictSame(await page.evaluate(TOO_WIDE), [], `fits into ${width} px`)
       }
       const foreign = page.locator('main img, main script, main a[href^="javascript" i]')
-      t.equal(await foreign.count(), 0, 'no markup of theirs')
+      t.equal(await foreign.count(), 0, 'no markup from event data')
       t.equal(await page.evaluate('globalThis.isHit'), undefined)
       window.isSilent(t)
     })
   }
 
-  t.test('whatever a name is, it is text', async (t) => {
+  t.test('every name is shown as text', async (t) => {
     const views = ['persons', `persons/${made.person}`, 'groups', 'flags', 'cohorts', 'dashboards']
     for (const view of views) {
       await window.open(`/p/1/${view}`)
@@ -129,7 +129,7 @@ if (window !== null) {
   })
 }
 
-t.test('the login page keeps nobody out', async (t) => {
+t.test('the login page has no accessibility violations', async (t) => {
   const login = await openWithAxe(null)
   if (login === null) return
   await login.open('/')
@@ -143,13 +143,13 @@ t.test('the login page keeps nobody out', async (t) => {
   login.isSilent(t)
 })
 
-t.test('what was chosen is dark before anything is painted', async (t) => {
+t.test('a chosen dark mode applies before the first paint', async (t) => {
   if (browser === null) return
   const dark = await openWindow(browser, { url: daemon.url, colorScheme: 'light' })
-  // A page of the origin that is no page of the console.
+  // A page of the same origin that is not part of the console.
   await dark.page.goto(`${daemon.url}/robots.txt`)
   await dark.page.evaluate(`localStorage.setItem('tenrec-theme', 'dark')`)
-  // When the page was marked, on the clock on which the browser notes its first paint.
+  // The time at which the page was marked, on the clock that the browser uses for its first paint.
   await dark.page.addInitScript({
     content: `new MutationObserver((_, observer) => {
       if (document.documentElement.dataset.theme === undefined) return
@@ -176,10 +176,10 @@ t.test('what was chosen is dark before anything is painted', async (t) => {
   dark.isSilent(t)
 })
 
-t.test('who wants no motion sees none', async (t) => {
+t.test('nothing moves if the user prefers reduced motion', async (t) => {
   if (browser === null) return
   const still = await openWindow(browser, { url: daemon.url, reducedMotion: 'reduce' })
-  // Answers that do not come keep what moves while it waits.
+  // Unanswered requests keep the loading animation visible.
   await still.page.route('**/api/projects/1/**', () => {})
   await still.page.goto(`${daemon.url}/p/1/persons`)
   await still.page.locator('.loading').first().waitFor()
@@ -189,7 +189,7 @@ t.test('who wants no motion sees none', async (t) => {
   await still.shows(t, () => still.page.evaluate(moving), 1, 'and would otherwise')
 })
 
-t.test('the console is as small as it says', async (t) => {
+t.test('scripts and styles stay within their size limits', async (t) => {
   if (browser === null) return
   const folder = new URL('../../dist/console/assets/', import.meta.url)
   const gzipped = (name: string) => statSync(new URL(`${name}.gz`, folder)).size

@@ -1,6 +1,6 @@
 /**
- * The console in Chromium as OPERATIONS.md sets it up: behind the nginx of that page, word for word but for
- * addresses of this machine, under TLS, with a public address and a path of its own.
+ * The console in Chromium behind nginx, as OPERATIONS.md sets it up. The configuration is the block of that page with
+ * local addresses. It uses TLS, a public address and a path of its own.
  *
  * @lane browser
  */
@@ -22,7 +22,7 @@ const PUBLIC_URL = `https://${HOST}`
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** The block of nginx in the documents, with each address replaced by one of this machine. */
+/** Returns the nginx block of the documents with each address replaced by a local one. */
 function documentedServer(places: Readonly<Record<string, string>>): string {
   const text = readFileSync(new URL('../../docs/OPERATIONS.md', import.meta.url), 'utf8')
   const block = /^```nginx\n([\s\S]*?)^```/m.exec(text)?.[1] ?? ''
@@ -33,7 +33,7 @@ function documentedServer(places: Readonly<Record<string, string>>): string {
 }
 
 const skip = isMissing('nginx', '-v') || isMissing('openssl', 'version')
-t.test('behind nginx under TLS the console is as it is without', { skip }, async (t) => {
+t.test('behind nginx with TLS the console works as it does without a proxy', { skip }, async (t) => {
   const folder = t.testdir({ proxy: {} })
   const port = await freePort()
   const browser = await launchBrowser(t, [`--host-resolver-rules=MAP ${HOST} 127.0.0.1:${port}`])
@@ -90,5 +90,5 @@ t.test('behind nginx under TLS the console is as it is without', { skip }, async
   t.match(page.url(), new RegExp(`^${PUBLIC_URL}/console/p/1/flags/\\d+$`))
   window.isSilent(t)
   await page.goto(`${PUBLIC_URL}/metrics`)
-  t.ok(window.excuse(/404/) > 0, 'and metrics stay inside')
+  t.ok(window.excuse(/404/) > 0, 'metrics are not reachable from outside')
 })

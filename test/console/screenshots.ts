@@ -1,7 +1,7 @@
 /**
- * Takes the pictures of the documents: `npm run screenshots`. A daemon in a temporary folder gets the
- * example month, Debian's Chromium shows the console, and docs/images/ gets one file for each page. The
- * same sources give the same numbers; only the small chart of the rate on "Live" depends on the machine.
+ * Takes the screenshots of the documents: `npm run screenshots`. A daemon in a temporary folder receives the example
+ * month, Debian's Chromium opens the console, and docs/images/ receives one file for each page. The same sources give
+ * the same numbers. Only the small rate chart on "Live" depends on the machine.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,16 +22,16 @@ import {
 
 const FOLDER = 'docs/images'
 const BATCH_EVENTS = 500
-/** When "Live" is looked at, as its events say. */
+/** The time at which "Live" is opened, according to its events. */
 const LIVE_MS = Date.parse(`${MONTH}-${MONTH_DAYS}T14:02:11Z`)
 const LIVE_STEP_MS = 100
-/** Charts are drawn a moment after their numbers have come. */
+/** Charts are drawn a moment after their numbers have arrived. */
 const SETTLED_MS = 2000
 const MINUTE_MS = 60_000
 const IMAGE_BYTES_MAX = 200_000
 const RANGE = `range=${MONTH}-01..${MONTH}-${MONTH_DAYS}`
 
-/** A picture: of which address, in which colours, and when the page is ready. */
+/** A screenshot: its address, its color scheme, and the condition that shows that the page is ready. */
 interface Picture {
   readonly name: string
   readonly path: string
@@ -75,7 +75,7 @@ const browser = await startBrowser(['--hide-scrollbars', '--font-render-hinting=
 try {
   const events = exampleMonth()
   await sendEvents(events)
-  // Whoever is online now.
+  // Visitors who are online now.
   const recent = exampleMinute(Date.now() - 2 * MINUTE_MS)
   await sendEvents(recent)
   const all = events.length + recent.length

@@ -1,6 +1,6 @@
 /**
- * The page "Setup" in Chromium: where one begins, what ticks when somebody does what it says, and that it
- * counts: visitors who are not logged in are no persons by default.
+ * The page "Setup" in Chromium: the first steps, the check marks that appear when a step is done, and the note that
+ * visitors who are not logged in are not persons by default.
  *
  * @lane browser
  */
@@ -10,7 +10,7 @@ import { openConsole } from '../fixtures/console.ts'
 import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 
-/** The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing. */
+/** The SDK treats a browser that reports automation as a bot and sends nothing. */
 const NO_ROBOT = ['--disable-blink-features=AutomationControlled']
 const USER_AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
@@ -18,7 +18,7 @@ const USER_AGENT =
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-t.test('an event of the shown snippet, from another origin, ticks on the open page', async (t) => {
+t.test('an event from the shown snippet, sent from another origin, ticks its step on the open page', async (t) => {
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   t.teardown(() => daemon.stop())
   const window = await openConsole(t, daemon)

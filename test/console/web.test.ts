@@ -1,5 +1,5 @@
 /**
- * The page "Web" in Chromium: its numbers are those of a brute-force count over all stored events.
+ * The page "Web" in Chromium: its numbers equal a brute-force count of all stored events.
  *
  * @lane browser
  */
@@ -33,7 +33,7 @@ const TABLES: readonly (readonly [tab: string, by: string])[] = [
 ]
 
 const { daemon, browser } = await startConsole(t)
-// A week before and after the range, too: they must not count.
+// There are also events in the week before and after the range. They must not be counted.
 const sent = siteVisits(7, 120, Date.parse(FROM) - DAYS * 86_400_000, 3 * DAYS)
 for (let at = 0; at < sent.length; at += 500) {
   const batch = sent.slice(at, at + 500)
@@ -51,7 +51,7 @@ function query(properties: readonly Filter[] = []) {
 
 const whole = (value: unknown) => new Intl.NumberFormat('en').format(Number(value))
 
-/** The five tiles as they must read. */
+/** The expected text of the five tiles. */
 function tilesOf(properties: readonly Filter[] = []): readonly string[] {
   const [visitors, views, sessions, duration, bounces] = naive
     .overview(query(properties))
@@ -61,7 +61,7 @@ function tilesOf(properties: readonly Filter[] = []): readonly string[] {
   return [whole(visitors), whole(views), whole(sessions), words, `${Number(bounces).toFixed(1)} %`]
 }
 
-/** The first rows of a table as they must read: value, visitors, views. */
+/** The expected first rows of a table: value, visitors, views. */
 function rowsOf(by: string, properties: readonly Filter[] = []): readonly (readonly string[])[] {
   const rows = naive.table({ breakdownBy: by, ...query(properties) }) as readonly [
     string | null,
@@ -82,7 +82,7 @@ function wordsOf(by: string, value: string | null): string {
 
 const tiles = ({ page }: ConsoleWindow) => page.locator('.tile-number').allInnerTexts()
 
-/** Value, visitors and views of the first rows; the share stands between them. */
+/** Returns value, visitors and views of the first rows. The share stands between them. */
 async function firstRows(window: ConsoleWindow, tab: string) {
   const rows = await window.rows(tab)
   return rows.slice(0, ROWS).map(([value, visitors, , views]) => [value, visitors, views])
@@ -101,13 +101,13 @@ if (console !== null) {
   const window = console
   const { page } = window
 
-  t.test('tiles and tables are what a brute-force count says', async (t) => {
+  t.test('tiles and tables equal a brute-force count', async (t) => {
     await window.open(PAGE)
     await compare(t, window, [])
     window.isSilent(t)
   })
 
-  t.test('the chart has each day', async (t) => {
+  t.test('the chart has a point for each day', async (t) => {
     await window.open(PAGE)
     await window.press('Table')
     const days = Array.from({ length: DAYS }, (_, day) => {
@@ -122,7 +122,7 @@ if (console !== null) {
     window.isSilent(t)
   })
 
-  t.test('a click on a row filters the whole page, and reloading keeps it', async (t) => {
+  t.test('a click on a row filters the whole page, and a reload keeps the filter', async (t) => {
     const filters: readonly (readonly [tab: string, words: string, Filter])[] = [
       [
         'Browsers',
@@ -155,7 +155,7 @@ if (console !== null) {
       await page.locator('.chips button').click()
       await window.shows(t, () => tiles(window), [...tilesOf()], 'without it')
     }
-    t.equal(await page.locator('main b:text("Fire")').count(), 0, 'names are text')
+    t.equal(await page.locator('main b:text("Fire")').count(), 0, 'names are shown as text')
     window.isSilent(t)
   })
 }

@@ -1,7 +1,7 @@
 /**
- * Every analytic route of persons against a slow evaluator that shares no code with it, person by person
- * in order: random questions about random histories, which went through the real log, rules and store.
- * TEST_DEPTH makes it longer, TEST_SEED different.
+ * Compares every analytic persons route with a slow reference evaluator that shares no code with it, person by person
+ * and in order. The questions and the histories are random, and the histories pass through the real log, rules and
+ * store. TEST_DEPTH makes the test longer, TEST_SEED changes its data.
  *
  * @lane all
  */
@@ -40,7 +40,7 @@ function expectedOf({ route, parameters }: RandomQuery, world: ReferenceWorld) {
   return { rows, isFull: answer.isFull, missing: answer.missing }
 }
 
-/** Of a refusal only what is expected counts. */
+/** Of a refusal only the expected members are compared. */
 function isAsExpected(seen: object, expected: object): boolean {
   const own = Object.entries(seen).filter(([name]) => !('status' in expected) || name in expected)
   return JSON.stringify(Object.fromEntries(own)) === JSON.stringify(expected)
@@ -56,7 +56,7 @@ const CASE_ROUTES: readonly (readonly [string, ReferenceRoute])[] = [
   ['persons/stickiness', 'stickiness'],
 ]
 
-t.test('the slow evaluator agrees with the worked examples', async (t) => {
+t.test('the reference evaluator agrees with the worked examples', async (t) => {
   const differences = new Differences()
   for (const [path, route] of CASE_ROUTES) {
     const cases = casesOf(path)
@@ -71,7 +71,7 @@ t.test('the slow evaluator agrees with the worked examples', async (t) => {
       differences.same(seen, expected, `${id}: ${title}`)
     }
   }
-  t.strictSame(differences.list(), [], 'every example is answered as it says')
+  t.strictSame(differences.list(), [], 'every example has its expected answer')
 })
 
 interface Tally {
@@ -81,7 +81,7 @@ interface Tally {
   wrong: number
 }
 
-/** Asks each of some histories, which share a store, its questions. */
+/** Asks questions about histories that share a store. */
 function askAll(t: Test, seeds: readonly number[], tallies: Map<ReferenceRoute, Tally>): void {
   const log = new PersonLog(t, t.testdir())
   for (const [index, history] of growHistories(log, seeds).entries()) {
@@ -108,7 +108,7 @@ function askAll(t: Test, seeds: readonly number[], tallies: Map<ReferenceRoute, 
   }
 }
 
-t.test('random questions are answered as a slow evaluator does', async (t) => {
+t.test('random questions have the same answers as in the reference evaluator', async (t) => {
   t.setTimeout(60_000 + HISTORIES * 2000)
   const tallies = new Map<ReferenceRoute, Tally>()
   for (let first = 0; first < HISTORIES; first += TOGETHER) {

@@ -1,7 +1,6 @@
 /**
- * The same questions have the same answers however the events came to be stored: in many small segments,
- * after these were merged, after restarts, in threads that have read before, and by a replay of the log
- * from its start.
+ * The same questions have the same answers, however the events were stored: in many small segments, in merged segments,
+ * after restarts, in threads with filled caches, and after a replay of the log from its start.
  *
  * @lane all
  */
@@ -22,7 +21,7 @@ const SEEDS = [11, 12, 13]
 const QUERIES = 60
 const EVERYTHING_MS = 3_600_000
 
-/** A question and the world as it is in the end. */
+/** A question and the final state of the data. */
 interface Asked {
   readonly projectId: number
   readonly query: RandomQuery
@@ -78,9 +77,9 @@ function startProcessor(dataDir: string, commitEventsMax: number): LogProcessor 
   return openProcessor(threadSettings(dataDir), fail, { commitEvents: commitEventsMax })
 }
 
-/** Processes the log of a directory without a moment for anything else; segments stay as they are. */
+/** Processes the log of a directory without any idle time, so that segments stay as they are. */
 function processOnly(processor: LogProcessor): void {
-  // A commit takes longer than this, so that each run does one and has no time left.
+  // A commit takes longer than this, so that each run makes one commit and has no time left.
   while (true) {
     const { processed, last } = processor.run(0.05)
     if (processed >= last) return
@@ -91,14 +90,14 @@ function segmentCount(reader: EventReader): number {
   return reader.statistics().projects.reduce((sum, { segments }) => sum + segments, 0)
 }
 
-t.test('answers stay the same through all that changes a store', async (t) => {
+t.test('answers stay the same through all changes of a store', async (t) => {
   const dir = t.testdir({ first: {}, small: {}, whole: {} })
   const log = new PersonLog(t, `${dir}/first`)
   const asked = questionsTo(grow(log))
   const expected = answers(log.reader, asked)
   const filled = expected.filter((answer) => 'rows' in answer && answer.rows.length > 0)
   t.ok(filled.length > asked.length / 5, 'many of the answers are not empty')
-  await t.test('they are those of the slow evaluator', async (t) => {
+  await t.test('answers equal those of the reference evaluator', async (t) => {
     const differences = new Differences()
     for (const [index, { query, world }] of asked.entries()) {
       const reference = referenceAnswer(query.route, query.parameters, world)
@@ -110,7 +109,7 @@ t.test('answers stay the same through all that changes a store', async (t) => {
     t.strictSame(differences.list(), [], 'every answer has the same persons')
   })
 
-  await t.test('in many small segments, merged ones, and after restarts', async (t) => {
+  await t.test('answers are equal in small segments, in merged segments and after restarts', async (t) => {
     const dataDir = `${dir}/small`
     cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
     let processor = startProcessor(dataDir, 1)
@@ -125,15 +124,15 @@ t.test('answers stay the same through all that changes a store', async (t) => {
     processor.run(EVERYTHING_MS)
     const after = segmentCount(reader)
     t.ok(after < before / 4, `segments were merged: ${before}, then ${after}`)
-    t.strictSame(answers(reader, asked), expected, 'merged, for who has read before')
-    t.strictSame(answers(openReader(t, dataDir), asked), expected, 'merged, for who has not')
+    t.strictSame(answers(reader, asked), expected, 'merged, in a thread with a filled cache')
+    t.strictSame(answers(openReader(t, dataDir), asked), expected, 'merged, in a thread with an empty cache')
     await processor.close()
     processor = startProcessor(dataDir, 1)
     processor.run(EVERYTHING_MS)
     t.strictSame(answers(reader, asked), expected, 'after another restart')
   })
 
-  await t.test('when the log is replayed from its start', async (t) => {
+  await t.test('answers are equal after a replay of the log from its start', async (t) => {
     const dataDir = `${dir}/whole`
     cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
     const processor = startProcessor(dataDir, 1e9)
@@ -142,7 +141,7 @@ t.test('answers stay the same through all that changes a store', async (t) => {
     t.strictSame(answers(openReader(t, dataDir), asked), expected)
   })
 
-  await t.test('after a restart of the first store', async (t) => {
+  await t.test('answers are equal after a restart of the first store', async (t) => {
     await log.reopen()
     log.process()
     t.strictSame(answers(log.reader, asked), expected)

@@ -1,5 +1,5 @@
 /**
- * Every analytic case over real HTTP, against a whole daemon whose clock stands still.
+ * Every analytic case over real HTTP, against a complete daemon with a fixed clock.
  *
  * @lane quick
  */

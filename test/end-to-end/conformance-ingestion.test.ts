@@ -1,5 +1,5 @@
 /**
- * Every ingestion case over real HTTP, against a whole daemon whose clock stands still.
+ * Every ingestion case over real HTTP, against a complete daemon with a fixed clock.
  *
  * @lane quick
  */

@@ -1,6 +1,6 @@
 /**
- * The person merge cases from the log to what readers see: as one request, as one request for each event,
- * and with the store closed and opened again between any two events.
+ * The person merge cases from the log to the readers: in one request, in one request for each event, and with the store
+ * reopened between any two events.
  *
  * @lane quick
  */
@@ -10,12 +10,12 @@ import { PersonLog, personDigest } from '../fixtures/persons/person-log.ts'
 
 const cases = personCases(1)
 
-t.test('the merge cases hold, however the events are cut into requests and runs', async (t) => {
+t.test('the merge cases hold, however the events are divided into requests and runs', async (t) => {
   const dir = t.testdir({ batch: {}, single: {}, broken: {} })
   const batch = new PersonLog(t, `${dir}/batch`)
   for (const { projectId, events } of cases) batch.send(projectId, events, PERSONS_NOW_MS)
   batch.process()
-  await t.test('as one request', async (t) => checkPersonCases(t, batch.reader, cases))
+  await t.test('all events in one request', async (t) => checkPersonCases(t, batch.reader, cases))
 
   const single = new PersonLog(t, `${dir}/single`)
   const broken = new PersonLog(t, `${dir}/broken`)
@@ -31,11 +31,11 @@ t.test('the merge cases hold, however the events are cut into requests and runs'
     await broken.reopen()
   }
   single.process()
-  await t.test('as one request each', async (t) => checkPersonCases(t, single.reader, cases))
-  await t.test('with the store opened again after each', async (t) =>
+  await t.test('one request for each event', async (t) => checkPersonCases(t, single.reader, cases))
+  await t.test('the store is reopened after each event', async (t) =>
     checkPersonCases(t, broken.reader, cases),
   )
   const digest = await personDigest(batch.dataDir)
-  t.equal(await personDigest(single.dataDir), digest, 'one request each, the same bytes')
-  t.equal(await personDigest(broken.dataDir), digest, 'opened again, the same bytes')
+  t.equal(await personDigest(single.dataDir), digest, 'one request for each event gives the same bytes')
+  t.equal(await personDigest(broken.dataDir), digest, 'reopening the store gives the same bytes')
 })

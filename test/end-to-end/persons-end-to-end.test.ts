@@ -1,5 +1,5 @@
 /**
- * Persons, groups and cohorts against the built daemon: events in, people out, on every route.
+ * Persons, groups and cohorts against the built daemon: events are sent, and every route returns the persons.
  *
  * @lane quick
  */
@@ -25,7 +25,7 @@ interface Page<T> {
   readonly results: readonly T[]
 }
 
-/** A daemon with what a client asks it. */
+/** A daemon and the requests of a client. */
 class Client {
   readonly daemon: SpawnedDaemon
 
@@ -47,7 +47,7 @@ class Client {
     return JSON.parse(answer.body.toString()) as T
   }
 
-  /** Sends events and waits until all of the project's are processed. */
+  /** Sends events and waits until all events of the project are processed. */
   async capture(...events: readonly object[]): Promise<void> {
     const body = JSON.stringify({ api_key: PROJECT_KEY, batch: events })
     const { status } = await send(`${this.daemon.url}/batch/`, { method: 'POST', body })
@@ -90,7 +90,7 @@ function event(distinctId: string, properties: object = {}, name = 'seen', day =
 
 const client = await start(t)
 
-t.test('events make persons that lists find', async (t) => {
+t.test('events create persons that appear in lists', async (t) => {
   await client.capture(
     event('ann', { $set: { email: 'Ann@x.example', plan: 'pro', n: 1 } }, 'seen', 1),
     event(
@@ -112,7 +112,7 @@ t.test('events make persons that lists find', async (t) => {
   t.match(ann.properties, { email: 'Ann@x.example', plan: 'pro', n: 1 })
   const names = async (query: string) => (await client.persons(query)).map(({ name }) => name)
   t.strictSame(await names('?email=Ann@x.example'), ['Ann@x.example'])
-  t.strictSame(await names('?email=ann@x.example'), [], 'case counts')
+  t.strictSame(await names('?email=ann@x.example'), [], 'upper and lower case are distinct')
   t.strictSame(await names('?search=ANN@'), ['Ann@x.example'])
   t.strictSame(await names('?search=bob'), ['bob@y.example'])
   t.strictSame(await names('?search=bo%25'), [], 'no wildcards')
@@ -129,7 +129,7 @@ t.test('events make persons that lists find', async (t) => {
   ])
 })
 
-t.test('a table holds what the list shows', async (t) => {
+t.test('a table export holds the same rows as the list', async (t) => {
   const { body, headers } = await client.ask('GET', 'persons/?format=csv')
   t.equal(headers['content-type'], 'text/csv; charset=utf-8')
   const [columns = [], ...rows] = parseCsv(body.toString())
@@ -139,7 +139,7 @@ t.test('a table holds what the list shows', async (t) => {
   t.equal(bob[columns.indexOf('properties.tags.1')], "'=1")
 })
 
-t.test('changes are visible when they are answered, and are in the activity', async (t) => {
+t.test('changes are visible as soon as they are answered, and appear in the activity log', async (t) => {
   const { id, uuid } = await client.personOf('bob')
   const patched = await client.ask('PATCH', `persons/${id}`, {
     properties: { plan: 'max', gone: null },
@@ -169,7 +169,7 @@ t.test('changes are visible when they are answered, and are in the activity', as
   )
 })
 
-t.test('a merge shows in all history, and a split undoes it', async (t) => {
+t.test('a merge applies to the whole history, and a split undoes it', async (t) => {
   await client.capture(
     event('anon', { $set: { from: 'anon' } }, 'before'),
     event('ann', { $anon_distinct_id: 'anon' }, '$identify', 5),
@@ -197,7 +197,7 @@ t.test('a merge shows in all history, and a split undoes it', async (t) => {
   t.equal((await client.ask('GET', `persons/${other.uuid}`)).status, 404)
 })
 
-t.test('a timeline shows the properties as they were', async (t) => {
+t.test('a timeline shows the properties at the time of each event', async (t) => {
   await client.capture(
     event('tim', { $set: { plan: 'free', n: 1 } }, '$pageview', 1),
     event('tim', { $set: { n: 2 } }, '$pageview', 2),
@@ -238,7 +238,7 @@ t.test('a timeline shows the properties as they were', async (t) => {
   })
 })
 
-t.test('groups are found, and their properties change', async (t) => {
+t.test('groups can be found, and their properties can be changed', async (t) => {
   const properties = { $group_type: 'company', $group_key: 'acme', $group_set: { size: 5 } }
   await client.capture(event('ann', properties, '$groupidentify', 6))
   t.match(await client.read('groups_types'), [{ group_type: 'company', group_type_index: 0 }])
@@ -253,7 +253,7 @@ t.test('groups are found, and their properties change', async (t) => {
   t.equal(unknown.status, 404)
 })
 
-t.test('cohorts have the members that their filters or lists name', async (t) => {
+t.test('cohorts have the members that match their filters or lists', async (t) => {
   const filters = { properties: { type: 'OR', values: [{ key: 'plan', value: 'pro' }] } }
   const dynamic = await client.ask('POST', 'cohorts/', { name: 'Pro', filters })
   t.equal(dynamic.status, 201)
@@ -287,7 +287,7 @@ t.test('cohorts have the members that their filters or lists name', async (t) =>
   t.strictSame(await uuids(id), [])
 })
 
-t.test("a deleted person is gone, its id makes another one, its events are nobody's", async (t) => {
+t.test('a deleted person is gone, its id creates a new person, and its events have no person', async (t) => {
   const bob = await client.personOf('bob')
   t.equal((await client.ask('DELETE', `persons/${bob.id}`)).status, 202)
   t.equal((await client.ask('GET', `persons/${bob.uuid}`)).status, 404)
@@ -307,7 +307,7 @@ t.test("a deleted person is gone, its id makes another one, its events are nobod
   t.equal((await events()).filter(({ person }) => person !== null).length, 1)
 })
 
-t.test('events go with their person when that is wanted', async (t) => {
+t.test('events are deleted with their person on request', async (t) => {
   await client.capture(event('eve', {}, 'once', 2), event('eve', {}, 'twice', 3))
   const eve = await client.personOf('eve')
   t.equal((await client.ask('DELETE', `persons/${eve.id}?delete_events=true`)).status, 202)
@@ -319,7 +319,7 @@ t.test('events go with their person when that is wanted', async (t) => {
   t.equal(rest, 0)
 })
 
-t.test('changes of one person at the same time end in one order', async (t) => {
+t.test('simultaneous changes of one person are applied in one order', async (t) => {
   await client.capture(event('cat', {}, 'here', 2), event('dog', {}, 'there', 2))
   const cat = await client.personOf('cat')
   const dog = await client.personOf('dog')
@@ -344,7 +344,7 @@ t.test('changes of one person at the same time end in one order', async (t) => {
   t.strictSame(await client.persons('?distinct_id=cat'), [])
 })
 
-t.test('everything is there after a crash', async (t) => {
+t.test('all data is there after a crash', async (t) => {
   const dataDir = t.testdir()
   const first = new Client(await spawnDaemon({ dataDir }))
   await first.capture(event('a', { $set: { n: 1 } }), event('b', {}, 'last'))

@@ -1,6 +1,6 @@
 /**
- * More events than can be processed: 503 before the lag grows without end, reads and changes of persons
- * go on, nothing that was acknowledged is lost, and events are accepted again.
+ * More events arrive than can be processed. The daemon answers 503 before the lag grows without limit. Reads and
+ * changes of persons still work, no acknowledged event is lost, and events are accepted again afterwards.
  *
  * @lane all
  */
@@ -36,7 +36,9 @@ async function metric(url: string, name: string): Promise<number> {
 
 const THREADS = '/proc/self/task'
 
-/** The thread of this process that has the niceness of processing; 0 where threads have none. */
+/**
+ * Returns the thread of this process with the niceness of the processing thread, or 0 where threads have no niceness.
+ */
 function processingThread(): number {
   if (process.platform !== 'linux') return 0
   const niceness = Math.min(getPriority(process.pid) + PROCESSING_NICENESS, 19)
@@ -44,7 +46,7 @@ function processingThread(): number {
   return threads.find((thread) => getPriority(thread) === niceness) ?? 0
 }
 
-t.test('what nobody could process in time is refused', async (t) => {
+t.test('events that cannot be processed in time are refused', async (t) => {
   const daemon = await startDecisions(t, 1, { 'processing-lag-limit-ms': '1000' })
   const { url } = daemon
   t.equal((await batch(url, 1)).status, 200)
@@ -88,25 +90,25 @@ t.test('what nobody could process in time is refused', async (t) => {
   t.equal(
     (await daemon.api('DELETE', `persons/${personId}/`)).status,
     202,
-    'a change is made meanwhile',
+    'a person can be changed during the lag',
   )
-  t.equal(await personOf(), '', 'and seen at once')
-  t.ok(await eventually(async () => (await batch(url, 1)).status === 200), 'accepted again')
+  t.equal(await personOf(), '', 'the change is visible immediately')
+  t.ok(await eventually(async () => (await batch(url, 1)).status === 200), 'events are accepted again')
   t.ok(
     await eventually(async () => {
       await batch(url, 1)
       return getPriority(thread) === usualNiceness
     }),
-    'and has its own again',
+    'the processing thread has its own priority again',
   )
   t.ok(await eventually(async () => (await metric(url, 'ingest_queue_depth')) === 0))
   const page = (await send(`${url}/metrics`)).body.toString()
   const stored = Number(/^ingest_events_total\{.*fate="stored"\} (\d+)$/m.exec(page)?.[1])
   t.equal(stored, Number(/^ingest_events_total\{.*fate="accepted"\} (\d+)$/m.exec(page)?.[1]))
   if (thread > 0 && process.getuid?.() === 0) {
-    t.ok(nicenesses.has(getPriority(process.pid)), 'processing had the priority of the front')
+    t.ok(nicenesses.has(getPriority(process.pid)), 'processing had the priority of the main thread')
   }
-  t.ok(stored > accepted, 'what was answered 200 is stored')
-  // Twenty times as much as the limit: machines that run tests do other things, too.
+  t.ok(stored > accepted, 'every event that was answered with 200 is stored')
+  // Twenty times the limit, because test machines run other work at the same time.
   t.ok(Math.max(...lags) < LIMIT_SECONDS * 20, `worst lag ${Math.max(...lags)} s`)
 })

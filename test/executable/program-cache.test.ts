@@ -1,6 +1,6 @@
 /**
- * The files of the single executable in their cache: written once, compared at each start, mended where they are
- * damaged, and never taken from a folder that somebody else can write to.
+ * The cached files of the single executable are written once and verified at each start. Damaged files are replaced,
+ * and a folder that other users can write to is never used.
  *
  * @lane quick
  */
@@ -52,11 +52,11 @@ t.test('the files are written once, for this user only', async (t) => {
     t.equal(statSync(join(folder, path)).mode & 0o077, 0, path)
   }
   t.equal(statSync(cache).mode & 0o777, 0o700)
-  t.strictSame(readdirSync(folder).sort(), ['dist', 'node_modules', 'start.cjs'], 'and no drafts')
+  t.strictSame(readdirSync(folder).sort(), ['dist', 'node_modules', 'start.cjs'], 'no temporary files remain')
   t.strictSame(unpackProgram(PROGRAM, [cache], USER_ID), { folder, writtenCount: 0 })
 })
 
-t.test('a file that is damaged, cut or missing is written again, and no other', async (t) => {
+t.test('a damaged, truncated or missing file is written again, and no other file', async (t) => {
   const cache = join(t.testdir(), 'cache')
   const { folder } = unpackProgram(PROGRAM, [cache], USER_ID)
   const main = join(folder, 'dist/main.js')
@@ -81,7 +81,7 @@ t.test('a file that is damaged, cut or missing is written again, and no other', 
   }
 })
 
-t.test('binaries can be run, and become so again', async (t) => {
+t.test('binaries are executable, and lost permissions are restored', async (t) => {
   const program = programOf({ ...CONTENTS, 'bin/tool': 'program' })
   const cache = join(t.testdir(), 'cache')
   const { folder } = unpackProgram(program, [cache], USER_ID)
@@ -95,7 +95,7 @@ t.test('binaries can be run, and become so again', async (t) => {
 })
 
 t.test(
-  'another program has a folder of its own, and what nobody runs any more is removed',
+  'another program version has its own folder, and unused versions are removed',
   async (t) => {
     const cache = join(t.testdir(), 'cache')
     const { folder: old } = unpackProgram(PROGRAM, [cache], USER_ID)
@@ -104,11 +104,11 @@ t.test(
     const { folder } = unpackProgram(next, [cache], USER_ID)
     t.not(folder, old)
     t.notOk(existsSync(old))
-    t.ok(existsSync(join(cache, 'notes')), 'what has another name is not touched')
+    t.ok(existsSync(join(cache, 'notes')), 'a file with an unrelated name stays')
   },
 )
 
-t.test('a folder of somebody else, or that others can write to, is passed over', async (t) => {
+t.test('a folder that belongs to another user or is writable for others is skipped', async (t) => {
   const root = t.testdir({ open: {}, file: 'no folder' })
   const open = join(root, 'open')
   chmodSync(open, 0o777)
@@ -125,7 +125,7 @@ t.test('a folder of somebody else, or that others can write to, is passed over',
   })
 })
 
-t.test('the cache is where the operator, the service or the user keeps such files', async (t) => {
+t.test('the cache is in the folder that the operator, the service or the user has for caches', async (t) => {
   const places = { environment: {}, home: '/users/ann', temporary: '/scratch', userId: 7 }
   const foldersOf = (environment: Readonly<Record<string, string>>, home = places.home) =>
     cacheFolders({ ...places, environment, home })

@@ -1,5 +1,5 @@
 /**
- * Bodies in slabs: which ones, of what size, and that whatever ends a body gives its slab back.
+ * Request bodies in slabs: their number and sizes, and the release of a slab however a body ends.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ import {
 } from '../fixtures/http-bodies.ts'
 import { pause, startServer, talk, until } from '../fixtures/http-client.ts'
 
-/** A server whose `/e` collects in slabs and keeps what it gets until `answerAll`; bodies of 3 MB fail. */
+/** A server whose `/e` collects bodies in slabs and keeps them until `answerAll`. Bodies of 3 MB fail. */
 function slabRecorder(bodyBytesMax: number) {
   const bodies: { readonly body: Uint8Array; readonly slab: Slab | null }[] = []
   const waiting: (() => void)[] = []
@@ -39,7 +39,7 @@ function slabRecorder(bodyBytesMax: number) {
 }
 
 t.test(
-  'large bodies arrive in slabs, unchanged, side by side and one after the other',
+  'large bodies arrive unchanged in slabs, in parallel and one after the other',
   async (t) => {
     const { bodies, setUp, answerAll } = slabRecorder(8 * MIB)
     const { port, budget, errors } = await startServer(t, setUp, { budgetBytesMax: 400 * MIB })
@@ -58,11 +58,11 @@ t.test(
       })
       t.ok(await until(() => bodies.length === SLABS_MAX))
       t.ok(bodies.every(({ body, slab }) => slab !== null && body.buffer === slab.memory))
-      t.equal(new Set(bodies.map(({ body }) => body.buffer)).size, SLABS_MAX, 'each in its own')
+      t.equal(new Set(bodies.map(({ body }) => body.buffer)).size, SLABS_MAX, 'each body in its own slab')
       t.same(
         bodies.map(({ body }) => checksumOf(body)).sort(),
         sent.map(checksumOf).sort(),
-        'and with its own bytes',
+        'with its own bytes',
       )
       t.equal(budget.slabs.inUse, SLABS_MAX)
       answerAll()
@@ -74,7 +74,7 @@ t.test(
   },
 )
 
-t.test('bodies that the front does not read lie in slabs of their size', async (t) => {
+t.test('bodies that the main thread does not parse are in slabs of their size', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(8 * MIB)
   const { port, budget, errors } = await startServer(t, setUp, { budgetBytesMax: 400 * MIB })
   const front = 128 * 1024
@@ -106,7 +106,7 @@ t.test('bodies that the front does not read lie in slabs of their size', async (
   t.same(errors, [])
 })
 
-t.test('who sent less than a front would read holds no slab', async (t) => {
+t.test('a client that has sent fewer bytes than the main thread would parse holds no slab', async (t) => {
   const { setUp } = slabRecorder(8 * MIB)
   const { port, budget } = await startServer(t, setUp)
   const client = connect(port, '127.0.0.1')
@@ -120,20 +120,20 @@ t.test('who sent less than a front would read holds no slab', async (t) => {
   t.ok(await until(() => budget.slabs.inUse === 0 && budget.bytesInFlight === 0))
 })
 
-t.test('without a free slab a large body gets memory of its own', async (t) => {
+t.test('without a free slab a large body gets its own memory', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(30 * MIB)
   const { port, budget } = await startServer(t, setUp, { budgetBytesMax: 60 * MIB })
   const body = bytesOf(2 * MIB)
   const clients = [1, 2, 3].map(() => talk(port, [post(2 * MIB), body], { answers: 1 }))
   t.ok(await until(() => bodies.length === 3))
-  t.equal(bodies.filter(({ slab }) => slab === null).length, 1, 'the budget has room for two')
+  t.equal(bodies.filter(({ slab }) => slab === null).length, 1, 'the budget has room for two bodies')
   t.ok(bodies.every(({ body: received }) => checksumOf(received) === checksumOf(body)))
   answerAll()
   await Promise.all(clients)
   const large = bytesOf(25 * MIB)
   const client = talk(port, [post(large.length), large], { answers: 1 })
   t.ok(await until(() => bodies.length === 1))
-  t.equal(bodies[0]?.slab, null, 'nor does one that is larger than a slab get one')
+  t.equal(bodies[0]?.slab, null, 'a body that is larger than a slab gets none either')
   t.equal(bodies[0]?.body.length, large.length)
   answerAll()
   await client
@@ -141,7 +141,7 @@ t.test('without a free slab a large body gets memory of its own', async (t) => {
   t.equal(budget.bytesInFlight, 0)
 })
 
-t.test('whatever ends a body gives its slab back', async (t) => {
+t.test('a body releases its slab however it ends', async (t) => {
   const { bodies, setUp, answerAll } = slabRecorder(4 * MIB)
   const pace = { graceMs: 600, bytesPerSecondMin: 10_000_000 }
   const started = await startServer(t, setUp, { budgetBytesMax: 50 * MIB, pace })
@@ -157,7 +157,7 @@ t.test('whatever ends a body gives its slab back', async (t) => {
     leaver.write(Buffer.concat([Buffer.from(head), part]))
     t.ok(await until(() => budget.slabs.inUse === 1))
     leaver.resetAndDestroy()
-    t.ok(await idle(), 'a client that leaves')
+    t.ok(await idle(), 'a client that disconnects')
     const slow = await talk(port, [head, part])
     t.same([slow.statuses, slow.isClosed], [[], true])
     t.ok(await idle(), 'a client that is too slow')
@@ -171,13 +171,13 @@ t.test('whatever ends a body gives its slab back', async (t) => {
   const junk = Buffer.concat([Buffer.from(CHUNKED), chunk(half), Buffer.from('0\r\nX: y\r\n\r\n')])
   t.ok((await talk(port, [junk])).isClosed)
   t.ok(await idle(), 'chunks without a proper end')
-  t.equal(bodies.length, 0, 'nothing of them is delivered')
+  t.equal(bodies.length, 0, 'no part of them is delivered')
   const client = connect(port, '127.0.0.1')
   client.write(Buffer.concat([Buffer.from(post(2 * MIB)), half]))
   t.ok(await until(() => bodies.length === 1))
   client.resetAndDestroy()
   await pause(20)
-  t.equal(budget.slabs.inUse, 1, 'who works with it has it, also when the client is gone')
+  t.equal(budget.slabs.inUse, 1, 'the handler keeps the slab even if the client disconnects')
   answerAll()
   t.ok(await idle())
 })

@@ -1,6 +1,6 @@
 /**
- * The two libraries that speak HTTP, side by side: the same bytes get the same answers from both, or are refused by
- * both. Where uWebSockets.js cannot be loaded, node:http is compared with what is written here.
+ * Compares the two HTTP libraries: the same bytes get the same answers from both, or both refuse them. Where
+ * uWebSockets.js cannot be loaded, node:http is compared with the expectations in this file.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ import {
 const FRONTS: readonly HttpServerName[] =
   chooseFront('auto').name === 'uws' ? ['uws', 'node'] : ['node']
 const MIB = 1024 * 1024
-/** More than sockets hold. */
+/** More than socket buffers hold. */
 const LARGE = Buffer.alloc(16 * MIB, 'tenrec ')
 
 function setUp(server: HttpServer, budget: TestServer['budget']): void {
@@ -89,12 +89,12 @@ const post = (body: string, headers = ''): string =>
   request('POST /echo', `${headers}Content-Length: ${body.length}\r\n`, body)
 const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 
-/** Closes a connection that is still open, with an answer. */
+/** Closes a connection that is still open by requesting it. */
 const LAST = request('GET /last', 'Connection: close\r\n')
 
 /**
- * Sends bytes, and `LAST` when so many answers are complete. Returns everything that came until the server has closed
- * the connection: with the answer to `LAST` if the server would have kept it.
+ * Sends bytes, and sends `LAST` when the given number of answers is complete. Returns everything up to the close of the
+ * connection. The text ends with the answer to `LAST` if the server has kept the connection open.
  */
 function askUntilClosed(port: number, bytes: string, answers: number): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1' })
@@ -118,7 +118,7 @@ function completeAnswers(text: string, isHead: boolean): number {
   return countAnswers(text, { isHead })
 }
 
-/** What a client sees: statuses, headers in any order and without the time, and bodies. */
+/** The visible part of the answers: statuses, headers in any order and without the date, and bodies. */
 function seen(text: string): unknown {
   return text.split(/(?=HTTP\/1\.1 \d{3} )/).map((answer) => {
     const [head = '', body = ''] = answer.split(/\r\n\r\n([\s\S]*)/)
@@ -197,7 +197,7 @@ const SAME: Readonly<Record<string, string>> = {
   'an encoded parameter': request('GET /api/%2F/parts/%20/'),
 }
 
-/** Those of them with more than one answer. */
+/** The requests that get more than one answer. */
 const ANSWERS: Readonly<Record<string, number>> = {
   'a body that nobody reads': 2,
   'two requests': 2,
@@ -215,7 +215,7 @@ t.test('the same bytes get the same answer', async (t) => {
   }
 })
 
-/** What both refuse, with the statuses that may be answered. */
+/** Requests that both libraries refuse, with the allowed statuses. */
 const REFUSED: Readonly<Record<string, readonly [bytes: string, ...statuses: number[]]>> = {
   'HTTP/1.0': ['GET /one HTTP/1.0\r\nHost: a\r\n\r\n', 505],
   'HTTP/1.2': ['GET /one HTTP/1.2\r\nHost: a\r\n\r\n', 505, 400],
@@ -239,7 +239,7 @@ const REFUSED: Readonly<Record<string, readonly [bytes: string, ...statuses: num
 
 for (const front of FRONTS) {
   t.test(
-    `${front}: what is no proper HTTP/1.1 is refused, and the connection closed`,
+    `${front}: malformed HTTP/1.1 is refused, and the connection is closed`,
     async (t) => {
       const { port } = await start(t, front)
       const asking = Object.entries(REFUSED).map(async ([name, [bytes, ...allowed]]) => {
@@ -252,7 +252,7 @@ for (const front of FRONTS) {
   )
 }
 
-/** uWebSockets.js waits for the rest of these until the time of the connection is over. */
+/** uWebSockets.js waits for the rest of these requests until the connection times out. */
 const NEVER_COMPLETE: Readonly<Record<string, string>> = {
   'no Host': 'GET /one HTTP/1.1\r\n\r\n',
   'a folded header': request('GET /one', 'X-A: b\r\n c\r\n'),
@@ -263,7 +263,7 @@ const NEVER_COMPLETE: Readonly<Record<string, string>> = {
 }
 
 for (const front of FRONTS) {
-  t.test(`${front}: lines that are no headers are never answered with success`, async (t) => {
+  t.test(`${front}: malformed header lines are never answered with success`, async (t) => {
     const { port } = await start(t, front)
     const options = front === 'uws' ? { waitMs: 500 } : {}
     const asking = Object.entries(NEVER_COMPLETE).map(async ([name, bytes]) => {
@@ -279,7 +279,7 @@ for (const front of FRONTS) {
 }
 
 t.test(
-  'node:http closes the connection of a body that is too long to be thrown away',
+  'node:http closes the connection if a refused body is too long to be discarded',
   async (t) => {
     const { port } = await start(t, 'node')
     const received = await talk(port, request('GET /unread', 'Content-Length: 1000000000\r\n', 'a'))
@@ -287,7 +287,7 @@ t.test(
   },
 )
 
-t.test('node:http wants an address whose bytes beyond ASCII are percent-encoded', async (t) => {
+t.test('node:http requires non-ASCII bytes of a URL to be percent-encoded', async (t) => {
   const { port } = await start(t, 'node')
   for (const line of ['GET /\xc3\xa4', 'GET /echo?\xff']) {
     const { statuses, text, isClosed } = await talk(port, request(line))
@@ -297,7 +297,7 @@ t.test('node:http wants an address whose bytes beyond ASCII are percent-encoded'
 })
 
 for (const front of FRONTS) {
-  t.test(`${front}: a method that HTTP has not is refused by its route`, async (t) => {
+  t.test(`${front}: a method that does not exist in HTTP is refused by its route`, async (t) => {
     const { port, metrics } = await start(t, front)
     for (const method of ['FOO', 'get', 'M-SEARCH2']) {
       const received = await talk(port, request(`${method} /one`), { answers: 1 })
@@ -306,11 +306,11 @@ for (const front of FRONTS) {
     }
     t.same((await talk(port, request('FOO /nothing'), { answers: 1 })).statuses, [404])
     const withBody = request('FOO /echo', 'Content-Length: 6\r\n', 'hidden')
-    t.notMatch((await talk(port, withBody, { answers: 1 })).text, /"text":""/, 'no half request')
+    t.notMatch((await talk(port, withBody, { answers: 1 })).text, /"text":""/, 'no partial request was handled')
     t.equal(metrics.httpRequests.with('/one', '405').value, 3)
   })
 
-  t.test(`${front}: a large answer is complete, and a reader that stops is cut off`, async (t) => {
+  t.test(`${front}: a large answer is complete, and a stalled reader is disconnected`, async (t) => {
     const { port, server, metrics } = await start(t, front, { readerStallMs: 300 })
     const chunks: Buffer[] = []
     let bytes = 0
@@ -322,7 +322,7 @@ for (const front of FRONTS) {
     reader.write(request('GET /large'))
     const expected = Buffer.concat([LARGE.subarray(0, 5), LARGE])
     const headBytes = () => (chunks[0]?.indexOf('\r\n\r\n') ?? 0) + 4
-    t.ok(await until(() => bytes === headBytes() + expected.length), 'as long as it was said')
+    t.ok(await until(() => bytes === headBytes() + expected.length), 'as long as announced')
     const first = Buffer.concat(chunks)
     const body = first.subarray(headBytes())
     t.ok(body.equals(expected), 'complete and in order')
@@ -330,14 +330,14 @@ for (const front of FRONTS) {
     t.ok(await until(() => server.requestsInProgress === 0))
     const stopped = stoppedReader(t, port, '/large')
     t.ok(await until(() => server.requestsInProgress === 1))
-    t.ok(await until(() => metrics.httpAnswerBytesWaiting.value > 0), 'it waits')
-    t.ok(await until(() => server.requestsInProgress === 0), 'it is given up')
+    t.ok(await until(() => metrics.httpAnswerBytesWaiting.value > 0), 'the answer waits')
+    t.ok(await until(() => server.requestsInProgress === 0), 'the answer is abandoned')
     t.equal(metrics.httpAnswerBytesWaiting.value, 0)
     t.equal(metrics.httpReadersCut.with('stalled').value, 1)
     stopped.destroy()
   })
 
-  t.test(`${front}: a slow body is cut off, and a client that leaves is noticed`, async (t) => {
+  t.test(`${front}: a slow body is aborted, and a disconnected client is noticed`, async (t) => {
     let nowMs = 0
     const pace = { graceMs: 50, bytesPerSecondMin: 1_000_000 }
     const paceClock = { now: () => 0, monotonic: () => nowMs }
@@ -357,12 +357,12 @@ for (const front of FRONTS) {
     silent.write(request('POST /echo', 'Content-Length: 3\r\n'))
     t.ok(await until(() => server.requestsInProgress === 1))
     silent.resetAndDestroy()
-    t.ok(await until(() => server.requestsInProgress === 0), 'before any of its body has come')
+    t.ok(await until(() => server.requestsInProgress === 0), 'before the first byte of its body')
     t.equal(budget.bytesInFlight, 0)
   })
 
   t.test(
-    `${front}: a body that came late does not hide the answer that was given before`,
+    `${front}: a late body does not hide an answer that was sent before it`,
     async (t) => {
       const { port } = await start(t, front)
       const body = Buffer.alloc(3 * MIB)

@@ -1,5 +1,5 @@
 /**
- * Tables: what spreadsheets and parsers read back, and what must never be run as a formula.
+ * Tables in CSV: values that spreadsheets and parsers read back, and values that must never run as a formula.
  *
  * @lane quick
  */
@@ -35,7 +35,7 @@ t.test('nested values become columns, sorted by name', async (t) => {
   t.equal(toCsv([{ a: 1 }]), 'a\r\n1\r\n')
 })
 
-t.test('every text comes back from a parser', async (t) => {
+t.test('every text is read back unchanged by a parser', async (t) => {
   const texts = [
     ...['', 'a,b', 'say "hi"', '""', '"', 'two\r\nlines', 'cr\rlf\n', ' spaces ', 'ü€😀', ','],
     ...["it's", "'quoted'", '\u0001', 'x'.repeat(100_000), '1e5', 'null', 'a\tb', '\\', ';'],
@@ -49,7 +49,7 @@ t.test('every text comes back from a parser', async (t) => {
   )
 })
 
-t.test('a text that looks like a formula gets an apostrophe, a number does not', async (t) => {
+t.test('a text that looks like a formula gets an apostrophe, and a number does not', async (t) => {
   const guarded = [
     '=1+1',
     '+cmd',
@@ -73,11 +73,11 @@ t.test('a text that looks like a formula gets an apostrophe, a number does not',
   t.equal(toCsv([{ n: -5, x: -1e300 }]), 'n,x\r\n-5,-1e+300\r\n')
 })
 
-/** What some program skips in front of a formula: blanks of all scripts, invisible and control characters. */
+/** Characters that some program skips before a formula: blanks of all scripts, and invisible and control characters. */
 const SKIPPED =
   ' \u00a0\u1680\u2003\u2028\u202f\u205f\u3000\ufeff\u200b\u200d\u2060\u00ad\u180e\u2800\u3164\u0000\u0001\u000b\u000c\u0085\u202e\ue000'
 
-t.test('blanks, invisible characters and wide signs hide no formula', async (t) => {
+t.test('blanks, invisible characters and full-width signs do not hide a formula', async (t) => {
   for (const text of [
     '\n=1',
     '\nx',
@@ -103,7 +103,7 @@ t.test('blanks, invisible characters and wide signs hide no formula', async (t) 
   t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
 })
 
-t.test('a text without a sign in front stays as it is behind any blanks', async (t) => {
+t.test('a text that does not start with a sign is unchanged, whatever blanks precede it', async (t) => {
   const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED), maxLength: 8 })
   const rest = fc.stringMatching(/^[a-z0-9'"]/)
   const holds = fc.property(skipped, rest, (blanks, text) => {
@@ -112,7 +112,7 @@ t.test('a text without a sign in front stays as it is behind any blanks', async 
   t.doesNotThrow(() => fc.assert(holds, runsOf(100)))
 })
 
-t.test('names of own members only are columns', async (t) => {
+t.test('only own properties become columns', async (t) => {
   const row = JSON.parse('{"__proto__":{"a":1},"constructor":"c"}') as object
   t.strictSame(parseCsv(toCsv([row])), [
     ['__proto__.a', 'constructor'],
@@ -120,7 +120,7 @@ t.test('names of own members only are columns', async (t) => {
   ])
 })
 
-t.test('a table of too many cells is refused', async (t) => {
+t.test('a table with too many cells is refused', async (t) => {
   const rows = Array.from({ length: 3000 }, (_, index) => ({ [`a${index}`]: 1 }))
   t.throws(() => toCsv(rows), { code: 'invalid_input', attr: 'format' })
 })
@@ -142,7 +142,7 @@ t.test('the first cells of a table are read', async (t) => {
   }
 })
 
-t.test('a table is read with any separator, and guards are taken away', async (t) => {
+t.test('a table with any separator is read, and the protecting apostrophes are removed', async (t) => {
   t.strictSame(
     [...csvRecords('a;"b;""c";\r\n;x\n', ';', 'csv')],
     [

@@ -1,5 +1,5 @@
 /**
- * Bodies: limits, memory, slow and vanishing clients.
+ * Request bodies: limits, memory, and slow or disconnecting clients.
  *
  * @lane quick
  */
@@ -24,7 +24,7 @@ interface Seen {
   readonly checksum: string
 }
 
-/** A server whose `/e` notes what it gets; `hold` keeps answers back until the returned call. */
+/** A server whose `/e` records its bodies. `hold` delays answers until the returned function is called. */
 function recorder(bodyBytesMax: number, isHeld = false) {
   const seen: Seen[] = []
   const waiting: (() => void)[] = []
@@ -42,7 +42,7 @@ function recorder(bodyBytesMax: number, isHeld = false) {
   return { seen, setUp, answerAll }
 }
 
-t.test('bodies arrive unchanged, however they come', async (t) => {
+t.test('bodies arrive unchanged, however they are split', async (t) => {
   const { seen, setUp } = recorder(4 * MIB)
   const { port, budget, errors } = await startServer(t, setUp)
   const lengths = [0, 1, 1000, 65_536, 65_537, 300_000, 524_289, MIB, 3 * MIB, 4 * MIB]
@@ -63,7 +63,7 @@ t.test('bodies arrive unchanged, however they come', async (t) => {
     const expected = checksumOf(body)
     t.ok(
       seen.every(({ checksum }) => checksum === expected),
-      `${length} bytes are the same bytes`,
+      `${length} bytes arrive unchanged`,
     )
     seen.length = 0
   }
@@ -72,7 +72,7 @@ t.test('bodies arrive unchanged, however they come', async (t) => {
 })
 
 t.test(
-  'a small body in one packet is not copied; a large one owns exactly its memory',
+  'a small body in one packet is not copied, and a large one owns exactly its memory',
   async (t) => {
     const { seen, setUp } = recorder(4 * MIB)
     const { port } = await startServer(t, setUp)
@@ -82,7 +82,7 @@ t.test(
   },
 )
 
-t.test('a declared length over the limit is refused before anything is read', async (t) => {
+t.test('a declared length above the limit is refused before the body is read', async (t) => {
   const { seen, setUp } = recorder(1000)
   const { port, budget } = await startServer(t, setUp)
   t.same((await talk(port, [`${post(1000)}${'a'.repeat(1000)}`], { answers: 1 })).statuses, [200])
@@ -103,7 +103,7 @@ t.test('a client that first sends all of a refused body still reads the answer',
   t.match(received.text, /connection: close/i)
 })
 
-t.test('a chunked body is refused at the first byte over the limit and closed', async (t) => {
+t.test('a chunked body is refused at the first byte above the limit, and the connection is closed', async (t) => {
   const { seen, setUp } = recorder(1000)
   const { port, budget } = await startServer(t, setUp)
   const fits = await talk(port, [CHUNKED, chunk(bytesOf(1000)), '0\r\n\r\n'], { answers: 1 })
@@ -114,20 +114,20 @@ t.test('a chunked body is refused at the first byte over the limit and closed', 
   t.equal(budget.bytesInFlight, 0)
 })
 
-t.test('beyond the budget clients get 503 and the others are served', async (t) => {
+t.test('beyond the memory budget clients get 503, and the others are served', async (t) => {
   const { seen, setUp, answerAll } = recorder(MIB, true)
   const { port, budget, metrics } = await startServer(t, setUp, { budgetBytesMax: 3 * MIB })
   const clients = Array.from({ length: 8 }, () =>
     talk(port, [post(MIB - 1), bytesOf(MIB - 1)], { answers: 1 }),
   )
-  t.ok(await until(() => seen.length === 3), 'three fit')
+  t.ok(await until(() => seen.length === 3), 'three bodies fit')
   t.equal(budget.bytesInFlight, 3 * (MIB - 1))
   t.equal(metrics.httpBodyBytesInFlight.value, budget.bytesInFlight)
   await pause(50)
   answerAll()
   const statuses = (await Promise.all(clients)).flatMap((received) => received.statuses)
   t.same(statuses.toSorted(), [200, 200, 200, 503, 503, 503, 503, 503])
-  t.equal(budget.bytesInFlight, 0, 'everything is given back')
+  t.equal(budget.bytesInFlight, 0, 'all memory is released')
   const refused = (await Promise.all(clients)).find(({ statuses }) => statuses[0] === 503)
   t.match(refused?.text, /retry-after: \d+/i)
 })
@@ -142,7 +142,7 @@ t.test('a chunked body takes from the budget as it grows', async (t) => {
   t.equal(seen.length, 0)
 })
 
-t.test('a client that declares much and sends nothing costs no memory', async (t) => {
+t.test('a client that declares a large body and sends nothing uses no memory', async (t) => {
   const { setUp } = recorder(20 * MIB)
   const { port, server, budget } = await startServer(t, setUp, { budgetBytesMax: 400 * MIB })
   const before = process.memoryUsage()
@@ -152,14 +152,14 @@ t.test('a client that declares much and sends nothing costs no memory', async (t
     return socket
   })
   t.ok(await until(() => server.requestsInProgress === 20))
-  t.equal(budget.bytesInFlight, 20 * 19 * MIB, 'reserved')
-  t.ok(process.memoryUsage().external - before.external < 4 * MIB, 'not allocated')
+  t.equal(budget.bytesInFlight, 20 * 19 * MIB, 'memory is reserved')
+  t.ok(process.memoryUsage().external - before.external < 4 * MIB, 'memory is not allocated')
   for (const socket of sockets) socket.destroy()
   t.ok(await until(() => server.requestsInProgress === 0))
   t.equal(budget.bytesInFlight, 0)
 })
 
-t.test('an abort at any point gives everything back and delivers nothing', async (t) => {
+t.test('an abort at any point releases all memory and delivers nothing', async (t) => {
   const { seen, setUp, answerAll } = recorder(4 * MIB, true)
   const { port, server, budget, metrics, errors } = await startServer(t, setUp)
   for (const sent of [0, 10, 600_000]) {
@@ -172,7 +172,7 @@ t.test('an abort at any point gives everything back and delivers nothing', async
     t.equal(budget.bytesInFlight, 0)
   }
   t.equal(seen.length, 0)
-  // The body is complete and being worked on: its bytes stay reserved until the work is done.
+  // The body is complete and in use. Its bytes stay reserved until the handler is done.
   const socket = connect(port, '127.0.0.1')
   socket.write(Buffer.concat([Buffer.from(post(MIB)), bytesOf(MIB)]))
   t.ok(await until(() => seen.length === 1))
@@ -186,7 +186,7 @@ t.test('an abort at any point gives everything back and delivers nothing', async
   t.same(errors, [])
 })
 
-t.test('an upload that is too slow is cut off, a steady one is not', async (t) => {
+t.test('an upload that is too slow is aborted, and a steady one is not', async (t) => {
   const { seen, setUp } = recorder(MIB)
   const pace = { graceMs: 60, bytesPerSecondMin: 1_000_000 }
   let nowMs = 0
@@ -196,7 +196,7 @@ t.test('an upload that is too slow is cut off, a steady one is not', async (t) =
   t.ok(await until(() => server.requestsInProgress === 1))
   nowMs += pace.graceMs
   await pause(3 * pace.graceMs)
-  t.equal(server.requestsInProgress, 1, 'the grace is not over')
+  t.equal(server.requestsInProgress, 1, 'the grace period is not over')
   nowMs += 1
   const slow = await talking
   t.ok(slow.isClosed)
@@ -219,7 +219,7 @@ t.test('an upload that is too slow is cut off, a steady one is not', async (t) =
 })
 
 t.test(
-  'a body in chunks that never begins ends when the client leaves, or is cut off',
+  'a chunked body that never begins ends with its client or after a timeout',
   async (t) => {
     const { seen, setUp } = recorder(MIB)
     const pace = { graceMs: 200, bytesPerSecondMin: 1_000_000 }
@@ -228,19 +228,19 @@ t.test(
     leaver.write(CHUNKED)
     t.ok(await until(() => server.requestsInProgress === 1))
     leaver.resetAndDestroy()
-    t.ok(await until(() => server.requestsInProgress === 0), 'nothing waits for who has left')
+    t.ok(await until(() => server.requestsInProgress === 0), 'nothing waits for a disconnected client')
     t.equal(metrics.httpRequestsInProgress.value, 0)
     t.equal(metrics.httpRequestsAborted.value, 1)
     const silent = await talk(port, CHUNKED)
-    t.same([silent.statuses, silent.isClosed], [[], true], 'who says nothing is cut off')
+    t.same([silent.statuses, silent.isClosed], [[], true], 'a silent client is disconnected')
     t.equal(server.requestsInProgress, 0)
     const empty = await talk(port, [CHUNKED, '0\r\n\r\n'])
-    t.same([empty.statuses, seen.map(({ bytes }) => bytes)], [[200], [0]], 'an empty body is one')
+    t.same([empty.statuses, seen.map(({ bytes }) => bytes)], [[200], [0]], 'an empty body is valid')
     t.equal(budget.bytesInFlight, 0)
   },
 )
 
-t.test('a handler that fails on a body answers 500 and is logged', async (t) => {
+t.test('a handler that fails on a body is answered with 500 and logged', async (t) => {
   const { setUp } = recorder(MIB)
   const { port, errors, server } = await startServer(t, setUp)
   const inOne = await talk(port, [`${post(3)}abc`], { answers: 1 })

@@ -1,5 +1,5 @@
 /**
- * Cross-origin headers: on every answer of public routes, on none of the others.
+ * CORS headers: present on every answer of public routes and on no other answers.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ import {
 import { json } from '../../src/http/server/router.ts'
 import { startServer, talk } from '../fixtures/http-client.ts'
 
-t.test('the origin is echoed, requested headers are allowed', async (t) => {
+t.test('the origin is echoed, and requested headers are allowed', async (t) => {
   t.same(Object.fromEntries(corsHeaders('https://shop.example', '', false)), {
     'Access-Control-Allow-Origin': 'https://shop.example',
     'Access-Control-Allow-Credentials': 'true',
@@ -58,14 +58,14 @@ t.test('every answer of a public route has them if the request has an Origin', a
     t.match(received.text, /access-control-allow-origin: https:\/\/shop\.example\r\n/i)
     t.match(received.text, /access-control-allow-credentials: true\r\n/i)
     t.match(received.text, /vary: origin\r\n/i)
-    t.notMatch((await ask(path, headers)).text, /access-control/i, 'none without Origin')
+    t.notMatch((await ask(path, headers)).text, /access-control/i, 'no headers without Origin')
   }
   t.notMatch((await ask('/api/private', origin)).text, /access-control|vary/i)
-  t.notMatch((await ask('/no', '')).text, /www-authenticate/i, 'that is for private routes')
+  t.notMatch((await ask('/no', '')).text, /www-authenticate/i, 'only for private routes')
 })
 
 t.test(
-  'a page sees why it is refused: unknown paths and methods, but not of private routes',
+  'a page can read errors for unknown paths and methods, but not those of private routes',
   async (t) => {
     const { port } = await startServer(t, (server) => {
       server.raw('/ok', (exchange) => {
@@ -102,7 +102,7 @@ t.test(
   },
 )
 
-t.test('a cache keeps answers to GET for each origin, also one that knew none', async (t) => {
+t.test('answers to GET vary by origin for caches, even without an Origin header', async (t) => {
   const { port } = await startServer(t, (server) => {
     server.raw('/ok', (exchange) => sendJson(exchange, 200, {}))
     server.raw('/e', (exchange) => sendAccepted(exchange))

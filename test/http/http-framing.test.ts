@@ -1,5 +1,5 @@
 /**
- * Requests on the wire: what has one meaning is answered, everything else is refused or closed.
+ * HTTP requests on the wire: unambiguous ones are answered, and all others are refused or the connection is closed.
  *
  * @lane quick
  */
@@ -13,7 +13,7 @@ import { collect, jsonOf, pause, startServer, talk, until } from '../fixtures/ht
 import { HTTP_SERVER } from '../fixtures/http-server.ts'
 
 const bodies: string[] = []
-/** More than sockets hold. */
+/** More than socket buffers hold. */
 const LARGE = Buffer.alloc(16 * 1024 * 1024, 'large ')
 const { port, metrics, server } = await startServer(t, (server, budget) => {
   server.raw('/json', (exchange) => sendJson(exchange, 200, { a: 'value' }))
@@ -46,10 +46,10 @@ t.beforeEach(() => {
   bodies.length = 0
 })
 
-t.test('a request with one meaning is answered, however it is cut into packets', async (t) => {
+t.test('an unambiguous request is answered, however it is split into packets', async (t) => {
   const accepted: Record<string, readonly string[]> = {
     'Content-Length': [`${POST}Content-Length: 2\r\n\r\nab`],
-    // The parser of Node 20 takes blanks alone behind a length, and refuses tabs with 400.
+    // The parser of Node 20 accepts only spaces after a length and refuses tabs with 400.
     ...(HTTP_SERVER === 'node'
       ? {}
       : { 'tabs around the value': [`${POST}Content-Length:\t2\t\r\n\r\nab`] }),
@@ -82,7 +82,7 @@ t.test('Expect: 100-continue is answered before the body is sent', async (t) => 
   t.same(received.statuses, [100, 200])
 })
 
-t.test('ambiguous framing is refused with 400 and the connection closed', async (t) => {
+t.test('ambiguous framing is refused with 400, and the connection is closed', async (t) => {
   const refused: Record<string, string> = {
     'two lengths, short one first': 'Content-Length: 2\r\nContent-Length: 3',
     'two lengths, long one first': 'Content-Length: 3\r\nContent-Length: 2',
@@ -110,10 +110,10 @@ t.test('ambiguous framing is refused with 400 and the connection closed', async 
     t.same(received.statuses, [400], `${name}: 400`)
     t.ok(received.isClosed, `${name}: closed`)
   }
-  t.same(bodies, [], 'no handler saw any of them')
+  t.same(bodies, [], 'no handler received any of them')
 })
 
-t.test('our own refusal says what to change, as JSON with four keys', async (t) => {
+t.test("Tenrec's own refusal is JSON with four keys and says what to change", async (t) => {
   const received = await talk(port, `${POST}Content-Length: 2\r\nContent-Length: 2\r\n\r\nab`)
   t.same(jsonOf(received), {
     type: 'invalid_request',
@@ -139,7 +139,7 @@ t.test('a request hidden behind ambiguous framing is never answered or executed'
   t.same(bodies, [], 'not executed')
 })
 
-t.test('lines of headers that are none are never answered or executed', async (t) => {
+t.test('malformed header lines are never answered or executed', async (t) => {
   const refused: Record<string, string> = {
     'a length on a folded line': 'X-A: b\r\n Content-Length: 2',
     'a line feed within a value': 'X-A: b\nContent-Length: 2',
@@ -147,7 +147,7 @@ t.test('lines of headers that are none are never answered or executed', async (t
     'a zero byte in a name': 'X\0A: b\r\nContent-Length: 2',
     'a blank before the colon': 'Content-Length : 2',
   }
-  // They count as incomplete, and are closed like those: see slow-connections.test.ts.
+  // They count as incomplete and are closed as such. See slow-connections.test.ts.
   const asking = Object.entries(refused).map(async ([name, headers]) => {
     const received = await talk(port, `${POST}${headers}\r\n\r\nab${HIDDEN}`, { waitMs: 500 })
     t.notOk(received.statuses.includes(200), name)
@@ -158,7 +158,7 @@ t.test('lines of headers that are none are never answered or executed', async (t
 
 const CHUNKED = `${POST}Transfer-Encoding: chunked\r\n\r\n`
 
-t.test('a request in chunks is answered, and its connection ends with the answer', async (t) => {
+t.test('a chunked request is answered, and its connection is closed after the answer', async (t) => {
   const requests: Record<string, readonly string[]> = {
     'a capture': [`${CHUNKED}2\r\nab\r\n0\r\n\r\n`],
     'chunk by chunk': [CHUNKED, '1\r\na\r\n', '1\r\nb\r\n', '0\r\n\r\n'],
@@ -175,16 +175,16 @@ t.test('a request in chunks is answered, and its connection ends with the answer
     }
     const received = await answered
     t.same(received.statuses, [name === 'no such path' ? 404 : 200], name)
-    t.match(received.text, /^connection: close\r$/im, `${name}: says so`)
-    t.ok(received.isClosed, `${name}: closed`)
+    t.match(received.text, /^connection: close\r$/im, `${name}: the answer announces it`)
+    t.ok(received.isClosed, `${name}: the connection is closed`)
   }
-  t.same(bodies, ['ab', 'ab', 'x'.repeat(0x300)], 'a request that came later was not read')
+  t.same(bodies, ['ab', 'ab', 'x'.repeat(0x300)], 'a later request was not read')
 })
 
-t.test('answers without a body to requests in chunks end their connections, too', async (t) => {
+t.test('answers without a body to chunked requests close their connections too', async (t) => {
   const requests: Record<string, readonly [string, number, RegExp]> = {
     'HEAD /json': ['/json', 200, /^content-length: 13\r$/gim],
-    // The library has no other form that closes.
+    // The library has no other kind of answer that closes the connection.
     'POST /nothing-to-say': ['/nothing-to-say', 204, /^content-length: 0\r$/gim],
     'HEAD /large': ['/large', 200, new RegExp(`^content-length: ${LARGE.length}\r$`, 'gim')],
   }
@@ -196,24 +196,24 @@ t.test('answers without a body to requests in chunks end their connections, too'
     socket.write('2\r\nab\r\n0\r\n\r\n')
     const { statuses, text, isClosed } = await answered
     t.same([statuses, isClosed], [[status], true], line)
-    t.equal(text.match(/^content-length:/gim)?.length, 1, `${line}: one length`)
-    t.match(text, length, `${line}: the right one`)
-    t.equal(text.match(/^connection: close\r$/gim)?.length, 1, `${line}: says so once`)
+    t.equal(text.match(/^content-length:/gim)?.length, 1, `${line}: one Content-Length`)
+    t.match(text, length, `${line}: the right Content-Length`)
+    t.equal(text.match(/^connection: close\r$/gim)?.length, 1, `${line}: announced once`)
     t.ok(text.endsWith('\r\n\r\n'), `${line}: no body`)
     t.equal(metrics.httpRequests.with(route, String(status)).value, 1, `${line}: counted`)
   }
   t.equal(server.requestsInProgress, 0)
-  t.same(bodies, [], 'a request that came later was not read')
+  t.same(bodies, [], 'a later request was not read')
 })
 
-t.test('a refusal of HEAD with a body without end is sent before the end', async (t) => {
+t.test('a refusal of HEAD with an endless body is sent before the body ends', async (t) => {
   const head = POST.replace('POST', 'HEAD')
   const received = await talk(port, `${head}Content-Length: 100000000\r\n\r\n`)
   t.same([received.statuses, received.isClosed], [[413], true])
   t.ok(received.text.endsWith('\r\n\r\n'))
 })
 
-t.test('a large answer to a request in chunks is complete, and ends its connection', async (t) => {
+t.test('a large answer to a chunked request is complete, and its connection is closed', async (t) => {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   let receivedBytes = 0
   let isClosed = false
@@ -231,19 +231,19 @@ t.test('a large answer to a request in chunks is complete, and ends its connecti
   socket.write(`${CHUNKED.replace('/capture/', '/large')}2\r\nab\r\n0\r\n\r\n`)
   await until(() => metrics.httpAnswerBytesWaiting.value > 0)
   socket.resume()
-  t.ok(await until(() => isClosed), 'closed')
+  t.ok(await until(() => isClosed), 'the connection is closed')
   const received = Buffer.concat(chunks)
   const headBytes = received.indexOf('\r\n\r\n') + 4
   const head = received.subarray(0, headBytes).toString()
   t.ok(received.subarray(headBytes).equals(LARGE), 'complete and in order')
   t.match(head, new RegExp(`^content-length: ${LARGE.length}\r$`, 'im'))
   t.match(head, /^connection: close\r$/im)
-  t.equal(metrics.httpRequests.with('/large', '200').value, 2, 'counted, as the HEAD before')
+  t.equal(metrics.httpRequests.with('/large', '200').value, 2, 'counted like the HEAD before')
   t.equal(metrics.httpAnswerBytesWaiting.value, 0)
-  t.same(bodies, [], 'a request that came later was not read')
+  t.same(bodies, [], 'a later request was not read')
 })
 
-t.test('an answer in pieces to a request in chunks is well-formed and the last one', async (t) => {
+t.test('an answer in chunks to a chunked request is well-formed and the last one', async (t) => {
   const call = request(`http://127.0.0.1:${port}/pieces`, { method: 'POST', agent: false })
   call.write('ab')
   call.end('cd')
@@ -263,10 +263,10 @@ t.test('an answer in pieces to a request in chunks is well-formed and the last o
   t.ok(isSent)
   const chunks = ['6', 'first ', '6', 'second', '0', '', ''].join('\r\n')
   t.equal(received.text.slice(received.text.indexOf('\r\n\r\n') + 4), chunks)
-  t.same(bodies, [], 'a request that came later was not read')
+  t.same(bodies, [], 'a later request was not read')
 })
 
-t.test('clients that send in chunks go on on another connection', async (t) => {
+t.test('clients that send chunked requests continue on another connection', async (t) => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
   const sent = Array.from({ length: 5 }, (_, index) => `chunk ${index}`)
@@ -283,12 +283,12 @@ t.test('clients that send in chunks go on on another connection', async (t) => {
 })
 
 t.test(
-  'what stands behind a request in chunks is never carried out, nor is that request',
+  'bytes after a chunked request are never executed, and neither is that request',
   async (t) => {
     const endings: Record<string, string> = {
       'another request': `0\r\n\r\n${HIDDEN}`,
       'another request in chunks': `0\r\n\r\n${CHUNKED}6\r\nhidden\r\n0\r\n\r\n`,
-      // Legal, but the library takes it for a request of another version of HTTP.
+      // This is legal, but the library reads it as a request of another HTTP version.
       'a trailer': '0\r\nX-Sum: 1\r\n\r\n',
       'a trailer and another request': `0\r\nX-Sum: 1\r\n\r\n${HIDDEN}`,
       'a request in the place of a trailer': `0\r\n${HIDDEN}`,
@@ -302,7 +302,7 @@ t.test(
   },
 )
 
-t.test('chunks that the library reads in its own way hide nothing', async (t) => {
+t.test('nonstandard chunks that the library accepts cannot hide a request', async (t) => {
   const odd: Record<string, string> = {
     'an extension, taken for a part of the length': `1;\r\na\r\n0\r\n\r\n${HIDDEN}`,
     'no line end behind a chunk': `2\r\nab0\r\n\r\n${HIDDEN}`,
@@ -317,7 +317,7 @@ t.test('chunks that the library reads in its own way hide nothing', async (t) =>
   t.notOk(bodies.includes('hidden'), 'the request behind them was not carried out')
 })
 
-t.test('Host must be a name or address', async (t) => {
+t.test('Host must be a name or an address', async (t) => {
   const cases: readonly (readonly [string, number])[] = [
     ['a.example:8000', 200],
     ['127.0.0.1', 200],
@@ -336,7 +336,7 @@ t.test('Host must be a name or address', async (t) => {
   }
 })
 
-t.test('what is no HTTP/1.1 is answered with an error and closed', async (t) => {
+t.test('input that is not HTTP/1.1 gets an error, and the connection is closed', async (t) => {
   const cases: Record<string, string> = {
     'HTTP/1.0': 'GET /capture HTTP/1.0\r\nHost: a\r\n\r\n',
     'the HTTP/2 preface': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
@@ -357,7 +357,7 @@ t.test('what is no HTTP/1.1 is answered with an error and closed', async (t) => 
   t.same(bodies, [])
 })
 
-t.test('a body cut short by the client is not delivered', async (t) => {
+t.test('an incomplete body is not delivered', async (t) => {
   const cases = [
     `${POST}Content-Length: 10\r\n\r\nab`,
     `${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n`,
@@ -382,7 +382,7 @@ t.test('pipelined requests are answered in order', async (t) => {
   )
 })
 
-t.test('16 KB of headers and 90 headers pass, 100 KB are refused with 431', async (t) => {
+t.test('16 KB of headers and 90 headers are accepted, 100 KB are refused with 431', async (t) => {
   const many = Array.from({ length: 90 }, (_, index) => `X-${index}: y\r\n`).join('')
   const ending = 'Content-Length: 1\r\n\r\na'
   const passes = [`${POST}Cookie: ${'c'.repeat(16_000)}\r\n${ending}`, `${POST}${many}${ending}`]

@@ -1,5 +1,5 @@
 /**
- * What watchers of the process see.
+ * Health checks and metrics as monitoring systems see them.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ const { port, server } = await startServer(t, (server, _budget, metrics) => {
 const ask = (path: string, method = 'GET') =>
   talk(port, `${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`, { answers: 1 })
 
-t.test('ready: all routes answer 200', async (t) => {
+t.test('a ready daemon answers 200 on all health routes', async (t) => {
   for (const path of ['/_livez', '/_readyz', '/_livez/']) {
     const received = await ask(path)
     t.same([received.statuses, jsonOf(received)], [[200], { status: 'ok', reasons: [] }], path)
@@ -29,7 +29,7 @@ t.test('ready: all routes answer 200', async (t) => {
   t.same(jsonOf(health), { status: 'ok', reasons: [], http_server: server.libraryName })
 })
 
-t.test('not ready: alive, but 503 with the reasons', async (t) => {
+t.test('a daemon that is not ready is alive and answers 503 with the reasons', async (t) => {
   reasons.push('the disk is full')
   t.teardown(() => reasons.pop())
   t.same((await ask('/_livez')).statuses, [200])
@@ -40,7 +40,7 @@ t.test('not ready: alive, but 503 with the reasons', async (t) => {
   }
 })
 
-t.test('only events are refused: health is degraded, for decisions and reads go on', async (t) => {
+t.test('if only events are refused, health is degraded, because decisions and reads still work', async (t) => {
   reasons.push('the disk is full')
   isServing = true
   t.teardown(() => reasons.pop())
@@ -50,7 +50,7 @@ t.test('only events are refused: health is degraded, for decisions and reads go 
   t.match(jsonOf(received), { status: 'degraded', reasons: ['the disk is full'] })
 })
 
-t.test('something is damaged: events are accepted, and health is degraded', async (t) => {
+t.test('if data is damaged, events are accepted and health is degraded', async (t) => {
   troubles.push('records are damaged')
   isServing = true
   t.teardown(() => troubles.pop())
@@ -61,7 +61,7 @@ t.test('something is damaged: events are accepted, and health is degraded', asyn
   t.match(jsonOf(received), { status: 'degraded', reasons: ['records are damaged'] })
 })
 
-t.test('metrics are Prometheus text', async (t) => {
+t.test('metrics are in the Prometheus text format', async (t) => {
   const received = await ask('/metrics')
   t.same(received.statuses, [200])
   t.match(received.text, /content-type: text\/plain; version=0\.0\.4; charset=utf-8\r\n/i)

@@ -1,6 +1,6 @@
 /**
- * Behind nginx and caddy, where they are installed: the daemon sees as many requests as the proxy answers,
- * whatever a client hides in them, and whoever shares the connection behind the proxy gets the own answer.
+ * The daemon behind nginx and caddy, where they are installed. It sees as many requests as the proxy answers, whatever
+ * a client hides in them. Every client that shares the connection behind the proxy gets its own answer.
  *
  * @lane all
  */
@@ -16,7 +16,7 @@ import { isMissing, nginxWords, startProxy } from '../fixtures/proxy.ts'
 const HEAD = 'POST /capture/ HTTP/1.1\r\nHost: a.example\r\n'
 const HIDDEN = `${HEAD}Content-Length: 6\r\n\r\nhidden`
 const LAST_CHUNK = '0\r\n'
-/** What is smuggled where two programs see different ends of one request. */
+/** Requests whose end two programs could place differently (request smuggling). */
 const CARRIERS: Readonly<Record<string, string>> = {
   'length and chunked': `${HEAD}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
   'chunked and length': `${HEAD}Transfer-Encoding: chunked\r\nContent-Length: ${HIDDEN.length + 5}\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
@@ -61,7 +61,7 @@ function caddy(folder: string, port: number, behind: number): readonly string[] 
 
 for (const name of ['nginx', 'caddy']) {
   const skip = isMissing(name, name === 'nginx' ? '-v' : 'version')
-  t.test(`behind ${name} requests end where the proxy sees their end`, { skip }, async (t) => {
+  t.test(`behind ${name} the daemon and the proxy agree on the end of each request`, { skip }, async (t) => {
     const bodies: string[] = []
     const { port: behind } = await startServer(t, (server, budget) => {
       server.raw('/capture', (exchange, head) => {
@@ -83,7 +83,7 @@ for (const name of ['nginx', 'caddy']) {
     for (const [what, bytes] of Object.entries(CARRIERS)) {
       bodies.length = 0
       const received = await talk(port, bytes, { waitMs: 150 })
-      // A proxy may see two requests; then they are two for the daemon, and for the client.
+      // If the proxy sees two requests, the daemon and the client must see two as well.
       const answered = received.statuses.filter((status) => status === 200).length
       t.equal(bodies.length, answered, what)
       const own = `own ${++number}`
@@ -91,7 +91,7 @@ for (const name of ['nginx', 'caddy']) {
         answers: 1,
       })
       t.same(answer.statuses, [200])
-      t.ok(answer.text.includes(JSON.stringify({ body: own })), 'the own answer')
+      t.ok(answer.text.includes(JSON.stringify({ body: own })), 'the client gets its own answer')
     }
   })
 }

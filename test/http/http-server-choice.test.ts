@@ -1,5 +1,5 @@
 /**
- * Which library speaks HTTP: the setting `http_server`, and a machine on which uWebSockets.js cannot be loaded.
+ * The choice of the HTTP library: the setting `http_server`, and machines on which uWebSockets.js cannot be loaded.
  *
  * @lane quick
  */
@@ -13,7 +13,9 @@ import { spawnDaemon } from '../fixtures/daemon.ts'
 import { closeConnections, jsonOf, send } from '../fixtures/exact-client.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
-/** Makes the addon of uWebSockets.js fail as one that was built against another C library, if there is one for this Node. */
+/**
+ * Makes the addon of uWebSockets.js fail like an addon for another C library, if there is one for this Node version.
+ */
 const BROKEN_ADDON = `const Module = require('node:module')
 const load = Module._extensions['.node']
 Module._extensions['.node'] = (module, path) => {
@@ -28,15 +30,15 @@ type Line = Readonly<Record<string, unknown>>
 
 t.teardown(closeConnections)
 
-t.test('node is never looked for elsewhere', async (t) => {
+t.test('node:http always comes from Node itself', async (t) => {
   t.same(chooseFront('node'), { name: 'node', obstacle: null })
 })
 
-t.test('where uWebSockets.js cannot be loaded', async (t) => {
+t.test('a machine on which uWebSockets.js cannot be loaded', async (t) => {
   const folder = t.testdir({ 'broken.cjs': BROKEN_ADDON })
   const nodeOptions = ['--require', join(folder, 'broken.cjs')]
 
-  await t.test('a start that asks for it is refused before anything is written', async (t) => {
+  await t.test('a start that requires it is refused before any file is written', async (t) => {
     const dataDir = join(folder, 'refused')
     const words = ['serve', '--http-server', 'uws', '--port', '0', '--data-dir', dataDir]
     const { status, stderr } = spawnSync(process.execPath, [...nodeOptions, MAIN, ...words], {
@@ -52,7 +54,7 @@ t.test('where uWebSockets.js cannot be loaded', async (t) => {
     t.notOk(existsSync(dataDir))
   })
 
-  await t.test('the server of Node serves, and says so', async (t) => {
+  await t.test('node:http is used instead, and a message says so', async (t) => {
     const lines: string[] = []
     const daemon = await spawnDaemon({
       dataDir: join(folder, 'data'),
@@ -79,7 +81,7 @@ t.test('where uWebSockets.js cannot be loaded', async (t) => {
     t.same(await daemon.stop(), { code: 0, signal: null })
   })
 
-  await t.test('the doctor tells why', async (t) => {
+  await t.test('tenrec doctor reports the reason', async (t) => {
     const words = ['doctor', '--data-dir', join(folder, 'data'), '--json']
     const { stdout } = spawnSync(process.execPath, [...nodeOptions, MAIN, ...words], {
       encoding: 'utf8',

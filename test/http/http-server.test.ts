@@ -1,5 +1,5 @@
 /**
- * The server's promises: one answer to every request, whatever handlers and clients do.
+ * Guarantees of the HTTP server: exactly one answer to every request, whatever handlers and clients do.
  *
  * @lane quick
  */
@@ -82,7 +82,7 @@ function fail(error: Error): never {
   throw error
 }
 
-t.test('paths work with and without one trailing slash, never by a redirect', async (t) => {
+t.test('paths work with and without one trailing slash, and never redirect', async (t) => {
   const { port } = await startServer(t, setUp)
   const statuses = async (method: string, path: string): Promise<readonly number[]> =>
     (await talk(port, request(method, path), { answers: 1 })).statuses
@@ -106,10 +106,10 @@ t.test('paths work with and without one trailing slash, never by a redirect', as
     t.same(await statuses('POST', path), [404], path.slice(0, 20))
   }
   const second = await talk(port, request('GET', '/two/deep/'), { answers: 1 })
-  t.match(second.text, /x-path: 1/i, 'the handler knows which path was asked for')
+  t.match(second.text, /x-path: 1/i, 'the handler receives the requested path')
 })
 
-t.test('an unknown path is 404 with the four keys', async (t) => {
+t.test('an unknown path is answered with 404 and the four keys', async (t) => {
   const { port } = await startServer(t, setUp)
   for (const path of ['/nope', '/api/nope']) {
     const received = await talk(port, request('GET', path), { answers: 1 })
@@ -120,7 +120,7 @@ t.test('an unknown path is 404 with the four keys', async (t) => {
   }
 })
 
-t.test('a known path with another method is 405 and says which work', async (t) => {
+t.test('a known path with another method is answered with 405 and the allowed methods', async (t) => {
   const { port } = await startServer(t, setUp)
   for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'FOO', 'get']) {
     const received = await talk(port, request(method, '/api/things/1/parts/2'), { answers: 1 })
@@ -133,7 +133,7 @@ t.test('a known path with another method is 405 and says which work', async (t) 
   t.same(raw.statuses, [405])
 })
 
-t.test('an answer to HEAD has no body, so that the next answer is found', async (t) => {
+t.test('an answer to HEAD has no body, so the next answer can be parsed', async (t) => {
   const { port } = await startServer(t, setUp)
   const both = request('HEAD', '/one') + request('HEAD', '/nope') + request('HEAD', '/api/peer/')
   const received = await talk(port, both + request('GET', '/one'), { waitMs: 100 })
@@ -142,7 +142,7 @@ t.test('an answer to HEAD has no body, so that the next answer is found', async 
   t.match(received.text, /content-length: 11\r\n/i, 'the length of "127.0.0.1" with its quotes')
 })
 
-t.test('parameters are decoded, fixed paths win, queries are read', async (t) => {
+t.test('parameters are decoded, fixed paths have priority, and query strings are parsed', async (t) => {
   const { port } = await startServer(t, setUp)
   const answer = async (path: string): Promise<unknown> =>
     jsonOf(await talk(port, request('GET', path), { answers: 1 }))
@@ -154,7 +154,7 @@ t.test('parameters are decoded, fixed paths win, queries are read', async (t) =>
   t.same(await answer('/api/peer'), '127.0.0.1')
 })
 
-t.test('bodies of private routes are JSON or refused', async (t) => {
+t.test('bodies of private routes must be JSON', async (t) => {
   const { port } = await startServer(t, setUp)
   const post = async (body: string, headers = ''): Promise<unknown> => {
     const head = request(
@@ -181,7 +181,7 @@ t.test('bodies of private routes are JSON or refused', async (t) => {
 })
 
 t.test(
-  'whatever fails is answered 500 with an id that is in the log, and nothing else',
+  'any failure is answered with 500 and an id that is in the log, without details',
   async (t) => {
     const { port, errors, server } = await startServer(t, setUp)
     for (const path of [
@@ -196,13 +196,13 @@ t.test(
       t.match(jsonOf(received), { type: 'server_error', code: 'error', attr: null })
       t.notMatch(received.text, /secret|broken|\.ts/)
       const id = /under id ([0-9a-f-]{36})/.exec(received.text)?.[1]
-      t.match(errors.at(-1), { requestId: id, err: Error }, 'the id leads to the log')
+      t.match(errors.at(-1), { requestId: id, err: Error }, 'the id is in the log')
     }
     t.equal(server.requestsInProgress, 0)
   },
 )
 
-t.test('401 names the scheme on private routes; Retry-After is sent where it helps', async (t) => {
+t.test('401 names the scheme on private routes, and Retry-After is sent where a retry helps', async (t) => {
   const { port } = await startServer(t, setUp)
   const denied = await talk(port, request('GET', '/api/denied'), { answers: 1 })
   t.same(denied.statuses, [401])
@@ -226,14 +226,14 @@ t.test('a second answer and an answer after an abort are ignored', async (t) => 
   t.same(errors, [])
 })
 
-t.test('a request behind one that is being worked on closes the connection, unseen', async (t) => {
+t.test('a request that is pipelined behind an unanswered one closes the connection unread', async (t) => {
   const { port, server } = await startServer(t, setUp)
   const received = await talk(port, request('GET', '/slow') + request('GET', '/one'))
   t.same([received.statuses, received.isClosed], [[], true])
   t.ok(await until(() => server.requestsInProgress === 0))
 })
 
-t.test('a large answer follows its reader; who reads nothing is cut off', async (t) => {
+t.test('a large answer is sent at the speed of its reader, and a stalled reader is disconnected', async (t) => {
   const patient = await startServer(t, setUp)
   const reader = connect(patient.port, '127.0.0.1')
   const chunks: Buffer[] = []
@@ -253,17 +253,17 @@ t.test('a large answer follows its reader; who reads nothing is cut off', async 
   stuck.pause()
   stuck.write(request('GET', '/api/large'))
   t.ok(await until(() => server.requestsInProgress === 1))
-  t.ok(await until(() => server.requestsInProgress === 0), 'given up')
+  t.ok(await until(() => server.requestsInProgress === 0), 'the answer is abandoned')
   stuck.destroy()
   const leaver = connect(port, '127.0.0.1')
   leaver.pause()
   leaver.write(request('GET', '/api/large'))
   t.ok(await until(() => server.requestsInProgress === 1))
   leaver.resetAndDestroy()
-  t.ok(await until(() => server.requestsInProgress === 0), 'an abort ends it, too')
+  t.ok(await until(() => server.requestsInProgress === 0), 'an abort ends it too')
 })
 
-t.test('readers of what is kept for everybody leave the room to others', async (t) => {
+t.test('readers of shared answers do not use up the memory of others', async (t) => {
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
   const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
   const budget = new BodyBudget({ bytesMax: 1024, clock: SYSTEM_CLOCK })
@@ -298,19 +298,19 @@ t.test('readers of what is kept for everybody leave the room to others', async (
   }
   for (let count = 0; count < 4; count++) stopped('/shared')
   t.ok(await until(() => server.requestsInProgress === 4))
-  t.equal(metrics.httpAnswerBytesWaiting.value, 0, 'they cost nothing')
+  t.equal(metrics.httpAnswerBytesWaiting.value, 0, 'they use no memory')
   stopped('/own')
   t.ok(await until(() => metrics.httpAnswerBytesWaiting.value === LARGE.length), 'there is room')
   const head = (path: string) => collectHead(connect(port, '127.0.0.1'), path)
   t.match(await head('/own'), / 503 /, 'for one')
   for (const path of ['/shared', '/openapi.json', '/static/array.js']) {
-    t.match(await head(path), / 200 /, `and always for ${path}, which costs nothing`)
+    t.match(await head(path), / 200 /, `${path} is always answered, because it uses no memory`)
   }
-  t.ok(await until(() => server.requestsInProgress === 0), 'they are cut off like all others')
+  t.ok(await until(() => server.requestsInProgress === 0), 'they are disconnected like all others')
   t.equal(metrics.httpReadersCut.with('stalled').value, 5)
 })
 
-/** The first bytes of an answer. */
+/** Returns the first bytes of an answer. */
 async function collectHead(socket: Socket, path: string): Promise<string> {
   socket.write(request('GET', path))
   const text = await new Promise<string>((resolve) => {
@@ -320,7 +320,7 @@ async function collectHead(socket: Socket, path: string): Promise<string> {
   return text
 }
 
-t.test('the next piece is asked for when the one before has left, and never twice', async (t) => {
+t.test('the next chunk is requested once the previous one is sent, and never twice', async (t) => {
   const bytes = Buffer.alloc(60_000, 'x')
   let making = 0
   let makingMax = 0
@@ -350,7 +350,7 @@ t.test('the next piece is asked for when the one before has left, and never twic
   socket.pause()
   const before = request('GET', '/direct').repeat(300)
   socket.write(before + request('GET', '/pieces'))
-  t.ok(await until(() => making === 1), 'the first piece is being made')
+  t.ok(await until(() => making === 1), 'the first chunk is being made')
   socket.resume()
   t.ok(await until(() => tail.endsWith('\r\n0\r\n\r\n')), 'the answer is complete')
   socket.destroy()
@@ -358,7 +358,7 @@ t.test('the next piece is asked for when the one before has left, and never twic
   t.match(tail, /piece 1\r\n\w+\r\npiece 2\r\n\w+\r\npiece 3\r\n0\r\n/)
 })
 
-t.test('closing answers what is in progress and refuses what comes later', async (t) => {
+t.test('on shutdown requests in progress are answered and later ones are refused', async (t) => {
   const { port, server } = await startServer(t, setUp)
   const idle = connect(port, '127.0.0.1')
   const idleClosed = new Promise((resolve) => idle.once('close', resolve))
@@ -367,13 +367,13 @@ t.test('closing answers what is in progress and refuses what comes later', async
   const closing = server.close(2000)
   const late = await talk(port, request('GET', '/one'))
   t.same(late.statuses, [], 'no new connections')
-  t.equal(await closing, 0, 'nothing was cut off')
+  t.equal(await closing, 0, 'no answer was truncated')
   const received = await waiting
   t.same([received.statuses, received.isClosed], [[200], true])
   await idleClosed
 })
 
-t.test('closing does not wait longer than its deadline', async (t) => {
+t.test('shutdown does not take longer than its deadline', async (t) => {
   const { port, server } = await startServer(t, setUp)
   const waiting = talk(port, request('GET', '/slow'))
   t.ok(await until(() => server.requestsInProgress === 1))
@@ -381,7 +381,7 @@ t.test('closing does not wait longer than its deadline', async (t) => {
   t.same((await waiting).statuses, [])
 })
 
-t.test('a second server on the port is refused with the reason', async (t) => {
+t.test('a second server on the same port is refused with the reason', async (t) => {
   const { port } = await startServer(t, setUp)
   const options = {
     log: { error: () => undefined },
@@ -395,7 +395,7 @@ t.test('a second server on the port is refused with the reason', async (t) => {
   await t.rejects(new HttpServer(options).listen('192.0.2.1', 0), /no such address/)
 })
 
-t.test('connections beyond the limit are closed; a place becomes free again', async (t) => {
+t.test('connections beyond the limit are closed, and a closed connection makes room', async (t) => {
   const { port, metrics } = await startServer(t, setUp, { connectionsMax: 2 })
   const first = connect(port, '127.0.0.1')
   const second = connect(port, '127.0.0.1')
@@ -421,7 +421,7 @@ t.test('every answer is counted under its route pattern', async (t) => {
   t.match(page, 'http_requests_in_progress 0\n')
 })
 
-t.test('a connection that asked to be closed is closed after its answer', async (t) => {
+t.test('a connection is closed after its answer if the client asked for it', async (t) => {
   const { port } = await startServer(t, setUp)
   const socket = connect(port, '127.0.0.1')
   socket.write(request('POST', '/one', 'Connection: close\r\n'))
@@ -429,7 +429,7 @@ t.test('a connection that asked to be closed is closed after its answer', async 
   t.same([received.statuses, received.isClosed], [[200], true])
 })
 
-t.test('a table with a double or a crooked route is a programming error', async (t) => {
+t.test('a duplicate or malformed route in the table throws an error', async (t) => {
   const handler = () => json(null)
   const route = { method: 'GET', path: '/a/', handler } as const
   t.throws(() => groupByPath([route, route]), /exists twice/)

@@ -1,5 +1,5 @@
 /**
- * Addresses as text, proxies that are believed, links in answers.
+ * IP addresses as text, trusted proxies, and links in answers.
  *
  * @lane quick
  */
@@ -13,16 +13,16 @@ t.test('addresses are written in their shortest form', async (t) => {
   const ipv6 = (...groups: number[]): string =>
     formatAddress(Uint8Array.from(groups.flatMap((group) => [group >> 8, group & 255])))
   t.equal(formatAddress(Uint8Array.of(192, 0, 2, 7)), '192.0.2.7')
-  t.equal(ipv6(0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0207), '192.0.2.7', 'mapped')
+  t.equal(ipv6(0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0207), '192.0.2.7', 'an IPv4-mapped address')
   t.equal(ipv6(0, 0, 0, 0, 0, 0, 0, 1), '::1')
   t.equal(ipv6(0, 0, 0, 0, 0, 0, 0, 0), '::')
-  t.equal(ipv6(0x2001, 0xdb8, 0, 0, 1, 0, 0, 1), '2001:db8::1:0:0:1', 'the first of two runs')
-  t.equal(ipv6(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0), '2001:db8:0:1::', 'the longest run')
-  t.equal(ipv6(1, 0, 3, 4, 5, 6, 7, 8), '1:0:3:4:5:6:7:8', 'a single zero stays')
+  t.equal(ipv6(0x2001, 0xdb8, 0, 0, 1, 0, 0, 1), '2001:db8::1:0:0:1', 'the first of two runs of zeros')
+  t.equal(ipv6(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0), '2001:db8:0:1::', 'the longest run of zeros')
+  t.equal(ipv6(1, 0, 3, 4, 5, 6, 7, 8), '1:0:3:4:5:6:7:8', 'a single zero is kept')
   t.equal(formatAddress(new Uint8Array(0)), '')
 })
 
-t.test('trusted proxies are addresses or blocks', async (t) => {
+t.test('trusted proxies are addresses or networks', async (t) => {
   const proxies = new TrustedProxies(['127.0.0.0/8', '::1', '2001:db8::/32', '192.0.2.7'])
   for (const address of ['127.0.0.1', '127.9.9.9', '::1', '2001:db8::5', '192.0.2.7']) {
     t.ok(proxies.has(address), address)
@@ -42,7 +42,7 @@ t.test('trusted proxies are addresses or blocks', async (t) => {
   }
 })
 
-t.test('links use the public URL, then what a trusted proxy says, then Host', async (t) => {
+t.test('links use the public URL, then the headers of a trusted proxy, then Host', async (t) => {
   const trustedProxies = new TrustedProxies(['127.0.0.1'])
   const head = {
     host: 'inner:8000',

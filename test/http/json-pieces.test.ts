@@ -1,5 +1,5 @@
 /**
- * JSON that the main thread makes: what is long comes in pieces, and others have their turn in between.
+ * JSON that the main thread makes: long texts are made in chunks, and other work runs in between.
  *
  * @lane quick
  */
@@ -17,7 +17,7 @@ async function piecesOf(pieces: TextPieces): Promise<readonly Uint8Array[]> {
   return all
 }
 
-t.test('what is short is one text, and the text of JSON.stringify', async (t) => {
+t.test('a short value is one text and equals JSON.stringify', async (t) => {
   const values = [
     null,
     1,
@@ -35,7 +35,7 @@ t.test('what is short is one text, and the text of JSON.stringify', async (t) =>
   for (const value of values) t.equal(jsonBody(value), JSON.stringify(value))
 })
 
-t.test('what is long comes in pieces, and others have their turn before each', async (t) => {
+t.test('a long value is made in chunks, and other work runs before each', async (t) => {
   for (const value of [MANY, { count: 1, results: MANY, next: null }]) {
     const body = jsonBody(value)
     if (typeof body === 'string') throw new Error('one text')
@@ -56,7 +56,7 @@ t.test('what is long comes in pieces, and others have their turn before each', a
   }
 })
 
-t.test('when nobody reads any more, no more is made', async (t) => {
+t.test('no more chunks are made once the reader is gone', async (t) => {
   const body = jsonBody(MANY)
   if (typeof body === 'string') throw new Error('one text')
   t.ok(await body.next())
@@ -64,7 +64,7 @@ t.test('when nobody reads any more, no more is made', async (t) => {
   t.equal(await body.next(), null)
 })
 
-t.test('texts are bytes of bounded size, all of them', async (t) => {
+t.test('texts are encoded completely, in chunks of bounded size', async (t) => {
   const texts = MANY.map(({ text }) => text)
   const pieces: Buffer[] = []
   for await (const piece of textPieces(texts)) pieces.push(piece)

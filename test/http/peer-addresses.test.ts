@@ -1,5 +1,5 @@
 /**
- * Whom requests come from, when several are connected and when all are the same.
+ * The client address of each request, with several clients and with connections of the same client.
  *
  * @lane quick
  */
@@ -12,7 +12,7 @@ import { startServer, until } from '../fixtures/http-client.ts'
 const REQUEST = 'GET /api/peer/ HTTP/1.1\r\nHost: a.example\r\n\r\n'
 
 t.test(
-  'each request has the address of its own connection, whoever else is connected',
+  'each request has the address of its own connection, whatever else is connected',
   async (t) => {
     const { port, metrics } = await startServer(t, (server) => {
       const route = { method: 'GET', path: '/api/peer/' } as const
@@ -37,11 +37,11 @@ t.test(
     t.equal(await ask(first), `"${own(1)}"`)
     await leave(first, second)
     const third = open(own(3))
-    t.equal(await ask(other), `"${own(2)}"`, 'who came before others stays who it is')
+    t.equal(await ask(other), `"${own(2)}"`, 'clients that were connected before keep their address')
     t.equal(await ask(third), `"${own(3)}"`)
     await leave(other, third)
     const last = open(own(4))
-    t.equal(await ask(last), `"${own(4)}"`, 'when all have left')
+    t.equal(await ask(last), `"${own(4)}"`, 'after all clients have disconnected')
     await leave(last)
   },
 )

@@ -1,5 +1,5 @@
 /**
- * Limits of requests and events in a second: off unless set, and what is answered beyond them.
+ * Limits of requests and events per second: disabled by default, and the answers above them.
  *
  * @lane quick
  */
@@ -26,7 +26,7 @@ function capture(daemon: DecisionDaemon, count: number, projectId = 1) {
   })
 }
 
-/** A daemon for which no time passes: a bucket lets ten seconds of its rate through, and gains nothing. */
+/** A daemon whose clock stands still. A bucket holds ten seconds of its rate and is not refilled. */
 function startStanding(t: Test, projectCount: number, flags: Readonly<Record<string, string>>) {
   const clock = { now: () => SYSTEM_CLOCK.now(), monotonic: () => 0 }
   return startDecisions(t, projectCount, flags, { clock })
@@ -47,7 +47,7 @@ t.test('without settings nothing is limited', async (t) => {
   t.notOk(seen.has(429))
 })
 
-t.test('an address that asks too often gets 429 and a time to wait, others go on', async (t) => {
+t.test('an address above its limit gets 429 and a waiting time, and other addresses are served', async (t) => {
   const daemon = await startStanding(t, 1, { 'address-requests-per-second': '2' })
   const from = (address: string, path = '/decide/') =>
     daemon.ask(path, { method: 'GET', headers: { 'X-Forwarded-For': `9.9.9.9, ${address}` } })
@@ -67,13 +67,13 @@ t.test('an address that asks too often gets 429 and a time to wait, others go on
   t.equal((await from('192.0.2.2')).status, 200, 'another address behind the same proxy')
   t.equal((await daemon.ask('/decide/', { method: 'GET' })).status, 200, 'the proxy itself')
   const watched = await statuses(60, () => from('192.0.2.1', '/_livez'))
-  t.strictSame([...watched], [[200, 60]], 'who watches the process is not limited')
+  t.strictSame([...watched], [[200, 60]], 'health checks are not limited')
   const metrics = await fetch(`${daemon.url}/metrics`)
   const counted = /^http_rate_limited_total\{limit="address_requests"\} (\d+)$/m
   t.equal(Number(counted.exec(await metrics.text())?.[1]), 21)
 })
 
-t.test('a client that is no trusted proxy cannot choose its address', async (t) => {
+t.test('a client that is not a trusted proxy cannot choose its address', async (t) => {
   const daemon = await startStanding(t, 1, {
     'address-requests-per-second': '1',
     'trusted-proxies': '10.0.0.0/8',
@@ -91,7 +91,7 @@ t.test('a client that is no trusted proxy cannot choose its address', async (t) 
   )
 })
 
-t.test('a refusal can be read by browsers and does not lose the connection', async (t) => {
+t.test('browsers can read a refusal, and the connection stays open', async (t) => {
   const daemon = await startStanding(t, 1, { 'address-requests-per-second': '1' })
   const ask = () =>
     daemon.ask('/batch/', {
@@ -105,7 +105,7 @@ t.test('a refusal can be read by browsers and does not lose the connection', asy
   })
 })
 
-t.test('requests of a project are counted over all routes, each project alone', async (t) => {
+t.test('requests are counted over all routes, for each project separately', async (t) => {
   const daemon = await startStanding(t, 2, { 'project-requests-per-second': '2' })
   const asks = [
     () => capture(daemon, 1),
@@ -134,19 +134,19 @@ t.test('requests of a project are counted over all routes, each project alone', 
   })
 })
 
-t.test('events of a project: a large batch passes and is paid off later', async (t) => {
+t.test('a large batch of events is accepted and counted against later requests', async (t) => {
   const daemon = await startStanding(t, 2, { 'project-events-per-second': '10' })
   t.equal((await capture(daemon, 130)).status, 200)
   const refused = await capture(daemon, 1)
   t.match(refused, { status: 429, body: { code: 'throttled', detail: /events for this project/ } })
   const wait = refused.headers['retry-after']
-  t.equal(wait, '4', 'seconds for the 30 events beyond the 100 of the bucket, and for this one')
+  t.equal(wait, '4', 'the seconds for the 30 events beyond the 100 of the bucket, and for this one')
   t.equal((await daemon.decide('/flags/', { distinct_id: 'd' })).status, 200, 'no events')
   t.equal((await capture(daemon, 1, 2)).status, 200, 'the other project')
 })
 
 t.test(
-  'a body that threads check counts as well, and nothing of a refused one is kept',
+  'a body that worker threads check also counts, and no part of a refused one is stored',
   async (t) => {
     const daemon = await startStanding(t, 1, { 'project-events-per-second': '10' })
     const large = (name: string) => {
@@ -166,7 +166,7 @@ t.test(
   },
 )
 
-t.test('buckets fill at their rate, and no more of them are kept than allowed', async (t) => {
+t.test('buckets are refilled at their rate, and their number is limited', async (t) => {
   let nowMs = 0
   const buckets = new TokenBuckets<number>(
     2,
@@ -183,7 +183,7 @@ t.test('buckets fill at their rate, and no more of them are kept than allowed', 
   nowMs += 1500
   t.equal(allowed(1), 3)
   nowMs += 3_600_000
-  t.equal(allowed(1), 20, 'never more than the bucket holds')
+  t.equal(allowed(1), 20, 'never more than the capacity of the bucket')
   buckets.spend(1, 100)
   t.equal(buckets.waitSeconds(1), 50.5)
   const forgottenAt: number[] = []
@@ -191,11 +191,11 @@ t.test('buckets fill at their rate, and no more of them are kept than allowed', 
     buckets.take(key, 1)
     if (key % 20 === 0 && buckets.take(1, 1) === 0) forgottenAt.push(key)
   }
-  t.strictSame(forgottenAt, [], 'whoever comes again and again is not forgotten')
-  t.ok(buckets.size <= 101, `${buckets.size} are kept`)
+  t.strictSame(forgottenAt, [], 'the bucket of an active address is not removed')
+  t.ok(buckets.size <= 101, `${buckets.size} buckets are stored`)
 })
 
-t.test('the address behind proxies is the last one that no trusted proxy has', async (t) => {
+t.test('the client address behind proxies is the last one that is not a trusted proxy', async (t) => {
   const proxies = new TrustedProxies(['10.0.0.0/8', '127.0.0.1'])
   const cases: readonly (readonly [peer: string, header: string, expected: string])[] = [
     ['192.0.2.1', '198.51.100.1', '192.0.2.1'],

@@ -1,6 +1,6 @@
 /**
- * Large insights and dashboards, asked for by many: the main thread makes no large text of them, and what is shared is
- * computed once.
+ * Many clients request large insights and dashboards. The main thread does not build large texts of them, and shared
+ * results are computed once.
  *
  * @lane quick
  */
@@ -23,7 +23,10 @@ interface ShownTile {
   readonly text: { readonly body: string } | null
 }
 
-/** The length of the longest text that the main thread, which is also that of the test, makes or reads during an action. */
+/**
+ * Returns the length of the longest text that the main thread, which is also the test's thread, writes or parses during
+ * an action.
+ */
 async function longestText(action: () => Promise<void>): Promise<number> {
   const { stringify, parse } = JSON
   let longest = 0
@@ -42,7 +45,7 @@ async function longestText(action: () => Promise<void>): Promise<number> {
   }
 }
 
-t.test('twenty readers of a shared dashboard cost one computation and no large text', async (t) => {
+t.test('twenty readers of a shared dashboard cause one computation and no large text', async (t) => {
   const daemon = await startDecisions(t, 1)
   await daemon.capture(
     Array.from({ length: VALUES }, (_, number) => ({
@@ -82,7 +85,7 @@ t.test('twenty readers of a shared dashboard cost one computation and no large t
     const readers = Array.from({ length: READERS }, () => send(`${path}.json`))
     answers.push(...(await Promise.all(readers)))
   })
-  t.equal(await asked(), before + 2, 'each of the two questions once')
+  t.equal(await asked(), before + 2, 'each of the two queries once')
   t.ok(answers.every(({ status, body }) => status === 200 && body.length > 2_000_000))
   t.ok(ofShared < ANSWER_TEXT_UNITS_MAX, `${ofShared} characters at once`)
   const refusal = { type: 'query_too_large', message: /Choose a longer interval/ }
@@ -92,7 +95,7 @@ t.test('twenty readers of a shared dashboard cost one computation and no large t
     t.match([refused?.error, refused?.insight?.error], [refusal, refusal])
     t.equal(refused?.insight?.result, null)
     t.strictSame([answered?.error, answered?.insight?.error], [null, null])
-    t.equal(answered?.insight?.result?.length, VALUES, 'beside it the other insight is answered')
+    t.equal(answered?.insight?.result?.length, VALUES, 'another insight is answered in the meantime')
     t.equal(text?.text?.body.length, TILE_TEXT_CHARACTERS_MAX)
   }
   let page = ''

@@ -1,6 +1,6 @@
 /**
- * Texts of insights and dashboards with their results: which question is asked, what stands where there is no
- * result, and that results of shared pages are made once and kept as bytes.
+ * Insights and dashboards with their results: the query that runs, the values that replace a missing result, and
+ * results of shared pages, which are computed once and cached as bytes.
  *
  * @lane quick
  */
@@ -52,7 +52,7 @@ async function textOf(...input: Parameters<typeof filledParts>): Promise<string>
   return Buffer.concat(await filledParts(...input)).toString()
 }
 
-t.test('the innermost query is asked; a refusal is told, a fault is a fault', async (t) => {
+t.test('the innermost query runs; a refusal is shown, and a failure is an error', async (t) => {
   const asked: unknown[] = []
   const compute: ComputeInsight = async (projectId, question) => {
     const query = JSON.parse(question) as { readonly kind?: string }
@@ -83,7 +83,7 @@ t.test('the innermost query is asked; a refusal is told, a fault is a fault', as
 })
 
 t.test(
-  'an insight without a result does not keep the others of a dashboard from theirs',
+  'an insight without a result does not affect the others of a dashboard',
   async (t) => {
     const compute: ComputeInsight = async (_, question, format) => {
       const { n, dateRange } = JSON.parse(question) as { n: number; dateRange: unknown }
@@ -124,7 +124,7 @@ t.test(
   },
 )
 
-t.test('a dashboard has the results that come in time, and as many as fit', async (t) => {
+t.test('a dashboard contains the results that arrive in time and fit', async (t) => {
   const time = { ms: 0 }
   const errorsOf = async (compute: ComputeInsight) => {
     const shown = shownDashboard(SHOWING, boardOf([{ n: 1 }, { n: 2 }, { n: 3 }]))
@@ -143,7 +143,7 @@ t.test('a dashboard has the results that come in time, and as many as fit', asyn
   t.same(await errorsOf(large), [null, null, 'query_too_large'])
 })
 
-t.test('bytes of a result are handed on as they are', async (t) => {
+t.test('bytes of a result are passed on unchanged', async (t) => {
   const result = Buffer.from(`"result":"${'x'.repeat(300 * 1024)}"`)
   const compute: ComputeInsight = async () => result
   const shown = shownInsight(SHOWING, { insight: insightOf(1, { kind: 'K' }), tiles: [] })
@@ -151,14 +151,14 @@ t.test('bytes of a result are handed on as they are', async (t) => {
     [1, 2].map(() => filledParts(shown, { compute, clock: CLOCK })),
   )
   const parts = one as readonly Uint8Array[]
-  t.ok(parts.includes(result), 'no copy')
-  t.ok((other as readonly Uint8Array[]).includes(result), 'the same memory in every answer')
+  t.ok(parts.includes(result), 'no copy is made')
+  t.ok((other as readonly Uint8Array[]).includes(result), 'the same memory is in every answer')
   t.ok(parts.every((part) => part === result || part.length < 64 * 1024))
   const withoutResults = await filledParts(shown, { compute: null, clock: CLOCK })
   t.notOk(withoutResults.includes(result), 'the answer to a change asks nothing')
 })
 
-t.test('results of shared pages are computed once for all who ask, for a while', async (t) => {
+t.test('results of shared pages are computed once for all readers and cached for a while', async (t) => {
   const time = { ms: 0 }
   let count = 0
   let bytes = 10
@@ -181,7 +181,7 @@ t.test('results of shared pages are computed once for all who ask, for a while',
   )
   await compute(2, 'q', 'insight')
   await compute(1, 'q', 'html')
-  t.equal(count, 3, 'another project and another format are other questions')
+  t.equal(count, 3, 'another project and another format are separate queries')
   time.ms = SHARED_RESULT_AGE_MS_MAX - 1
   await compute(1, 'q', 'insight')
   t.equal(count, 3)
@@ -193,12 +193,12 @@ t.test('results of shared pages are computed once for all who ask, for a while',
     for (const expected of [1, 2]) {
       await t.rejects(compute(1, question, 'insight'))
       await settled()
-      t.equal(count, expected, `${question}: what may pass is not kept`)
+      t.equal(count, expected, `${question}: a temporary failure is not cached`)
     }
   }
   count = 0
   for (const _ of [1, 2]) await t.rejects(compute(1, 'refused', 'insight'), { message: 'always' })
-  t.equal(count, 1, 'a refusal that would come again is kept')
+  t.equal(count, 1, 'a permanent refusal is cached')
   bytes = SHARED_RESULTS_BYTES_MAX / 4
   count = 0
   const ask = async (question: string) => {
@@ -209,19 +209,19 @@ t.test('results of shared pages are computed once for all who ask, for a while',
   for (const question of ['a', 'b', 'c']) await ask(question)
   t.equal(await ask('a'), 3)
   t.equal(await ask('d'), 4)
-  t.equal(await ask('a'), 4, 'what was asked for last stays')
-  t.equal(await ask('b'), 5, 'what was asked for longest ago goes')
+  t.equal(await ask('a'), 4, 'the most recently used entry stays')
+  t.equal(await ask('b'), 5, 'the least recently used entry is evicted')
   bytes = SHARED_RESULTS_BYTES_MAX
   count = 0
-  t.same([await ask('large'), await ask('large')], [1, 2], 'what has no room is not kept')
+  t.same([await ask('large'), await ask('large')], [1, 2], 'a result that does not fit is not cached')
   bytes = 1
   count = 0
   for (let index = 0; index <= SHARED_RESULTS_MAX; index++) await compute(3, `${index}`, 'insight')
   await compute(3, '0', 'insight')
-  t.equal(count, SHARED_RESULTS_MAX + 2, 'so many and no more')
+  t.equal(count, SHARED_RESULTS_MAX + 2, 'the number of entries is limited')
 })
 
-t.test('a text that many ask for is made once, and never before it was asked for', async (t) => {
+t.test('a shared text is built once, and only after it was requested', async (t) => {
   const begun: (() => void)[] = []
   let state = 'old'
   const run = sharedRuns(async ({ token }: { readonly token: string }) => {
@@ -242,7 +242,7 @@ t.test('a text that many ask for is made once, and never before it was asked for
   t.equal(await first, 'old')
   await next()
   t.same(new Set(await Promise.all(later)), new Set(['new']))
-  t.equal(begun.length, 0, 'twenty requests were one run')
+  t.equal(begun.length, 0, 'twenty requests caused one run')
   const broken = [run({ token: 'broken' }), run({ token: 'broken' })]
   const outcomes = Promise.allSettled(broken)
   await next()

@@ -1,6 +1,7 @@
 /**
- * The released posthog-node 5 (`/flags/`) and 3 (`/decide/`) against the built daemon: its decisions, theirs
- * from its definitions and its answers without an SDK are the same. Known differences are listed and occur.
+ * The released posthog-node 5 (`/flags/`) and 3 (`/decide/`) against the built daemon. Remote decisions, local
+ * decisions of the SDKs and the answers of the daemon without an SDK are the same. Known differences are listed, and
+ * each of them occurs.
  *
  * @lane all
  */
@@ -31,7 +32,7 @@ import {
 import type { FlagValue, ShopFlag } from '../fixtures/flags/shop-flags.ts'
 import { SHOP_USERS, type ShopUser } from '../fixtures/flags/shop-users.ts'
 
-/** What an SDK is told about a user, and answers. */
+/** The call of an SDK for one user, and its result. */
 interface SdkOptions {
   readonly groups: Record<string, string>
   readonly personProperties: Record<string, string>
@@ -39,7 +40,7 @@ interface SdkOptions {
   readonly onlyEvaluateLocally?: boolean
 }
 
-/** One answer of an SDK for one user. A flag that it leaves open has no value. */
+/** One answer of an SDK for one user. A flag without a decision has no value. */
 interface Answer {
   readonly user: ShopUser
   readonly expected: Decided
@@ -53,11 +54,11 @@ const ALL_AT_ONCE = 8
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** The SDKs say on the console what is expected here: what is left to the server, what is deprecated. */
+/** The SDKs log two things that are expected here: fallbacks to the server and deprecations. */
 console.debug = () => {}
 console.warn = () => {}
 
-/** The types of the SDKs know texts only; what they send is JSON. */
+/** The types of the SDKs allow only strings. The SDKs send any JSON value. */
 function remoteOptions(user: ShopUser): SdkOptions {
   return { groups: { ...user.groups }, personProperties: texts(user.overrides) }
 }
@@ -76,21 +77,21 @@ function texts(properties: Readonly<Record<string, unknown>>): Record<string, st
   return properties as Record<string, string>
 }
 
-/** Asks for all users, some at a time. */
+/** Requests the flags of all users, a few at a time. */
 async function askForAll<T>(ask: (user: ShopUser) => Promise<T>): Promise<readonly T[]> {
   const results: T[] = []
   for (let start = 0; start < SHOP_USERS.length; start += ALL_AT_ONCE) {
     const users = SHOP_USERS.slice(start, start + ALL_AT_ONCE)
     results.push(...(await Promise.all(users.map(ask))))
-    // Version 3 computes without a pause; connections have to notice meanwhile that they were closed.
+    // Version 3 computes without a pause. Between users, connections need time to notice that they were closed.
     await new Promise((resolve) => setImmediate(resolve))
   }
   return results
 }
 
 /**
- * Compares all answers of an SDK with what was expected; a value that differs or is missing has to be
- * listed, and everything listed has to occur. Payloads belong to equal values.
+ * Compares all answers of an SDK with the expected ones. Every different or missing value must be in the list, and
+ * every entry of the list must occur. Payloads are compared where the values are equal.
  */
 function checkAnswers(
   t: Test,
@@ -116,7 +117,7 @@ function checkAnswers(
       if (value === wanted) {
         equalCount++
         const payload = JSON.stringify(payloads[key])
-        // A payload that counts as false is left out by local evaluation.
+        // Local evaluation omits a falsy payload.
         const wantedPayload = expected.payloads.get(key)
         if (
           payload !== JSON.stringify(wantedPayload) &&
@@ -131,7 +132,7 @@ function checkAnswers(
       if (known.length === 0) surprises.push(name)
     }
   }
-  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} surprises`)
+  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} unexpected values`)
   t.strictSame(
     listed.differing.filter((difference) => !occurred.has(difference)),
     [],
@@ -140,7 +141,7 @@ function checkAnswers(
   t.ok(equalCount >= ANSWERS_MIN, `${equalCount} equal answers`)
 }
 
-/** A client that notes the requests it makes, as `POST /flags/ 200`. */
+/** A client that records its requests, as `POST /flags/ 200`. */
 function recording(): { requests: string[]; fetch: typeof fetch } {
   const requests: string[] = []
   return {
@@ -171,7 +172,7 @@ function version3(t: Test, options: PostHogOptions3 = {}): PostHog3 {
   return client
 }
 
-/** Puts users, what was expected and what was answered together. */
+/** Combines users, expected values and answers. */
 function answersOf(given: readonly Pick<Answer, 'values' | 'payloads'>[]): readonly Answer[] {
   return given.map(({ values, payloads }, index) => {
     const user = SHOP_USERS[index]
@@ -186,7 +187,7 @@ function parsed(payloads: Readonly<Record<string, unknown>> | undefined): Record
   return Object.fromEntries(entries.map(([key, text]) => [key, JSON.parse(String(text))]))
 }
 
-t.test('there are enough users and flags, and all values occur', async (t) => {
+t.test('the test has enough users and flags, and all values occur', async (t) => {
   t.ok(SHOP_USERS.length >= 300)
   t.ok(SHOP_USERS.filter(isAscii).length >= 300)
   t.ok(shop.flags.length >= 30)
@@ -210,7 +211,7 @@ t.test('there are enough users and flags, and all values occur', async (t) => {
   t.strictSame(missing, ['inactive', 'client-only'])
 })
 
-t.test('posthog-node 5 hands on what the daemon decides', async (t) => {
+t.test('posthog-node 5 returns the decisions of the daemon', async (t) => {
   const client = version5(t)
   const given = await askForAll(async (user) => {
     const { featureFlags, featureFlagPayloads } = await client.getAllFlagsAndPayloads(
@@ -222,14 +223,14 @@ t.test('posthog-node 5 hands on what the daemon decides', async (t) => {
   checkAnswers(t, shop.flags, answersOf(given), { differing: [], isOpen: () => false })
 })
 
-t.test('posthog-node 3 hands on what the daemon decides', async (t) => {
+t.test('posthog-node 3 returns the decisions of the daemon', async (t) => {
   const client = version3(t)
   const given = await askForAll(async (user) => {
     const { featureFlags, featureFlagPayloads } = await client.getAllFlagsAndPayloads(
       user.id,
       remoteOptions(user),
     )
-    // It parses payloads only when it is asked for one.
+    // It parses a payload only when that single payload is requested.
     return { values: featureFlags ?? {}, payloads: parsed(featureFlagPayloads) }
   })
   checkAnswers(t, shop.flags, answersOf(given), {
@@ -243,7 +244,7 @@ t.test('posthog-node 3 hands on what the daemon decides', async (t) => {
   })
 })
 
-t.test('posthog-node 5 decides by itself as the daemon does', async (t) => {
+t.test('posthog-node 5 decides locally as the daemon does', async (t) => {
   const client = version5(t, { personalApiKey: PERSONAL_KEY })
   await client.waitForLocalEvaluationReady()
   const reasons = new Set<string>()
@@ -271,7 +272,7 @@ t.test('posthog-node 5 decides by itself as the daemon does', async (t) => {
   })
 })
 
-t.test('posthog-node 3 decides by itself as the daemon does', async (t) => {
+t.test('posthog-node 3 decides locally as the daemon does', async (t) => {
   const client = version3(t, { personalApiKey: PERSONAL_KEY })
   const given = await askForAll(async (user) => {
     const { featureFlags, featureFlagPayloads } = await client.getAllFlagsAndPayloads(
@@ -287,7 +288,7 @@ t.test('posthog-node 3 decides by itself as the daemon does', async (t) => {
   })
 })
 
-t.test('what cannot be decided locally is asked for, and nothing else', async (t) => {
+t.test('only flags that cannot be decided locally are requested from the daemon', async (t) => {
   const { requests, fetch } = recording()
   const client = version5(t, { secretKey: secret, fetch })
   await client.waitForLocalEvaluationReady()
@@ -313,7 +314,7 @@ t.test('what cannot be decided locally is asked for, and nothing else', async (t
   t.equal(await client.getFeatureFlag('nothing', id ?? ''), undefined)
 })
 
-t.test('payloads are the JSON that was stored, near and far', async (t) => {
+t.test('payloads are the stored JSON, with local and remote evaluation', async (t) => {
   const user = expected.findIndex(
     ({ payloads }) => payloads.has('payload-object') && payloads.has('company-half'),
   )
@@ -343,7 +344,7 @@ t.test('payloads are the JSON that was stored, near and far', async (t) => {
   }
 })
 
-t.test('remote configuration comes for a personal key and for a secret key', async (t) => {
+t.test('remote configuration is available with a personal key and with a secret key', async (t) => {
   for (const key of [PERSONAL_KEY, secret]) {
     const client = version5(t, { secretKey: key })
     t.strictSame(await client.getRemoteConfigPayload('configured'), { limit: 5 })
@@ -371,7 +372,7 @@ t.test('definitions are not sent again until they change', async (t) => {
   })
 })
 
-t.test('an SDK with a wrong key is told so and goes on with decisions of the daemon', async (t) => {
+t.test('an SDK with an invalid key reports it and uses the decisions of the daemon', async (t) => {
   const wrong = [
     () => version5(t, { personalApiKey: 'phx_wrong' }),
     () => version5(t, { secretKey: 'phs_wrong' }),
@@ -390,7 +391,7 @@ t.test('an SDK with a wrong key is told so and goes on with decisions of the dae
   }
 })
 
-t.test('contexts leave flags out, near and far', async (t) => {
+t.test('contexts exclude flags, with local and remote evaluation', async (t) => {
   for (const key of [undefined, PERSONAL_KEY]) {
     for (const [context, isOn] of [
       ['docs', true],
@@ -406,7 +407,7 @@ t.test('contexts leave flags out, near and far', async (t) => {
   }
 })
 
-t.test('the daemon learns which flags were called, and by whom they were decided', async (t) => {
+t.test('the daemon records which flags were called and whether they were decided locally', async (t) => {
   const far = version5(t)
   const near = version5(t, { secretKey: secret })
   const old = version3(t)

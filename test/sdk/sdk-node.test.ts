@@ -1,6 +1,6 @@
 /**
- * The released posthog-node, version 5 (gzip, also by capture v1) and version 3 (plain JSON), against the built daemon:
- * everything that it is told arrives once, with its properties, and no request is sent twice.
+ * The released posthog-node, version 5 (gzip, also through capture v1) and version 3 (plain JSON), against the built
+ * daemon. Every event arrives once with its properties, and no request is sent twice.
  *
  * @lane quick
  */
@@ -13,10 +13,10 @@ import { type StoredEvent, untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 
 const BATCH_EVENTS = 25
-/** The single calls of `useAll`, and the batch. */
+/** The single calls of `useAll`, and its batch. */
 const ALL_EVENTS = 5 + BATCH_EVENTS
 
-/** What one SDK has sent. */
+/** The requests that one SDK has sent. */
 interface Recorded {
   readonly path: string
   readonly status: number
@@ -46,7 +46,7 @@ interface Client {
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** `fetch` that notes what passes through it. */
+/** A `fetch` that records requests and answers. */
 function recordingFetch(recorded: Recorded[]) {
   return async (
     url: string,

@@ -1,6 +1,6 @@
 /**
- * OpenFeature's server SDK with its released provider for remote evaluation, against the built daemon: the
- * same decisions as everybody else gets, with OpenFeature's types, reasons, defaults and error codes.
+ * OpenFeature's server SDK with its released provider for remote evaluation, against the built daemon. Decisions equal
+ * those of other clients, with OpenFeature's types, reasons, defaults and error codes.
  *
  * @lane all
  */
@@ -20,14 +20,14 @@ const shop = await startShop(t, 'some')
 const baseUrl = shop.daemon.url
 const authorised = { headers: [['Authorization', `Bearer ${PROJECT_KEY}`]] as [string, string][] }
 
-/** What the daemon decides without OpenFeature. */
+/** The decisions of the daemon without OpenFeature. */
 const expected = new Map(
   await Promise.all(
     SHOP_USERS.map(async (user) => [user, await shop.ask(requestOf(user, 'server'))] as const),
   ),
 )
 
-/** The person and the groups of a user; what is JSON is a context. */
+/** The person and the groups of a user, as an evaluation context of JSON values. */
 function contextOf(user: ShopUser): EvaluationContext {
   const context = { ...user.overrides, targetingKey: user.id, $groups: { ...user.groups } }
   return context as EvaluationContext
@@ -44,7 +44,7 @@ async function openClient(
 
 t.teardown(() => OpenFeature.close())
 
-t.test('all flags of all users, asked for at once, are what the daemon decides', async (t) => {
+t.test('flags of all users, requested at once, equal the decisions of the daemon', async (t) => {
   const api = new OFREPApi(baseUrl)
   const surprises: string[] = []
   for (const [user, { values, payloads }] of expected) {
@@ -66,20 +66,20 @@ t.test('all flags of all users, asked for at once, are what the daemon decides',
       }
     }
   }
-  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} surprises`)
+  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} unexpected values`)
 })
 
 function isSame(text: unknown, value: unknown): boolean {
   return typeof text === 'string' && JSON.stringify(JSON.parse(text)) === JSON.stringify(value)
 }
 
-t.test('flags asked for one by one have the value and type that was decided', async (t) => {
+t.test('flags requested one by one have the decided value and type', async (t) => {
   const client = await openClient('one by one')
   const surprises: string[] = []
   const asked = new Set<string>()
   for (const [index, [user, { values }]] of [...expected].entries()) {
     const keys = [...values.keys()]
-    // Another flag for each user.
+    // Each user gets another flag.
     const key = keys[index % keys.length] ?? ''
     const value = values.get(key)
     asked.add(key)
@@ -91,11 +91,11 @@ t.test('flags asked for one by one have the value and type that was decided', as
       surprises.push(`${key} of ${user.id}: ${details.value}, ${details.errorMessage}`)
     }
   }
-  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} surprises`)
+  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} unexpected values`)
   t.ok(asked.size >= 30, `${asked.size} flags`)
 })
 
-t.test('reasons, variants and payloads are told', async (t) => {
+t.test('reasons, variants and payloads are returned', async (t) => {
   const client = await openClient('details')
   const context = { targetingKey: 'nobody known', plan: 'pro' }
   t.match(await client.getBooleanDetails('payload-text', false, context), {
@@ -126,7 +126,7 @@ t.test('reasons, variants and payloads are told', async (t) => {
   })
 })
 
-t.test('without a value the default comes, with the reason of the failure', async (t) => {
+t.test('without a value the default is returned, with the reason of the failure', async (t) => {
   const client = await openClient('failures')
   const context = { targetingKey: 'u' }
   const failures = [
@@ -154,7 +154,7 @@ t.test('without a value the default comes, with the reason of the failure', asyn
   }
 })
 
-t.test('a key that is no key of a project gets no value', async (t) => {
+t.test('an invalid project key gets no value', async (t) => {
   for (const [index, headers] of [
     [['Authorization', 'Bearer phc_wrong']],
     [['X-API-Key', 'phx_wrong']],

@@ -1,5 +1,5 @@
 /**
- * The example of docs/TESTING-YOUR-APP.md for node:test, run as it stands there: its files, `npx` and the SDKs.
+ * Runs the node:test example of docs/TESTING-YOUR-APP.md unchanged: its files, `npx` and the SDKs.
  *
  * @lane all
  */

@@ -1,5 +1,5 @@
 /**
- * Questions end when their time is over or nobody waits, in the middle of whatever they are at.
+ * Queries stop when their time is over or the client has gone, at any point of their work.
  *
  * @lane quick
  */
@@ -40,7 +40,7 @@ function questionOf(kind: keyof typeof QUESTIONS) {
   return readQuestion(kind, source)
 }
 
-/** One event each of many persons: first all do a, then c, then b. */
+/** One event for each of many persons: first all do a, then c, then b. */
 function crowd(persons: number): MemoryScanner {
   const events = ['a', 'c', 'b'].flatMap((name, turn) =>
     Array.from({ length: persons }, (_, person) => {
@@ -51,15 +51,15 @@ function crowd(persons: number): MemoryScanner {
   return scannerOf(events)
 }
 
-t.test('every algorithm asks between its rows whether to go on', async (t) => {
+t.test('every algorithm checks between its rows whether to go on', async (t) => {
   const names = ['trends', 'stickiness', 'lifecycle', 'retention', 'funnel', 'correlation', 'path']
   for (const name of names) {
     const kind = name as keyof typeof QUESTIONS
     const scanner = crowd(15)
     const page = runQuestion(questionOf(kind), contextOf({}), scanner)
-    t.equal(page.actors.length, 15, `${name} finds everybody`)
+    t.equal(page.actors.length, 15, `${name} finds every person`)
     const asked = scanner.limitChecks
-    t.ok(asked > 0, `${name} asks`)
+    t.ok(asked > 0, `${name} checks whether to go on`)
     for (let last = 1; last <= asked; last++) {
       const stopping = crowd(15)
       let checks = 0
@@ -67,18 +67,18 @@ t.test('every algorithm asks between its rows whether to go on', async (t) => {
         if (++checks === last) throw new ServiceError('query_timeout', 'over')
       }
       const run = () => runQuestion(questionOf(kind), contextOf({}), stopping)
-      t.throws(run, { code: 'query_timeout' }, `${name} stops at look ${last}`)
+      t.throws(run, { code: 'query_timeout' }, `${name} stops at check ${last}`)
     }
   }
 })
 
-t.test('a long list of persons is looked at in parts', async (t) => {
+t.test('a long list of persons is read in parts', async (t) => {
   const few = crowd(10)
   const many = crowd(5000)
   for (const scanner of [few, many]) {
     runQuestion(questionOf('funnel'), contextOf({}), scanner)
   }
-  t.ok(many.limitChecks >= few.limitChecks + 5, 'once for each thousand persons')
+  t.ok(many.limitChecks >= few.limitChecks + 5, 'once for every thousand persons')
 })
 
 t.test('a scan stops within a segment', async (t) => {
@@ -110,7 +110,7 @@ t.test('a scan stops within a segment', async (t) => {
     ['persons', all('name', 'person')],
     ['distinct ids', all('distinct_id', 'event')],
   ]
-  /** How often a scan asks, when it is given up at the look with this number. */
+  /** Returns the number of checks in a scan that is cancelled at the check with this number. */
   const looksOf = (filter: FilterGroup | null, last: number): readonly [string, number] => {
     let looks = 0
     const isCancelled = (): boolean => ++looks >= last

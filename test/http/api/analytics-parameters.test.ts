@@ -1,6 +1,6 @@
 /**
- * Every parameter of the analytic routes does something, or is known to do nothing, and a value that
- * cannot be used is refused as the reference says.
+ * Every parameter of the analytic routes has its documented effect or is documented to have none. An invalid value is
+ * refused as the reference says.
  *
  * @lane quick
  */
@@ -26,7 +26,7 @@ import { WAY_ROWS } from '../../fixtures/parameter-rows-ways.ts'
 type Query = Readonly<Record<string, unknown>>
 
 const RANGE = { date_from: '2023-01-01', date_to: '2023-01-07' }
-/** What every question to a route has unless its row says otherwise. */
+/** Parameters of every request to a route, unless its row sets others. */
 const DEFAULTS: Readonly<Record<ParameterRoute, Query>> = {
   trends: RANGE,
   stickiness: RANGE,
@@ -37,7 +37,7 @@ const DEFAULTS: Readonly<Record<ParameterRoute, Query>> = {
   path: RANGE,
 }
 
-/** What each route cannot do without. */
+/** Parameters that each route requires. */
 const NEEDED: Readonly<Record<ParameterRoute, Query>> = {
   trends: { entity_id: 'a', entity_type: 'events' },
   stickiness: { entity_id: 'a', entity_type: 'events', stickiness_days: 1 },
@@ -62,7 +62,7 @@ function questionOf(route: ParameterRoute, query: Query): AnalyticQuestion {
   return readQuestion(kind, source)
 }
 
-/** Who is found, with values and appearances, in order; or a refusal as `code attr`. */
+/** Returns the found persons with values and appearances, in order, or a refusal as `code attr`. */
 function seen(route: ParameterRoute, query: Query): string {
   const scanner = scannerOf(PARAMETER_EVENTS, PARAMETER_PERSONS, {
     groups: new Map([['0 acme', { size: 'large' }]]),
@@ -98,13 +98,13 @@ for (const { name, route, base, without, given, found, wrong } of ROWS) {
     for (const [value, answer] of wrong ?? []) {
       differences.equal(seen(route, { ...query, [name]: value }), answer, JSON.stringify(value))
     }
-    t.strictSame(differences.list(), [], 'it does what its row says')
+    t.strictSame(differences.list(), [], 'it has the effect of its row')
   })
 }
 
-t.test('no parameter is without a row', async (t) => {
+t.test('every parameter has a row', async (t) => {
   const named = new Set(ROWS.map(({ name }) => name))
-  // Its effect is in the body around the persons.
+  // Its effect is visible in the response body outside of the list of persons.
   named.add('include_total')
   const described = ANALYTIC_RESOURCE.routes.flatMap(({ query = {}, body = {} }) =>
     [query, body].flatMap(({ properties = {} }) => Object.keys(properties as object)),
@@ -116,7 +116,7 @@ t.test('no parameter is without a row', async (t) => {
   )
 })
 
-t.test('each refusal of the routes', async (t) => {
+t.test('the routes refuse invalid requests', async (t) => {
   const events = [{ id: 'a' }]
   const cases: readonly (readonly [ParameterRoute, Query, string])[] = [
     ['trends', {}, 'invalid_input null'],
@@ -174,10 +174,10 @@ t.test('each refusal of the routes', async (t) => {
     if (route === 'retention') continue
     expect({ interval: 'year' }, 'invalid_input interval')
   }
-  t.strictSame(differences.list(), [], 'exactly what is wrong is refused')
+  t.strictSame(differences.list(), [], 'exactly the invalid requests are refused')
 })
 
-t.test('members of a property filter', async (t) => {
+t.test('the members of a property filter', async (t) => {
   const cases: readonly (readonly [Query, string])[] = [
     [{ key: 'tier', value: 'gold' }, 'ann:1'],
     [{ key: 'tier', value: ['gold', 'iron'] }, 'ann:1 cy:1'],

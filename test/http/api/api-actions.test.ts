@@ -1,5 +1,5 @@
 /**
- * Actions over HTTP, and in the store from the command to the scan.
+ * Actions over HTTP and in the store, from the command to the scan.
  *
  * @lane quick
  */
@@ -40,7 +40,7 @@ function action(id: number, changes: Partial<ActionView> = {}): ActionView {
   }
 }
 
-t.test('actions are listed in pages and found by number', async (t) => {
+t.test('actions are listed in pages and can be read by number', async (t) => {
   const { store, ask } = await startPersons(t)
   store.actions = [action(1), action(2, { tags: ['x'] })]
   const { body } = await ask('1/actions?limit=1')
@@ -90,7 +90,7 @@ t.test('an action is made of steps', async (t) => {
   })
 })
 
-t.test('an action changes, and goes without leaving its number to another', async (t) => {
+t.test('an action can be changed, and the number of a deleted action is not used again', async (t) => {
   const { store, ask } = await startPersons(t)
   store.actions = [action(1)]
   for (const method of ['PATCH', 'PUT']) {
@@ -109,7 +109,7 @@ t.test('an action changes, and goes without leaving its number to another', asyn
   }
 })
 
-t.test('what cannot be an action is refused', async (t) => {
+t.test('an invalid action is refused', async (t) => {
   const { ask } = await startPersons(t)
   const cases: readonly (readonly [object, string, string])[] = [
     [{}, 'required', 'name'],
@@ -136,7 +136,7 @@ t.test('what cannot be an action is refused', async (t) => {
   t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'name' } })
 })
 
-t.test('actions are kept in order, and are found by what their steps say', async (t) => {
+t.test('actions are stored in order and match events by their steps', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const draft = { name: 'a', description: '', tags: [], steps: [{ ...STEP, event: 'signup' }] }
   const made = log.run(1, { kind: 'create_action', action: draft })

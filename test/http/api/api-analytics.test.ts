@@ -1,5 +1,5 @@
 /**
- * The analytic routes over HTTP: what is asked of the threads, and the forms of the answers.
+ * The analytic routes over HTTP: the tasks that they send to worker threads, and the shape of their answers.
  *
  * @lane quick
  */
@@ -40,7 +40,7 @@ const FULL: AnalyticAnswer = {
 }
 const SERIES = encodeURIComponent(JSON.stringify([{ id: 'a', order: 0 }]))
 
-/** A request of each route that can be answered. */
+/** A valid request to each route. */
 const QUERIES = {
   trends: 'entity_id=a&entity_type=events',
   stickiness: 'entity_id=a&entity_type=events&stickiness_days=2',
@@ -53,7 +53,7 @@ const QUERIES = {
 
 const names = Object.keys(QUERIES) as (keyof typeof QUERIES)[]
 
-t.test('every route asks its question about the project', async (t) => {
+t.test('every route sends its query about the project', async (t) => {
   const { store, ask } = await startPersons(t)
   for (const name of names) {
     t.equal((await ask(`1/persons/${name}/?${QUERIES[name]}&limit=7&offset=3`)).status, 200, name)
@@ -68,13 +68,13 @@ t.test('every route asks its question about the project', async (t) => {
   }
 })
 
-t.test('a question about correlation may come to the route of funnels', async (t) => {
+t.test('the route of funnels also accepts a correlation query', async (t) => {
   const { store, ask } = await startPersons(t)
   await ask(`1/persons/funnel/?${QUERIES['funnel/correlation']}`)
   t.match(store.asked, [{ question: { kind: 'correlation' } }])
 })
 
-t.test('trends, funnels, correlations and paths have the whole envelope', async (t) => {
+t.test('trends, funnels, correlations and paths have the full response envelope', async (t) => {
   const { store, ask } = await startPersons(t)
   store.answer = FULL
   for (const name of ['trends', 'funnel', 'path'] as const) {
@@ -99,7 +99,7 @@ t.test('trends, funnels, correlations and paths have the whole envelope', async 
   })
 })
 
-t.test('lifecycle and stickiness have a smaller one, retention its own', async (t) => {
+t.test('lifecycle and stickiness have a smaller envelope, and retention has its own', async (t) => {
   const { store, ask } = await startPersons(t)
   store.answer = FULL
   for (const name of ['lifecycle', 'stickiness'] as const) {
@@ -116,7 +116,7 @@ t.test('lifecycle and stickiness have a smaller one, retention its own', async (
   })
 })
 
-t.test('totals are said to who asks for them', async (t) => {
+t.test('totals are returned on request', async (t) => {
   const { store, ask } = await startPersons(t)
   store.answer = { ...FULL, total: 12, totals: [12, 3] }
   for (const name of names) {
@@ -129,7 +129,7 @@ t.test('totals are said to who asks for them', async (t) => {
   }
 })
 
-t.test('a body goes before the query, and its limit is repeated in links', async (t) => {
+t.test('a body has priority over the query string, and links repeat its limit', async (t) => {
   const { store, ask } = await startPersons(t)
   store.answer = FULL
   const body = { events: [{ id: 'b' }], funnel_step: 2, limit: 1 }
@@ -141,7 +141,7 @@ t.test('a body goes before the query, and its limit is repeated in links', async
   t.match(answer.body, { next: `${start}&offset=2&limit=1`, initial: `${start}&offset=0&limit=1` })
 })
 
-t.test('tables have a line for each person', async (t) => {
+t.test('tables have one line for each person', async (t) => {
   const { store, ask } = await startPersons(t)
   store.answer = listedAnswer([actor(1, 2), actor(2)])
   const table = parseCsv((await ask(`1/persons/trends/?${QUERIES.trends}&format=csv`)).text)
@@ -157,7 +157,7 @@ t.test('tables have a line for each person', async (t) => {
   t.match(await ask(`1/persons/trends/?${QUERIES.trends}&format=xml`), { status: 404 })
 })
 
-t.test('what cannot be asked is refused', async (t) => {
+t.test('an invalid query is refused', async (t) => {
   const { store, ask } = await startPersons(t)
   const cases: readonly (readonly [string, string, string | null])[] = [
     ['trends/?entity_type=events&limit=x', 'invalid_input', 'limit'],
@@ -176,7 +176,7 @@ t.test('what cannot be asked is refused', async (t) => {
     const answer = await ask(`1/persons/lifecycle/?${query}`)
     t.match(answer, { status: 400, body: { message: 'Missing parameter', detail: name } })
   }
-  t.strictSame(store.asked, [], 'no thread was troubled')
+  t.strictSame(store.asked, [], 'no task reached a thread')
   for (const [code, status] of [
     ['query_timeout', 504],
     ['query_too_large', 400],
@@ -188,7 +188,7 @@ t.test('what cannot be asked is refused', async (t) => {
   }
 })
 
-t.test('routes need a key, a project and the right method', async (t) => {
+t.test('routes require a key, a project and the right method', async (t) => {
   const { ask } = await startPersons(t)
   for (const name of names) {
     t.match(await ask(`1/persons/${name}`, { key: null }), { status: 401 }, name)
@@ -201,7 +201,7 @@ t.test('routes need a key, a project and the right method', async (t) => {
   }
 })
 
-t.test('a question is given up when its client goes away', async (t) => {
+t.test('a query is cancelled when its client disconnects', async (t) => {
   const { store, port } = await startPersons(t)
   store.isStalled = true
   const socket = connect(port, '127.0.0.1')

@@ -69,7 +69,7 @@ async function ask({ project = '1', authorization, query = '', body }: Ask): Pro
   return `${received.statuses[0]} ${answer.project ?? answer.code}`
 }
 
-t.test('only a Bearer header with a known key is a login', async (t) => {
+t.test('only a Bearer header with a known key authenticates a request', async (t) => {
   const cases: Record<string, string> = {
     'Bearer phx_all': '200 1',
     'Bearer   phx_all': '200 1',
@@ -95,7 +95,7 @@ t.test('only a Bearer header with a known key is a login', async (t) => {
   }
 })
 
-t.test('only the first place that has a key is tried: header, body, query', async (t) => {
+t.test('only the first position that holds a key is tried: header, body, query', async (t) => {
   const good = '{"personal_api_key":"phx_all"}'
   const bad = '{"personal_api_key":"phx_no"}'
   const cases: readonly (readonly [Ask, string])[] = [
@@ -123,7 +123,7 @@ t.test('only the first place that has a key is tried: header, body, query', asyn
   for (const [given, expected] of cases) t.equal(await ask(given), expected, JSON.stringify(given))
 })
 
-t.test('the project is a number or @current; anything else is not found', async (t) => {
+t.test('the project is a number or @current; any other value is not found', async (t) => {
   const authorization = 'Bearer phx_all'
   const cases: Record<string, string> = {
     '2': '200 2',
@@ -152,7 +152,7 @@ t.test('the project is a number or @current; anything else is not found', async 
 t.test('a limited key gets the same answer for existing and unknown projects', async (t) => {
   const authorization = 'Bearer phx_limited'
   t.equal(await ask({ project: '2', authorization }), '200 2')
-  t.equal(await ask({ project: '@current', authorization }), '200 2', 'the first that it may use')
+  t.equal(await ask({ project: '@current', authorization }), '200 2', 'the first project that the key may use')
   t.equal(await ask({ project: '1', authorization }), '403 permission_denied')
   t.equal(await ask({ project: '99', authorization }), '403 permission_denied')
   t.equal(await ask({ project: 'x', authorization }), '404 not_found')
@@ -164,12 +164,12 @@ t.test('a token in the query overrides the project of the path', async (t) => {
   t.equal(await ask({ project: '99', authorization, query: '?token=phc_2' }), '200 2')
   t.equal(await ask({ authorization, query: '?token=phc_9' }), '401 authentication_failed')
   t.equal(await ask({ authorization, query: '?token=' }), '401 authentication_failed')
-  t.equal(await ask({ query: '?token=phc_2' }), '401 not_authenticated', 'a token is no login')
+  t.equal(await ask({ query: '?token=phc_2' }), '401 not_authenticated', 'a token does not authenticate')
   const limited = 'Bearer phx_limited'
   t.equal(await ask({ authorization: limited, query: '?token=phc_1' }), '403 permission_denied')
 })
 
-t.test('scopes: write includes read, a star includes all', async (t) => {
+t.test('scopes: write includes read, and * includes all', async (t) => {
   t.equal(await ask({ authorization: 'Bearer phx_read' }), '200 1')
   t.equal(await ask({ authorization: 'Bearer phx_write' }), '200 1')
   t.equal(await ask({ authorization: 'Bearer phx_other' }), '403 permission_denied')

@@ -1,5 +1,5 @@
 /**
- * Cohorts over HTTP: definitions, tables of distinct ids, references among cohorts, errors.
+ * Cohorts over HTTP: definitions, tables of distinct ids, references between cohorts, and errors.
  *
  * @lane quick
  */
@@ -10,7 +10,7 @@ const PRO = { key: 'plan', value: 'pro', type: 'person' }
 const TREE = { type: 'OR', values: [{ type: 'AND', values: [PRO] }] }
 const SHOWN = { created_at: '2023-01-02T10:00:00Z' }
 
-t.test('cohorts are listed in pages and found by number', async (t) => {
+t.test('cohorts are listed in pages and can be read by number', async (t) => {
   const { store, ask } = await startPersons(t)
   store.cohorts = [cohort(2), cohort(1, { is_static: true, filters: {}, count: 3 })]
   const { body } = await ask('1/cohorts?limit=1')
@@ -28,7 +28,7 @@ t.test('cohorts are listed in pages and found by number', async (t) => {
   t.equal(parseCsv((await ask('1/cohorts/2?format=csv')).text).length, 2)
 })
 
-t.test('a dynamic cohort is made from a tree of person filters', async (t) => {
+t.test('a dynamic cohort is created from a tree of person filters', async (t) => {
   const { store, ask } = await startPersons(t)
   const forms = [TREE, { properties: TREE }, JSON.stringify({ properties: TREE })]
   for (const filters of forms) {
@@ -49,7 +49,7 @@ t.test('a dynamic cohort is made from a tree of person filters', async (t) => {
   }
 })
 
-t.test('a static cohort is made from uuids, distinct ids or a table', async (t) => {
+t.test('a static cohort is created from uuids, distinct ids or a table', async (t) => {
   const { store, ask } = await startPersons(t)
   const base = { description: '', isStatic: true, filters: null, personUuids: [], distinctIds: [] }
   const post = (query: string, body: unknown, type = 'application/json') =>
@@ -94,7 +94,7 @@ t.test('a static cohort is made from uuids, distinct ids or a table', async (t) 
   }
 })
 
-t.test('what makes no cohort', async (t) => {
+t.test('an invalid cohort is refused', async (t) => {
   const { store, ask } = await startPersons(t)
   store.cohorts = [cohort(3, { deleted: true })]
   const named = { name: 'a' }
@@ -151,7 +151,7 @@ t.test('what makes no cohort', async (t) => {
   t.match(nobody, { status: 400, body: { code: 'invalid_input', attr: 'csv' } })
 })
 
-t.test('PATCH changes what it names', async (t) => {
+t.test('PATCH changes only the members in its body', async (t) => {
   const { store, ask } = await startPersons(t)
   store.cohorts = [cohort(1), cohort(2, { is_static: true, filters: {} })]
   const cases: readonly (readonly [number, unknown, object])[] = [
@@ -187,7 +187,7 @@ t.test('PATCH changes what it names', async (t) => {
   t.strictSame(store.commands, [])
 })
 
-t.test('no cohort may lead back to itself', async (t) => {
+t.test('a cohort cannot refer to itself, not even through other cohorts', async (t) => {
   const { store, ask } = await startPersons(t)
   const refersTo = (value: number) => ({
     properties: { type: 'AND', values: [{ key: 'id', type: 'cohort', value }] },

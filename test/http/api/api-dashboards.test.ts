@@ -1,5 +1,5 @@
 /**
- * Dashboards, their tiles, and how they and insights are shared, over HTTP.
+ * Dashboards and their tiles, and sharing of dashboards and insights, over HTTP.
  *
  * @lane quick
  */
@@ -41,13 +41,13 @@ async function tilesOf(path: string): Promise<readonly ShownTile[]> {
   return (await daemon.ask('GET', path)).body['tiles'] as readonly ShownTile[]
 }
 
-/** What somebody without a key gets. */
+/** Returns the response to a client without a key. */
 async function open(path: string) {
   const { status, headers, body } = await send(`${daemon.decisions.url}${path}`)
   return { status, headers, text: body.toString() }
 }
 
-t.test('a dashboard is made, shown, changed, deleted and brought back', async (t) => {
+t.test('a dashboard can be created, read, changed, deleted and restored', async (t) => {
   const filters = { date_from: '-7d' }
   const body = { name: 'Board', description: 'd', pinned: true, tags: ['t'], filters }
   const answer = await daemon.ask('POST', DASHBOARDS, body, ann.key)
@@ -84,7 +84,7 @@ t.test('a dashboard is made, shown, changed, deleted and brought back', async (t
   )
 })
 
-t.test('lists of dashboards', async (t) => {
+t.test('dashboards can be listed', async (t) => {
   for (const [name, pinned] of [
     ['b', false],
     ['a', false],
@@ -100,7 +100,7 @@ t.test('lists of dashboards', async (t) => {
   t.notOk('tiles' in (resultsOf(await daemon.ask('GET', OTHER_DASHBOARDS))[0] ?? {}))
 })
 
-t.test('tiles: insights and texts, their layouts, and what takes them away', async (t) => {
+t.test('tiles hold insights or texts and layouts, and can be removed', async (t) => {
   const one = await made(DASHBOARDS, { name: 'one' })
   const two = await made(DASHBOARDS, { name: 'two' })
   const insight = await made(INSIGHTS, { name: 'i', dashboards: [one, two, one] })
@@ -155,7 +155,7 @@ t.test('tiles: insights and texts, their layouts, and what takes them away', asy
   t.match(await tilesOf(board), [{ insight: { id: insight } }])
 })
 
-t.test('what is refused of dashboards and tiles', async (t) => {
+t.test('invalid dashboards and tiles are refused', async (t) => {
   const board = `${DASHBOARDS}${await made(DASHBOARDS, {})}/`
   const other = await made(daemon.projectPath(2, 'insights/'), {})
   const cases: readonly (readonly [object, string, string])[] = [
@@ -202,15 +202,15 @@ t.test('what is refused of dashboards and tiles', async (t) => {
     const found = [answer.status, answer.body['code'], answer.body['attr']]
     differences.same(found, [400, code, attr], shown)
   }
-  t.strictSame(differences.list(), [], 'every fault is refused with the name of the field')
+  t.strictSame(differences.list(), [], 'every invalid value is refused with the name of its field')
   const tiles = Array.from({ length: 200 }, () => ({ text: { body: 'x' } }))
   t.match(await daemon.ask('PATCH', board, { tiles }), { status: 200 })
   const full = await daemon.ask('PATCH', board, { name: 'full', tiles: [{ text: { body: 'x' } }] })
   t.match(full, error(400, 'invalid_input'))
-  t.match(await daemon.ask('GET', board), { body: { name: null } }, 'nothing of it was done')
+  t.match(await daemon.ask('GET', board), { body: { name: null } }, 'a refused request changes nothing')
 })
 
-t.test('filters that queries can be asked with are taken', async (t) => {
+t.test('filters that are valid in queries are accepted', async (t) => {
   for (const filters of [
     { date_from: '-7d', date_to: null },
     { date_from: 'all', properties: [] },
@@ -226,7 +226,7 @@ t.test('filters that queries can be asked with are taken', async (t) => {
   t.match(refused, error(400, 'invalid_input', 'filters.date_to'))
 })
 
-t.test('the dashboard of a flag is one of them', async (t) => {
+t.test('the dashboard of a flag is an ordinary dashboard', async (t) => {
   const flag = await made(FLAGS, { key: 'with-dashboard' })
   await daemon.ask('POST', `${FLAGS}${flag}/dashboard/`)
   const { body } = await daemon.ask('GET', `${FLAGS}${flag}/`)
@@ -240,7 +240,7 @@ t.test('the dashboard of a flag is one of them', async (t) => {
   t.match(changed, { status: 200, body: { analytics_dashboards: [own] } })
 })
 
-t.test('sharing is switched on, changed, renewed and switched off', async (t) => {
+t.test('sharing can be enabled, changed, renewed and disabled', async (t) => {
   const insight = await made(INSIGHTS, { name: 'Shared', query: { kind: 'Unknown' } })
   const board = await made(DASHBOARDS, { name: 'Open', tiles: [{ insight }] })
   for (const [path, name] of [
@@ -269,7 +269,7 @@ t.test('sharing is switched on, changed, renewed and switched off', async (t) =>
       t.match(body, { type, accessToken: token, themes: [], noHeader: true })
       t.match(body[name], { id: name === 'insight' ? insight : board, created_by: null })
       t.notOk('legend' in body)
-      t.notMatch(shown.text, /@/, 'no address of anybody')
+      t.notMatch(shown.text, /@/, 'it contains no address of a user')
     }
     t.match(await daemon.ask('GET', DASHBOARDS), { body: { results: [] } })
     const renewed = textOf(await daemon.ask('POST', `${sharing}refresh/`), 'access_token')
@@ -295,7 +295,7 @@ t.test('sharing is switched on, changed, renewed and switched off', async (t) =>
   t.match(log, [{ method: 'PATCH', object_id: String(insight), status: 400 }])
 })
 
-t.test('whoever shares may change what is shared', async (t) => {
+t.test('a user who may share can change the shared object', async (t) => {
   const board = await made(DASHBOARDS, {})
   const sharing = `${DASHBOARDS}${board}/sharing/`
   const only = daemon.keyOf({ scopes: ['sharing_configuration:write'] })
@@ -311,7 +311,7 @@ t.test('whoever shares may change what is shared', async (t) => {
   t.match(await daemon.ask('POST', `${sharing}refresh/`, undefined, both), { status: 200 })
 })
 
-t.test('a shared page shows names as text, runs nothing and may be framed', async (t) => {
+t.test('a shared page shows names as text, runs no scripts and may be embedded in a frame', async (t) => {
   const insight = await made(INSIGHTS, { name: HOSTILE, description: HOSTILE })
   const tiles = [{ insight }, { text: { body: HOSTILE } }]
   const board = await made(DASHBOARDS, { name: HOSTILE, description: HOSTILE, tiles })
@@ -326,7 +326,7 @@ t.test('a shared page shows names as text, runs nothing and may be framed', asyn
     t.notOk('x-frame-options' in headers)
     t.match(headers, { 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' })
     t.notMatch(text, /<script|<img|onerror="/)
-    t.equal(text.split('&lt;script&gt;alert(1)').length - 1, 6, 'title, heading, texts')
+    t.equal(text.split('&lt;script&gt;alert(1)').length - 1, 6, 'title, heading and texts')
   }
   for (const address of [
     'x',
@@ -347,7 +347,7 @@ t.test('a shared page shows names as text, runs nothing and may be framed', asyn
   t.equal(posted.status, 405)
 })
 
-t.test('any value in any field is taken or refused, and nothing breaks', async (t) => {
+t.test('any value in any field is accepted or refused without a server error', async (t) => {
   const insight = await made(INSIGHTS, {})
   const board = await made(DASHBOARDS, { tiles: [{ insight }] })
   const note = await made(ANNOTATIONS, {})
@@ -395,5 +395,5 @@ t.test('any value in any field is taken or refused, and nothing breaks', async (
       })
     }
   }
-  t.strictSame(differences.list(), [], 'every value is taken or refused, and the object is shown')
+  t.strictSame(differences.list(), [], 'every value is accepted or refused, and the object can still be read')
 })

@@ -1,5 +1,5 @@
 /**
- * Names of events and properties, and values, over real HTTP against a whole daemon.
+ * Names of events and properties, and values, over real HTTP against a complete daemon.
  *
  * @lane quick
  */
@@ -14,7 +14,7 @@ const NOW_MS = Date.now()
 const HOUR_MS = 3_600_000
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const HOSTILE = ['<img src=x onerror=alert(1)>', '__proto__', 'constructor', `"quoted" \u2028`]
-/** The longest name of a property that lists have, and one that they do not have. */
+/** The longest property name that lists contain, and one that is not listed. */
 const LONG = 'k'.repeat(400)
 const TOO_LONG = 'k'.repeat(401)
 
@@ -60,7 +60,7 @@ async function openShop(): Promise<DecisionDaemon> {
 
 const isBoundary = (name: unknown): boolean => String(name).startsWith('boundary')
 
-/** The results of a list, without the events by which the test waits. */
+/** The results of a list, without the events that the test uses to wait. */
 async function listed(daemon: DecisionDaemon, path: string): Promise<readonly JsonObject[]> {
   const answer = await daemon.api('GET', path)
   if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
@@ -73,10 +73,10 @@ async function names(daemon: DecisionDaemon, path: string): Promise<readonly unk
 
 const listOf = (...names: readonly string[]): string => encodeURIComponent(JSON.stringify(names))
 
-t.test('definitions', async (t) => {
+t.test('definitions over HTTP', async (t) => {
   const daemon = await openShop()
 
-  t.test('events with what is known about them', async (t) => {
+  t.test('events are listed with their definitions', async (t) => {
     const [first] = await listed(daemon, 'event_definitions/?search=SIGN')
     t.match(first, {
       id: UUID,
@@ -89,7 +89,7 @@ t.test('definitions', async (t) => {
     const [createdAtMs = 0, seenAtMs = 0] = ['created_at', 'last_seen_at'].map((name) =>
       Date.parse(String(first?.[name])),
     )
-    t.ok(createdAtMs > seenAtMs, 'created when it arrived, which is later than it happened')
+    t.ok(createdAtMs > seenAtMs, 'created on arrival, which is later than the time of the event')
     const alone = await daemon.api('GET', `event_definitions/${String(first?.['id'])}`)
     t.strictSame(alone.body, first)
     t.strictSame(await names(daemon, 'event_definitions/?search=PAID%20order'), ['order paid'])
@@ -103,7 +103,7 @@ t.test('definitions', async (t) => {
     t.strictSame(await names(daemon, twice), await names(daemon, `${twice}&ordering=whatever`))
   })
 
-  t.test('pages', async (t) => {
+  t.test('definitions are listed in pages', async (t) => {
     const path = 'event_definitions/?ordering=name&limit=2'
     const { body } = await daemon.api('GET', path)
     t.match(body, { count: 5, previous: null })
@@ -124,7 +124,7 @@ t.test('definitions', async (t) => {
     )
   })
 
-  t.test('properties of events', async (t) => {
+  t.test('properties of events are listed', async (t) => {
     const some = 'property_definitions/?properties=plan,seats,amount,at,$feature/new,none'
     const types = (await listed(daemon, some)).map((row) => [row['name'], row['property_type']])
     t.strictSame(types, [
@@ -154,7 +154,7 @@ t.test('definitions', async (t) => {
     t.strictSame(await names(daemon, search), ['$feature/new', 'amount'])
   })
 
-  t.test('properties by the events that have them', async (t) => {
+  t.test('properties are listed by the events that have them', async (t) => {
     const path = `property_definitions/?properties=plan,seats,amount&event_names=${listOf('signup')}`
     const marks = (await listed(daemon, path)).map((row) => [
       row['name'],
@@ -170,7 +170,7 @@ t.test('definitions', async (t) => {
     t.strictSame(await names(daemon, none), [])
   })
 
-  t.test('properties of persons, groups and sessions', async (t) => {
+  t.test('properties of persons, groups and sessions are listed', async (t) => {
     const person = 'property_definitions/?type=person&properties=plan,$browser'
     const found = await listed(daemon, person)
     t.match(found, [
@@ -195,7 +195,7 @@ t.test('definitions', async (t) => {
     t.equal(page.body['count'], all.body['count'])
   })
 
-  t.test('values', async (t) => {
+  t.test('values of a property are listed', async (t) => {
     const offered = async (query: string): Promise<unknown> =>
       (await daemon.api('GET', `events/values/?${query}`)).body
     t.strictSame(await offered('key=plan'), [{ name: 'pro' }, { name: 'free' }], 'of seven days')
@@ -214,7 +214,7 @@ t.test('definitions', async (t) => {
     })
   })
 
-  t.test('what cannot be asked', async (t) => {
+  t.test('invalid requests are refused', async (t) => {
     const rows: readonly (readonly [path: string, attr: string])[] = [
       ['event_definitions/?event_type=all', 'event_type'],
       ['event_definitions/?excluded_properties=plan', 'excluded_properties'],
@@ -249,7 +249,7 @@ t.test('definitions', async (t) => {
     t.equal((await daemon.api('POST', 'property_definitions/', 1, {})).status, 405)
   })
 
-  t.test('another project knows nothing of it', async (t) => {
+  t.test('another project does not see the definitions', async (t) => {
     for (const path of ['event_definitions/', 'property_definitions/']) {
       t.match((await daemon.api('GET', path, 2)).body, { count: 0, results: [] }, path)
     }
@@ -260,7 +260,7 @@ t.test('definitions', async (t) => {
   })
 })
 
-t.test('a deleted definition comes back with the next event', async (t) => {
+t.test('a deleted definition returns with the next event', async (t) => {
   const daemon = await openShop()
   const [one] = await listed(daemon, 'event_definitions/?search=signup')
   const path = `event_definitions/${String(one?.['id'])}/`
@@ -269,7 +269,7 @@ t.test('a deleted definition comes back with the next event', async (t) => {
   t.equal((await daemon.api('DELETE', path)).status, 404)
   t.strictSame(await names(daemon, 'event_definitions/?search=signup'), [])
   const events = await daemon.api('GET', 'events/?event=signup')
-  t.equal(resultsOf(events).length, 3, 'the events stay')
+  t.equal(resultsOf(events).length, 3, 'the events remain')
   await daemon.capture([{ event: 'other', distinct_id: 'a' }])
   t.strictSame(await names(daemon, 'event_definitions/?search=signup'), [])
   await daemon.capture([{ event: 'signup', distinct_id: 'a' }])
@@ -286,7 +286,7 @@ t.test('a deleted definition comes back with the next event', async (t) => {
   ])
 })
 
-t.test('hostile names are data like any other', async (t) => {
+t.test('hostile names are ordinary data', async (t) => {
   const daemon = await shareDecisions()
   const properties = Object.fromEntries([...HOSTILE, LONG, TOO_LONG].map((name) => [name, 1]))
   await daemon.capture(HOSTILE.map((event) => ({ event, distinct_id: 'a', properties })))
@@ -309,7 +309,7 @@ t.test('hostile names are data like any other', async (t) => {
   t.strictSame(values.body, [{ name: '1' }])
 })
 
-t.test('each route wants its scope', async (t) => {
+t.test('each route requires its scope', async (t) => {
   const daemon = await shareOrganization(t)
   const scopes = ['event_definition:read', 'property_definition:read', 'event:read', 'query:read']
   const rows: readonly (readonly [path: string, scope: string])[] = [

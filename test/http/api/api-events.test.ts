@@ -1,5 +1,5 @@
 /**
- * The event list over HTTP: parameters, paging, errors. A list in memory stands for the store.
+ * The event list over HTTP: parameters, paging and errors. A list in memory replaces the store.
  *
  * @lane quick
  */
@@ -18,7 +18,7 @@ import { TrustedProxies } from '../../../src/http/server/url.ts'
 import type { EventListQuery, EventView } from '../../../src/rules/events/event-queries.ts'
 import { jsonOf, startServer, talk } from '../../fixtures/http-client.ts'
 
-/** Newest first; ties go to the latest arrival. */
+/** Newest first. Events of the same time are listed by arrival, latest first. */
 class EventsInMemory implements EventQueries {
   readonly events: EventView[] = []
   readonly queries: EventListQuery[] = []
@@ -113,7 +113,7 @@ async function start(t: Parameters<typeof startServer>[0], publicUrl: string | n
 
 const EVENTS = '/api/projects/1/events'
 
-t.test('parameters become a query', async (t) => {
+t.test('parameters are translated into a query', async (t) => {
   const { queries, get } = await start(t)
   await get(EVENTS)
   t.same(queries.queries.pop(), { projectId: 1, limit: 100 })
@@ -140,7 +140,7 @@ t.test('parameters become a query', async (t) => {
     properties: filters,
   })
   await get(`${EVENTS}?distinct_id=&after=&limit=&properties=&cursor=&person_id=`)
-  t.same(queries.queries.pop(), { projectId: 1, limit: 100 }, 'empty means absent')
+  t.same(queries.queries.pop(), { projectId: 1, limit: 100 }, 'an empty value means absent')
 })
 
 t.test('a limit is at most 1000; 0 means the default', async (t) => {
@@ -152,7 +152,7 @@ t.test('a limit is at most 1000; 0 means the default', async (t) => {
   }
 })
 
-t.test('a parameter that cannot be used is refused by name', async (t) => {
+t.test('an invalid parameter is refused by name', async (t) => {
   const { queries, get } = await start(t)
   const refused: readonly (readonly [string, string])[] = [
     ...['-1', 'NaN', '1.5', '1e3', 'ten', '+-1'].map((text) => ['limit', text] as const),
@@ -183,7 +183,7 @@ t.test('a parameter that cannot be used is refused by name', async (t) => {
   t.equal((await get(`${EVENTS}?properties=${isSet}`)).status, 200, 'is_set needs no value')
 })
 
-t.test('next leads through all events once, while new ones arrive', async (t) => {
+t.test('next leads through all events exactly once while new events arrive', async (t) => {
   const { queries, get } = await start(t)
   for (let index = 0; index < 25; index++) queries.add(1_700_000_000_000 + (index >> 2) * 1000)
   const seen: number[] = []
@@ -211,7 +211,7 @@ t.test('next leads through all events once, while new ones arrive', async (t) =>
   )
 })
 
-t.test('next uses the public URL and no forged header', async (t) => {
+t.test('next uses the public URL and ignores a forged header', async (t) => {
   const configured = await start(t, 'https://events.example')
   const plain = await start(t)
   const forged =
@@ -227,7 +227,7 @@ t.test('next uses the public URL and no forged header', async (t) => {
   }
 })
 
-t.test('one event is found by any form of its uuid', async (t) => {
+t.test('one event can be read by any form of its uuid', async (t) => {
   const { queries, get } = await start(t)
   queries.add(5, 'bought')
   const uuid = queries.events[0]?.uuid ?? ''
@@ -237,11 +237,11 @@ t.test('one event is found by any form of its uuid', async (t) => {
   const missing = await get(`${EVENTS}/${uuid.replace('1', '2')}`)
   t.match(missing, { status: 404, body: { code: 'not_found', type: 'invalid_request' } })
   const foreign = await get(`/api/projects/2/events/${uuid}/`)
-  t.same(foreign, missing, 'an event of another project looks like none')
+  t.same(foreign, missing, 'an event of another project is not found')
   t.equal((await get(`${EVENTS}/1`)).status, 404)
 })
 
-t.test('warnings come in the envelope of a list', async (t) => {
+t.test('warnings are returned in the envelope of a list', async (t) => {
   const { get } = await start(t)
   const { status, body } = await get('/api/projects/1/ingestion_warnings?limit=1')
   t.equal(status, 200)
@@ -250,17 +250,17 @@ t.test('warnings come in the envelope of a list', async (t) => {
   t.match(bad, { status: 400, body: { attr: 'limit' } })
 })
 
-t.test('all routes ask for a key with the scope event:read', async (t) => {
+t.test('all routes require a key with the scope event:read', async (t) => {
   const { get, queries } = await start(t)
   for (const path of [EVENTS, `${EVENTS}/x/`, '/api/projects/1/ingestion_warnings']) {
     t.equal((await get(path, '')).status, 401)
     t.equal((await get(path, 'Authorization: Bearer phx_flags\r\n')).status, 403)
   }
-  t.equal((await get(`${EVENTS}?limit=x`, '')).status, 401, 'the key comes before the parameters')
+  t.equal((await get(`${EVENTS}?limit=x`, '')).status, 401, 'the key is checked before the parameters')
   t.same(queries.queries, [])
 })
 
-t.test('a refusal from the store reaches the client, a failure does not', async (t) => {
+t.test('a refusal from the store reaches the client, and the details of a failure do not', async (t) => {
   const { get, queries, errors } = await start(t)
   queries.failure = new ServiceError('server_error', 'too many reads', { retryAfterSeconds: 2 })
   t.match(await get(EVENTS), { status: 503, body: { code: 'server_error' } })
@@ -271,7 +271,7 @@ t.test('a refusal from the store reaches the client, a failure does not', async 
   t.equal(errors.length, 1)
 })
 
-t.test('a cursor survives the way through a URL', async (t) => {
+t.test('a cursor can be passed in a URL', async (t) => {
   for (const cursor of [
     { timestampMs: 0, id: 1 },
     { timestampMs: -62_167_219_200_000, id: 999_999_999_999_999 },

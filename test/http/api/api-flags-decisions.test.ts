@@ -1,5 +1,6 @@
 /**
- * What flags are for somebody, over HTTP: reasons, own flags, definitions, payloads, and reach.
+ * The decisions of flags over HTTP: reasons, the flags of one person, definitions, payloads, and the reach of a
+ * condition.
  *
  * @lane quick
  */
@@ -44,7 +45,7 @@ function onFlag(id: number, value: unknown = true): JsonObject {
   return onProperties({ key: String(id), type: 'flag', operator: 'flag_evaluates_to', value })
 }
 
-t.test('reasons and own flags', async (t) => {
+t.test('reasons and the flags of one person are returned', async (t) => {
   const api = apiOf(1)
   t.match((await api('GET', `${FLAGS}my_flags`)).body, [])
   await daemon.capture([
@@ -97,7 +98,7 @@ t.test('reasons and own flags', async (t) => {
       ['pro', false],
       ['all', true],
     ],
-    'newest first, inactive ones too',
+    'newest first, including inactive flags',
   )
   t.match(shown[0]?.feature_flag, {
     team_id: daemon.idOf(1),
@@ -107,7 +108,7 @@ t.test('reasons and own flags', async (t) => {
   })
 })
 
-t.test('a change is seen by the next decision', async (t) => {
+t.test('a change applies to the next decision', async (t) => {
   const api = apiOf(2)
   const id = await create(api, 'beta')
   for (let round = 0; round < 10; round++) {
@@ -118,7 +119,7 @@ t.test('a change is seen by the next decision', async (t) => {
   }
 })
 
-t.test('definitions for local evaluation', async (t) => {
+t.test('definitions for local evaluation are returned', async (t) => {
   const api = apiOf(3)
   await daemon.capture(
     [
@@ -205,10 +206,10 @@ t.test('definitions for local evaluation', async (t) => {
   }
   t.equal((await conditional('W/"0123456789abcdef"')).status, 200)
   await api('PATCH', `${FLAGS}${a}/`, { name: 'changed' })
-  t.equal((await conditional(String(etag))).status, 200, 'a change makes another ETag')
+  t.equal((await conditional(String(etag))).status, 200, 'a change gives another ETag')
 })
 
-t.test('remote configuration, by number or key, with a personal or a secret key', async (t) => {
+t.test('remote configuration is read by number or key, with a personal or a secret key', async (t) => {
   const api = apiOf(2)
   const store = new OrganizationStore(daemon.dataDir)
   t.teardown(() => store.close())
@@ -222,7 +223,7 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
   for (const name of [id, 'remote']) {
     const answer = await api('GET', `${FLAGS}${name}/remote_config`)
     t.equal(answer.status, 200)
-    t.equal(answer.body, '{"a":[1,"x"]}', 'its JSON as a text')
+    t.equal(answer.body, '{"a":[1,"x"]}', 'its JSON as text')
   }
   t.equal((await api('GET', `${FLAGS}bare/remote_config/`)).body, null)
   const missing = ['plain', 'unknown', '999999']
@@ -238,7 +239,7 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
   t.equal((await ask(daemon.idOf(2), 'remote/remote_config/')).body, '{"a":[1,"x"]}')
   t.strictSame((await ask('@current', `remote/remote_config?token=${daemon.key(2)}`)).status, 200)
   t.equal((await ask(daemon.idOf(2), 'local_evaluation/')).status, 200)
-  t.match(await ask(daemon.idOf(3), 'local_evaluation/'), { status: 403 }, 'of another project')
+  t.match(await ask(daemon.idOf(3), 'local_evaluation/'), { status: 403 }, 'a flag of another project')
   t.match(await ask(daemon.idOf(2), ''), { status: 401 }, 'a secret key reads nothing else')
   t.match(await ask(daemon.idOf(2), `remote/remote_config?token=phc_unknown`), {
     status: 401,
@@ -246,12 +247,12 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
   })
 })
 
-t.test('posthog-node reads the payload that was stored, of any type', async (t) => {
+t.test('posthog-node reads the stored payload, of any type', async (t) => {
   const api = apiOf(3)
   const client = new PostHog(daemon.key(3), { host: daemon.url, personalApiKey: PERSONAL_KEY })
   t.teardown(() => client.shutdown())
-  // The JSON text of the flag, the bytes of the answer, and what comes out of the SDK. posthog-python
-  // hands its caller what the answer holds as JSON, which is the text.
+  // The JSON text of the flag, the bytes of the answer, and the value that the SDK returns. posthog-python returns the
+  // JSON value of the answer, which is the text.
   for (const [index, [text, bytes, value]] of [
     ['"42"', String.raw`"\"42\""`, '42'],
     ['42', '"42"', 42],
@@ -272,7 +273,7 @@ t.test('posthog-node reads the payload that was stored, of any type', async (t) 
   }
 })
 
-t.test('whom a condition would reach', async (t) => {
+t.test('the reach of a condition is counted', async (t) => {
   const api = apiOf(4)
   const people = Array.from({ length: 12 }, (_, index) => ({
     event: 'e',
@@ -312,7 +313,7 @@ t.test('whom a condition would reach', async (t) => {
   const byGroup = { group_type_index: 0 }
   t.strictSame(await reach({ properties: [size] }, byGroup), [1, 2])
   t.strictSame(await reach({}, byGroup), [2, 2])
-  t.strictSame(await reach({}, { group_type_index: 3 }), [0, 0], 'no such group type')
+  t.strictSame(await reach({}, { group_type_index: 3 }), [0, 0], 'there is no such group type')
   t.strictSame(await reach({ properties: [size] }), [400, 'invalid_input', null])
   t.strictSame(await reach({ properties: [size] }, { group_type_index: 1 }), [
     ...[400, 'invalid_input', null],

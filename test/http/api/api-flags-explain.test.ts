@@ -1,5 +1,5 @@
 /**
- * Why a flag is what it is, over HTTP: what `tenrec flag explain` says, for those who may see it.
+ * Explanations of flags over HTTP: the same as `tenrec flag explain`, for users with the necessary rights.
  *
  * @lane quick
  */
@@ -68,7 +68,7 @@ function explain(id: number, query: Record<string, string>, key?: string) {
   return daemon.ask('GET', `${FLAGS}${id}/explain/?${parameters}`, undefined, key)
 }
 
-t.test('the answer is that of the command line', async (t) => {
+t.test('the answer equals the output of the command line', async (t) => {
   const cases: readonly (readonly [number, string, Record<string, string>])[] = [
     [many, 'many', {}],
     [many, 'many', { person_properties: '{"plan":"free","absent":"x"}' }],
@@ -102,12 +102,12 @@ t.test('the answer is that of the command line', async (t) => {
       })
       const flags = decided.body['flags'] as Record<string, { enabled: boolean; variant?: string }>
       const value = flags[key]?.enabled === true ? (flags[key].variant ?? true) : false
-      t.equal(answer.body['value'], value, 'and it is what /flags says')
+      t.equal(answer.body['value'], value, 'the decision equals the one of /flags')
     }
   }
 })
 
-t.test('each condition comes with what its filters look at', async (t) => {
+t.test('each condition is returned with the values that its filters compare', async (t) => {
   const { body } = await explain(many, { distinct_id: 'ann' })
   t.match(body, { value: 'test', reason: 'condition_match', payload: '{"a":1}' })
   t.equal(body['condition_index'], 2)
@@ -122,7 +122,7 @@ t.test('each condition comes with what its filters look at', async (t) => {
       { filter: { key: 'absent' }, passes: false },
     ],
   })
-  t.notMatch(conditions[0], { properties: [{}, { value: /^/ }] }, 'there is none of it')
+  t.notMatch(conditions[0], { properties: [{}, { value: /^/ }] }, 'the stored value does not appear')
   t.match(conditions[1], { outcome: 'rollout_excluded', hash: Number })
   t.match(conditions[2], {
     outcome: 'matched',
@@ -137,7 +137,7 @@ t.test('each condition comes with what its filters look at', async (t) => {
   t.match(conditions[3], { outcome: 'not_reached', matched: false, properties: [] })
 })
 
-t.test('a key that may not read persons learns no stored value', async (t) => {
+t.test('a key that may not read persons sees no stored values', async (t) => {
   const key = daemon.keyOf({ scopes: ['feature_flag:read'] })
   await daemon.settled()
   const answer = await explain(many, { distinct_id: 'ann' }, key)
@@ -149,7 +149,7 @@ t.test('a key that may not read persons learns no stored value', async (t) => {
   }
 })
 
-t.test('what is wrong is said', async (t) => {
+t.test('invalid requests are refused with a reason', async (t) => {
   t.match(await explain(many, {}), { status: 400, body: { code: 'required', attr: 'distinct_id' } })
   t.match(await explain(999, { distinct_id: 'a' }), { status: 404, body: { code: 'not_found' } })
   for (const name of ['groups', 'person_properties', 'group_properties']) {

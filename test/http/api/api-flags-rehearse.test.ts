@@ -1,5 +1,6 @@
 /**
- * Whose value a change of a flag would flip, over HTTP, against decisions before and after the change.
+ * The persons whose value a change of a flag would flip, over HTTP, compared with decisions before and after the
+ * change.
  *
  * @lane quick
  */
@@ -49,7 +50,7 @@ interface Flip {
   readonly to_condition: number | null
 }
 
-/** What a flag is for everybody, as `/flags` says, with the condition that matched. */
+/** Returns the decision for every person, as `/flags` gives it, with the condition that matched. */
 async function everybody(key: string, subjects: readonly JsonObject[]) {
   return Promise.all(
     subjects.map(async (subject) => {
@@ -90,7 +91,7 @@ const SHARES = (control: number) => ({
 })
 const MEMBERS = { key: 'id', type: 'cohort', value: cohort.body['id'] }
 
-/** Filters before and after. */
+/** The filters before and after the change. */
 const CASES: readonly (readonly [JsonObject, JsonObject])[] = [
   [
     { groups: [{ properties: [], rollout_percentage: 30 }] },
@@ -114,7 +115,7 @@ const CASES: readonly (readonly [JsonObject, JsonObject])[] = [
   ],
 ]
 
-t.test('who flips is who is decided otherwise after the change', async (t) => {
+t.test('the listed persons are exactly those with another decision after the change', async (t) => {
   for (const [index, [before, after]] of CASES.entries()) {
     const key = `flag-${index}`
     const id = await create(key, before)
@@ -131,7 +132,7 @@ t.test('who flips is who is decided otherwise after the change', async (t) => {
       const [from_condition, to_condition] = [one.condition, other.condition]
       return [{ id: IDS[at], from: one.value, to: other.value, from_condition, to_condition }]
     })
-    t.ok(flips.length > 20, 'some flip')
+    t.ok(flips.length > 20, 'at least one value flips')
     t.match(rehearsed.body, {
       is_new: false,
       group_type_index: null,
@@ -164,7 +165,7 @@ t.test('who flips is who is decided otherwise after the change', async (t) => {
   }
 })
 
-t.test('switching off, a new flag, and flags of groups', async (t) => {
+t.test('disabling a flag, a new flag, and flags of groups can be rehearsed', async (t) => {
   const everyone = { groups: [{ properties: [] }] }
   const id = await create('all', everyone)
   t.match(await daemon.ask('POST', REHEARSE, { id, active: false }), {
@@ -198,13 +199,13 @@ t.test('switching off, a new flag, and flags of groups', async (t) => {
   })
 })
 
-t.test('a sample is spread over all, and said to be one', async (t) => {
+t.test('a sample is spread over all persons and marked as a sample', async (t) => {
   const id = await create('sampled', { groups: [{ properties: [] }] })
   const { body } = await daemon.ask('POST', REHEARSE, { id, active: false, sample: 20 })
   t.match(body, { total: PERSONS, sampled: 20, changed: 20 })
   const examples = body['examples'] as { distinct_id: string }[]
   const numbers = examples.map(({ distinct_id }) => Number(distinct_id.split('-')[1]))
-  t.ok(Math.max(...numbers) > PERSONS - 10, 'not the oldest alone')
+  t.ok(Math.max(...numbers) > PERSONS - 10, 'not only the oldest persons')
   const key = daemon.keyOf({ scopes: ['feature_flag:read'] })
   await daemon.settled()
   t.match(await daemon.ask('POST', REHEARSE, { id, active: false }, key), {
@@ -213,7 +214,7 @@ t.test('a sample is spread over all, and said to be one', async (t) => {
   })
 })
 
-t.test('what is wrong is said as when the change is made', async (t) => {
+t.test('invalid changes get the same errors as a real change', async (t) => {
   const id = await create('wrong', { groups: [{ properties: [] }] })
   const cases: readonly (readonly [unknown, number, string, string | null])[] = [
     [{}, 400, 'required', 'id'],
@@ -232,5 +233,5 @@ t.test('what is wrong is said as when the change is made', async (t) => {
     t.match(answer, { status, body: { code, attr } }, JSON.stringify(body))
   }
   const list = await daemon.ask('GET', `organizations/@current/audit_log/`)
-  t.notMatch(JSON.stringify(list.body), /rehearse/, 'it changes nothing and is not noted')
+  t.notMatch(JSON.stringify(list.body), /rehearse/, 'it changes nothing and is not logged')
 })

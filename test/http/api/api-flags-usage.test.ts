@@ -1,5 +1,5 @@
 /**
- * How often flags were decided to have which value, over HTTP: by hour, also for what is answered again.
+ * The number of decisions for each value of a flag, over HTTP: counted by hour, cached answers included.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import { serveDecisions, startDecisions } from '../../fixtures/flags/decision-da
 
 const HOUR_MS = 3_600_000
 const START_MS = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 48 * HOUR_MS + 60_000
-/** The time of the daemon, which stands still unless a test puts it forward. */
+/** The time of the daemon. It changes only when a test advances it. */
 let nowMs = START_MS
 const clock = {
   now: () => nowMs,
@@ -42,7 +42,7 @@ const many = await create('many', {
 })
 const plain = await create('plain', { groups: [{ properties: [] }] })
 
-/** Asks for persons, each so often; answers how often each value of `many` was said. */
+/** Requests decisions for persons, each a number of times. Returns how often each value of `many` was returned. */
 async function decide(count: number, times: number, prefix: string): Promise<Map<unknown, number>> {
   const said = new Map<unknown, number>()
   for (let time = 0; time < times; time++) {
@@ -62,7 +62,7 @@ t.test('every decision is counted, by value and hour', async (t) => {
   t.equal(nothing.last_evaluated_at, null)
   t.equal(Date.parse(nothing.since), START_MS)
   const first = await decide(40, 3, 'a')
-  t.equal(first.size, 3, 'all values came')
+  t.equal(first.size, 3, 'all values occurred')
   const hour = new Date(START_MS - 60_000).toISOString().replace('.000Z', 'Z')
   const told = await usage(many)
   t.strictSame(new Map(told.results.map(({ value, count }) => [value, count])), first)
@@ -77,7 +77,7 @@ t.test('every decision is counted, by value and hour', async (t) => {
   t.strictSame(new Map(later.map(({ value, count }) => [value, count])), second)
   t.equal(both.results.length, told.results.length + later.length)
 
-  // A change makes new outcomes: what was counted of the old ones stays.
+  // A change of the flag gives new outcomes. The counts of the old outcomes stay.
   await decide(10, 2, 'b')
   const changed = { groups: [{ properties: [], rollout_percentage: 0 }] }
   t.equal((await daemon.api('PATCH', `${FLAGS}${many}/`, 1, { filters: changed })).status, 200)
@@ -90,7 +90,7 @@ t.test('every decision is counted, by value and hour', async (t) => {
   t.equal((await usage(many, 2)).results.length, both.results.length)
 })
 
-t.test('explaining and rehearsing are no decisions, and what is wrong is said', async (t) => {
+t.test('explanations and rehearsals are not counted, and invalid requests are refused', async (t) => {
   const before = await usage(plain, 30)
   await daemon.api('GET', `${FLAGS}${plain}/explain/?distinct_id=a`)
   await daemon.api('POST', `${FLAGS}rehearse/`, 1, { id: plain, active: false })
@@ -103,11 +103,11 @@ t.test('explaining and rehearsing are no decisions, and what is wrong is said', 
   t.match(
     await daemon.api('GET', `${FLAGS}${plain}/usage/`, 2),
     { status: 404 },
-    'of no other project',
+    'flags of another project are not counted',
   )
 })
 
-t.test('counts go on after a restart, and those that cannot be read begin anew', async (t) => {
+t.test('counts continue after a restart, and unreadable counts start again from zero', async (t) => {
   const before = await usage(many, 30)
   t.ok(before.results.length > 0 && before.last_evaluated_at !== null)
   const dataDir = daemon.dataDir

@@ -1,5 +1,5 @@
 /**
- * Feature flags over HTTP: the routes that read, list and change them, and who may use them.
+ * Feature flags over HTTP: the routes that read, list and change them, and the rights that they require.
  *
  * @lane quick
  */
@@ -50,7 +50,7 @@ function keysOf(answer: JsonAnswer): readonly unknown[] {
 
 const api = apiOf(daemon, 1)
 
-t.test('create, read, change, delete and restore a flag', async (t) => {
+t.test('a flag can be created, read, changed, deleted and restored', async (t) => {
   const made = await api('POST', FLAGS, { key: 'beta' })
   t.equal(made.status, 201)
   t.strictSame(Object.keys(made.body).sort(), FIELDS)
@@ -80,14 +80,14 @@ t.test('create, read, change, delete and restore a flag', async (t) => {
   })
   const path = `${FLAGS}${String(made.body['id'])}/`
   t.strictSame((await api('GET', path)).body, made.body)
-  t.strictSame((await api('GET', path.slice(0, -1))).body, made.body, 'without the last slash')
+  t.strictSame((await api('GET', path.slice(0, -1))).body, made.body, 'without the trailing slash')
   const patched = await api('PATCH', path, { name: 'Beta', active: false, version: 1 })
   t.match(patched, { status: 200, body: { name: 'Beta', active: false, version: 2 } })
   t.equal(patched.body['status'], 'INACTIVE')
   t.match(await api('PUT', path, { name: 'x' }), REQUIRED_SHAPE)
   t.match(await api('PUT', path, { key: 'beta', name: 'x' }), { status: 200, body: { name: 'x' } })
   const sentBack = await api('PATCH', path, (await api('GET', path)).body)
-  t.match(sentBack, { status: 200, body: { name: 'x', version: 4 } }, 'what was read can be sent')
+  t.match(sentBack, { status: 200, body: { name: 'x', version: 4 } }, 'a flag that was read can be sent back')
   const gone = await api('PATCH', path, { deleted: true })
   t.match(gone, { status: 200, body: { deleted: true, status: 'DELETED' } })
   t.match(await api('GET', path), { status: 200, body: { deleted: true } })
@@ -96,7 +96,7 @@ t.test('create, read, change, delete and restore a flag', async (t) => {
   t.equal((await api('GET', FLAGS)).body['count'], 1)
 })
 
-t.test('a new flag under the key of a deleted one removes that for good', async (t) => {
+t.test('a new flag with the key of a deleted flag removes the deleted one permanently', async (t) => {
   const old = await create(api, 'again')
   const path = `${FLAGS}${String(old['id'])}/`
   await api('PATCH', path, { deleted: true })
@@ -106,7 +106,7 @@ t.test('a new flag under the key of a deleted one removes that for good', async 
   t.match(await api('PATCH', path, { deleted: false }), { status: 404 })
 })
 
-t.test('DELETE is 405 with an empty body, and changes nothing', async (t) => {
+t.test('DELETE is answered with 405 and an empty body, and changes nothing', async (t) => {
   const flag = await create(api, 'kept')
   for (const id of [flag['id'], 999_999, 'x']) {
     const answer = await api('DELETE', `${FLAGS}${String(id)}/`)
@@ -117,7 +117,7 @@ t.test('DELETE is 405 with an empty body, and changes nothing', async (t) => {
   t.match(await api('GET', `${FLAGS}${String(flag['id'])}/`), { body: { deleted: false } })
 })
 
-t.test('simple flags say their percentage', async (t) => {
+t.test('simple flags return their percentage', async (t) => {
   const rows: readonly (readonly [JsonObject, boolean, number | null])[] = [
     [{ groups: [{ properties: [], rollout_percentage: 30 }] }, true, 30],
     [{ groups: [{ rollout_percentage: 12.5 }] }, true, 12.5],
@@ -132,7 +132,7 @@ t.test('simple flags say their percentage', async (t) => {
   }
 })
 
-t.test('a change of what others have changed is a conflict', async (t) => {
+t.test('a change that is based on an outdated version is a conflict', async (t) => {
   const flag = await create(api, 'locked')
   const path = `${FLAGS}${String(flag['id'])}/`
   await api('PATCH', path, { name: 'theirs' })
@@ -146,7 +146,7 @@ t.test('a change of what others have changed is a conflict', async (t) => {
   t.match(await api('PATCH', path, { version: 1, name: 'mine' }), { status: 200 })
 })
 
-t.test('the list: newest first, in pages', async (t) => {
+t.test('the list is in pages, newest first', async (t) => {
   const own = apiOf(daemon, 2)
   t.strictSame((await own('GET', FLAGS)).body, {
     count: 0,
@@ -157,7 +157,7 @@ t.test('the list: newest first, in pages', async (t) => {
   for (const key of ['a', 'b', 'c', 'd', 'e']) await create(own, key)
   t.strictSame(keysOf(await own('GET', FLAGS)), ['e', 'd', 'c', 'b', 'a'])
   const url = `${daemon.url}${daemon.path(2, FLAGS)}`
-  // The header wins; what else the query says about keys does not go into links.
+  // The header takes precedence. Other keys in the query string do not appear in links.
   const page = await own('GET', `${FLAGS}?offset=2&zoo=1&limit=2&personal_api_key=phx_other`)
   t.strictSame(keysOf(page), ['c', 'b'])
   t.match(page.body, {
@@ -176,7 +176,7 @@ t.test('the list: newest first, in pages', async (t) => {
   t.strictSame(keysOf(await own('GET', `${FLAGS}?order=secret&limit=1`)), ['e'])
 })
 
-t.test('the list: filters', async (t) => {
+t.test('the list can be filtered', async (t) => {
   const own = apiOf(daemon, 3)
   const multivariate = { variants: [{ key: 'a', rollout_percentage: 100 }] }
   const groups = [{ properties: [], rollout_percentage: 100 }]
@@ -215,7 +215,7 @@ t.test('the list: filters', async (t) => {
   t.strictSame(differences.list(), [], 'every filter finds its flags')
 })
 
-t.test('the log of one flag and of all', async (t) => {
+t.test('the activity log of one flag and of all flags is returned', async (t) => {
   const flag = await create(api, 'logged')
   const path = `${FLAGS}${String(flag['id'])}/`
   await api('PATCH', path, { active: false })
@@ -255,7 +255,7 @@ t.test('the log of one flag and of all', async (t) => {
   }
 })
 
-t.test('a dashboard is a record of its own', async (t) => {
+t.test('the dashboard of a flag is a separate object', async (t) => {
   const flag = await create(api, 'watched')
   const path = `${FLAGS}${String(flag['id'])}/`
   t.match(await api('POST', `${path}dashboard/`, { any: 'thing' }), {
@@ -269,7 +269,7 @@ t.test('a dashboard is a record of its own', async (t) => {
   t.match(await api('POST', `${FLAGS}999999/dashboard/`), { status: 404 })
 })
 
-t.test('who may use which route', async (t) => {
+t.test('each route requires its rights', async (t) => {
   const store = new OrganizationStore(daemon.dataDir)
   t.teardown(() => store.close())
   const keyOf = (scopes: readonly string[], more: object = {}): string =>
@@ -335,15 +335,15 @@ t.test('who may use which route', async (t) => {
       differences.equal(status, 404, `${name} in project ${project}`)
     }
   }
-  t.strictSame(differences.list(), [], 'every route is open to exactly the keys of its scope')
+  t.strictSame(differences.list(), [], 'every route accepts exactly the keys of its scope')
   t.match(
     await ask('GET', path, `Bearer ${second}`, `${daemon.idOf(2)}`),
     { status: 404 },
-    'of another project',
+    'a flag of another project',
   )
 })
 
-t.test('can_edit: a flag is closed to those whose roles may only look', async (t) => {
+t.test('can_edit: a user whose roles may only view a flag cannot change it', async (t) => {
   const store = new OrganizationStore(daemon.dataDir)
   t.teardown(() => store.close())
   const { id, uuid } = store.users.create({ email: 'viewer@flags.example', firstName: 'Vera' })
@@ -364,7 +364,7 @@ t.test('can_edit: a flag is closed to those whose roles may only look', async (t
     body: { can_edit: false, user_access_level: 'viewer' },
   })
   const denied = { status: 403, body: { code: 'permission_denied', attr: null } }
-  t.match(await asViewer('PATCH', path, { active: 'bad' }), denied, 'before the body is looked at')
+  t.match(await asViewer('PATCH', path, { active: 'bad' }), denied, 'the right is checked before the body')
   t.match(await asViewer('PUT', path, { key: 'closed' }), denied)
   t.match(await asViewer('POST', `${path}dashboard/`), denied)
   t.match(await asViewer('PATCH', `${FLAGS}999999/`, { active: 'bad' }), { status: 404 })
@@ -374,7 +374,7 @@ t.test('can_edit: a flag is closed to those whose roles may only look', async (t
   t.match(changed, { status: 200, body: { last_modified_by: { first_name: 'Vera' } } })
 })
 
-t.test('bodies that are no flags', async (t) => {
+t.test('invalid flags are refused', async (t) => {
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
   const post = (body: string | Uint8Array, type = 'application/json', method = 'POST') =>
     daemon.ask(daemon.path(1, FLAGS), {
@@ -419,7 +419,7 @@ t.test('bodies that are no flags', async (t) => {
   }
 })
 
-t.test('hostile names and large filters', async (t) => {
+t.test('hostile names and large filters are accepted', async (t) => {
   for (const key of ['__proto__', 'constructor', 'toString']) {
     const filters = JSON.parse('{"groups":[{"__proto__":{"x":1}}],"__proto__":{"y":1}}') as unknown
     const made = await api('POST', FLAGS, { key, filters })
@@ -449,7 +449,7 @@ t.test('hostile names and large filters', async (t) => {
   t.match(await api('POST', FLAGS, huge), { status: 413 })
 })
 
-t.test('many changes at once: each is made, and one after the other', async (t) => {
+t.test('many simultaneous changes are all made, one after the other', async (t) => {
   const flag = await create(api, 'busy')
   const path = `${FLAGS}${String(flag['id'])}/`
   const names = Array.from({ length: 20 }, (_, index) => `n${index}`)

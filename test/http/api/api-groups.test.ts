@@ -1,5 +1,5 @@
 /**
- * Groups and group types over HTTP: lists by cursor, single groups, changes, errors.
+ * Groups and group types over HTTP: lists with cursors, single groups, changes and errors.
  *
  * @lane quick
  */
@@ -15,7 +15,7 @@ const ACME: GroupView = {
 }
 const SHOWN = { ...ACME, created_at: '2023-01-02T10:00:00Z' }
 
-t.test('group types are a bare list', async (t) => {
+t.test('group types are returned as an array', async (t) => {
   const { ask } = await startPersons(t)
   for (const path of ['1/groups_types', '1/groups_types/']) {
     t.strictSame((await ask(path)).body, [
@@ -31,7 +31,7 @@ t.test('group types are a bare list', async (t) => {
   t.equal(parseCsv((await ask('1/groups_types?format=csv')).text).length, 2)
 })
 
-t.test('groups are listed by cursor', async (t) => {
+t.test('groups are listed with cursors', async (t) => {
   const { store, ask } = await startPersons(t)
   store.groups = [ACME]
   store.nextCursor = 'acmé/ "1"'
@@ -64,7 +64,7 @@ t.test('one group is found by type and key', async (t) => {
   t.match(unknown, { status: 404, body: { code: 'not_found' } })
 })
 
-t.test('a property of a group is set', async (t) => {
+t.test('a property of a group can be set', async (t) => {
   const { store, ask } = await startPersons(t)
   store.groups = [ACME]
   const path = '1/groups/update_property/?group_type_index=0&group_key=acme'
@@ -91,7 +91,7 @@ t.test('a property of a group is set', async (t) => {
   t.match(large, { status: 400, body: { attr: 'properties' } })
 })
 
-t.test('what is refused', async (t) => {
+t.test('invalid requests are refused', async (t) => {
   const { store, ask } = await startPersons(t)
   const refused: readonly (readonly [string, string, string])[] = [
     ['groups/', 'required', 'group_type_index'],

@@ -1,5 +1,6 @@
 /**
- * Insights and annotations over HTTP: made, changed, listed, deleted, limited; by whom, and what is noted.
+ * Insights and annotations over HTTP: created, changed, listed, deleted and limited, with the required rights and the
+ * audit log.
  *
  * @lane quick
  */
@@ -27,7 +28,7 @@ function error(status: number, code: string, attr: string | null = null) {
   return { status, body: { code, attr } }
 }
 
-/** Makes something, and answers its number. */
+/** Creates an object and returns its number. */
 async function made(path: string, body: object, key = PERSONAL_KEY): Promise<number> {
   const answer = await daemon.ask('POST', path, body, key)
   t.equal(answer.status, 201, JSON.stringify(answer.body))
@@ -40,7 +41,7 @@ async function namesOf(path: string): Promise<readonly unknown[]> {
   )
 }
 
-t.test('an insight is made, shown, changed, deleted and brought back', async (t) => {
+t.test('an insight can be created, read, changed, deleted and restored', async (t) => {
   const body = { name: 'Views', query: QUERY, tags: ['a'], saved: true, id: 99, unknown: 1 }
   const answer = await daemon.ask('POST', INSIGHTS, body, ann.key)
   t.match(answer, {
@@ -62,7 +63,7 @@ t.test('an insight is made, shown, changed, deleted and brought back', async (t)
   t.match(result, [{ label: '<b>x</b>', count: 0 }], 'its query is answered')
   t.match([last_refresh, hasMore], [TIME, false])
   const made = { result: null, last_refresh: null, hasMore: null }
-  t.strictSame({ ...shown, ...made }, answer.body, 'and nothing else differs')
+  t.strictSame({ ...shown, ...made }, answer.body, 'nothing else differs')
   const changed = await daemon.ask('PATCH', path, {
     name: null,
     derived_name: 'x',
@@ -86,7 +87,7 @@ t.test('an insight is made, shown, changed, deleted and brought back', async (t)
   }
 })
 
-t.test('lists of insights', async (t) => {
+t.test('insights can be listed', async (t) => {
   const short = await daemon.ask('POST', OTHER_INSIGHTS, {
     name: 'Alpha',
     saved: true,
@@ -132,7 +133,7 @@ t.test('a page ends at its limit of units', async (t) => {
   t.equal(rest.body['next'], null)
 })
 
-t.test('what makes no insight', async (t) => {
+t.test('an invalid insight is refused', async (t) => {
   const cases: readonly (readonly [unknown, string, string | null])[] = [
     [{ name: 'x'.repeat(401) }, 'max_length', 'name'],
     [{ name: 5 }, 'invalid_input', 'name'],
@@ -160,12 +161,12 @@ t.test('what makes no insight', async (t) => {
     const answer = await daemon.ask('POST', INSIGHTS, body)
     differences.match(answer, error(400, code, attr), shown)
   }
-  t.strictSame(differences.list(), [], 'every fault is refused with the name of the field')
+  t.strictSame(differences.list(), [], 'every invalid value is refused with the name of its field')
   t.match(await daemon.askRaw('POST', INSIGHTS, '{', 'application/json'), error(400, 'parse_error'))
   t.equal((await daemon.ask('GET', INSIGHTS)).body['count'], before)
 })
 
-t.test('an annotation is made, shown, changed and deleted', async (t) => {
+t.test('an annotation can be created, read, changed and deleted', async (t) => {
   const body = {
     content: 'Released <1>',
     date_marker: '2024-05-01T12:00:00+02:00',
@@ -203,7 +204,7 @@ t.test('an annotation is made, shown, changed and deleted', async (t) => {
   }
 })
 
-t.test('lists of annotations', async (t) => {
+t.test('annotations can be listed', async (t) => {
   const insight = await made(OTHER_INSIGHTS, {})
   await made(OTHER_ANNOTATIONS, { content: 'old', date_marker: '2020-01-01', scope: 'project' })
   await made(OTHER_ANNOTATIONS, {
@@ -251,7 +252,7 @@ t.test('all projects see an annotation of the organization', async (t) => {
   t.match(await daemon.ask('GET', elsewhere), { status: 200, body: { scope: 'project' } })
 })
 
-t.test('scopes', async (t) => {
+t.test('each route requires its scopes', async (t) => {
   const rows = [
     ['GET', INSIGHTS, 'insight:read'],
     ['POST', INSIGHTS, 'insight:write'],
@@ -280,14 +281,14 @@ t.test('scopes', async (t) => {
       differences.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
     }
     const denied = await daemon.ask(method, path, undefined, limited)
-    differences.match(denied, error(403, 'permission_denied'), `${method} ${path} elsewhere`)
+    differences.match(denied, error(403, 'permission_denied'), `${method} ${path} in another project`)
     const anonymous = await daemon.ask(method, path, undefined, null)
-    differences.match(anonymous, error(401, 'not_authenticated'), `${method} ${path} keyless`)
+    differences.match(anonymous, error(401, 'not_authenticated'), `${method} ${path} without a key`)
   }
-  t.strictSame(differences.list(), [], 'exactly the scope of the row is enough')
+  t.strictSame(differences.list(), [], 'exactly the scope of the row is sufficient')
 })
 
-t.test('who saves a question has to be allowed to ask it', async (t) => {
+t.test('saving a query requires the right to run it', async (t) => {
   const query = { kind: 'TrendsQuery', series: [{ event: 'secret' }] }
   const filters = { properties: [{ key: 'email', value: 'a', type: 'person' }] }
   const scopes = ['insight:write', 'dashboard:write'] as const
@@ -303,19 +304,19 @@ t.test('who saves a question has to be allowed to ask it', async (t) => {
       body: { code: 'permission_denied', detail: /query:read/ },
     }
     const named = await daemon.ask('POST', path, { name: 'plain' }, writer)
-    t.match(named, { status: 201 }, `${path} without one`)
+    t.match(named, { status: 201 }, `${path} without the right`)
     t.match(await daemon.ask('POST', path, { [member]: value }, writer), refused, path)
     const saved = await daemon.ask('POST', path, { [member]: value }, asker)
     t.match(saved, { status: 201 }, path)
     const place = `${path}${String(saved.body['id'])}/`
     t.match(await daemon.ask('PATCH', place, { [member]: other }, writer), refused, place)
     const same = { name: 'x', [member]: value }
-    t.match(await daemon.ask('PATCH', place, same, writer), { status: 200 }, 'what was read')
+    t.match(await daemon.ask('PATCH', place, same, writer), { status: 200 }, 'the object that was read')
     t.match(await daemon.ask('PATCH', place, { [member]: other }, asker), { status: 200 }, place)
   }
 })
 
-t.test('each change is noted once, with what it made', async (t) => {
+t.test('each change is logged once, with the object that it created', async (t) => {
   const insight = await made(INSIGHTS, { name: 'noted' }, ann.key)
   await daemon.ask('PATCH', `${INSIGHTS}${insight}/`, { saved: true }, ann.key)
   const annotation = await made(ANNOTATIONS, { content: 'noted' }, ann.key)

@@ -1,5 +1,5 @@
 /**
- * Members that are made and invited over HTTP: who may, what is refused, and what a code opens, once.
+ * Members that are created and invited over HTTP: the required rights, the refusals, and the codes, which work once.
  *
  * @lane quick
  */
@@ -25,7 +25,7 @@ const member = daemon.somebody({ email: 'member@x.example' })
 const admin = daemon.somebody({ email: 'admin@x.example', level: 8 })
 await daemon.settled()
 
-/** Lets a minute pass, so that the failures of one test are none of the next. */
+/** Advances the clock by a minute, so that failures of one test do not count in the next one. */
 t.beforeEach(() => clock.pass(60_000))
 
 function error(status: number, code: string, attr: string | null = null) {
@@ -42,7 +42,7 @@ async function audited(): Promise<readonly Readonly<Record<string, unknown>>[]> 
   return resultsOf(await daemon.ask('GET', 'organizations/@current/audit_log/'))
 }
 
-t.test('a member is made as on the command line', async (t) => {
+t.test('a member is created as on the command line', async (t) => {
   const made = await daemon.ask('POST', MEMBERS, {
     email: ' Zoe@x.example ',
     first_name: 'Zoe',
@@ -81,7 +81,7 @@ t.test('a member is made as on the command line', async (t) => {
   t.match(await daemon.ask('POST', MEMBERS, { ...other, level: 15 }, admin.key), denied)
 })
 
-t.test('an invitation makes a user with a key, once', async (t) => {
+t.test('an invitation creates a user with a key, once', async (t) => {
   const draft = { target_email: 'ann@x.example', first_name: 'Ann', level: 8 }
   const made = await daemon.ask('POST', INVITES, draft, admin.key)
   t.match(made, {
@@ -103,7 +103,7 @@ t.test('an invitation makes a user with a key, once', async (t) => {
   const list = await daemon.ask('GET', INVITES)
   t.match(list, { status: 200, body: { count: 1, results: [{ id, link: null }] } })
   const code = textOf(made, 'link').split('#invite=')[1]
-  t.notMatch(JSON.stringify(list.body), code ?? '', 'the code is told once')
+  t.notMatch(JSON.stringify(list.body), code ?? '', 'the code is shown once')
 
   const accepted = await daemon.ask('POST', ACCEPT, { code, first_name: 'Anna' }, null)
   t.match(accepted, {
@@ -135,11 +135,11 @@ t.test('an invitation makes a user with a key, once', async (t) => {
     error(400, 'invalid_input', 'code'),
   )
   t.match(await daemon.ask('POST', ACCEPT, {}, null), error(400, 'required', 'code'))
-  t.equal((await audited()).length, count, 'what strangers try leaves no entry')
+  t.equal((await audited()).length, count, 'attempts of strangers leave no entry')
   t.match(await daemon.ask('GET', INVITES), { body: { count: 0 } })
 })
 
-t.test('who may invite whom', async (t) => {
+t.test('inviting requires a sufficient level', async (t) => {
   const denied = error(403, 'permission_denied')
   const draft = { target_email: 'bob@x.example' }
   for (const method of ['GET', 'POST']) {
@@ -159,7 +159,7 @@ t.test('who may invite whom', async (t) => {
 })
 
 t.test(
-  'an invited key may do no more, and lasts no longer, than the one that invites',
+  'an invited key has no more rights and no longer life than the key of the inviter',
   async (t) => {
     const expiresAtMs = nowMs + DAY_MS
     const narrow = daemon.keyOf({ scopes: ['organization:write', 'user:read'], expiresAtMs })
@@ -176,7 +176,7 @@ t.test(
   },
 )
 
-t.test('an invitation ends: taken back, replaced, or with who made it', async (t) => {
+t.test('an invitation ends when it is revoked or replaced or when its creator leaves', async (t) => {
   const gone = error(400, 'invalid_input', 'code')
   const first = await invite({ target_email: 'dan@x.example' })
   const second = await invite({ target_email: 'DAN@x.example' })
@@ -185,21 +185,21 @@ t.test('an invitation ends: taken back, replaced, or with who made it', async (t
   t.match(await daemon.ask('DELETE', `${INVITES}5/`), error(404, 'not_found'))
   t.equal((await daemon.ask('DELETE', `${INVITES}${second.id}/`)).status, 204)
   t.match((await audited())[1], { status: 404 })
-  t.match(await daemon.ask('POST', ACCEPT, { code: second.code }, null), gone, 'taken back')
+  t.match(await daemon.ask('POST', ACCEPT, { code: second.code }, null), gone, 'revoked')
   const third = await invite({ target_email: 'dan@x.example', level: 8 }, admin.key)
   t.equal((await daemon.ask('PATCH', `${MEMBERS}${admin.user.uuid}/`, { level: 1 })).status, 200)
-  t.match(await daemon.ask('POST', ACCEPT, { code: third.code }, null), gone, 'the host is none')
+  t.match(await daemon.ask('POST', ACCEPT, { code: third.code }, null), gone, 'the host has no rights any more')
   clock.pass(60_000)
   const fourth = await invite({ target_email: 'dan@x.example' })
   await daemon.ask('POST', MEMBERS, { email: 'dan@x.example' })
   t.match(
     await daemon.ask('POST', ACCEPT, { code: fourth.code }, null),
     error(400, 'unique', 'email'),
-    'there is such a user meanwhile',
+    'a user with that name exists by now',
   )
 })
 
-t.test('an address that guesses codes has to wait, and a good code costs nothing', async (t) => {
+t.test('an address that guesses codes must wait, and a valid code does not count', async (t) => {
   t.match(
     await daemon.ask('POST', ACCEPT, { code: 'x'.repeat(65) }, null),
     error(400, 'max_length', 'code'),

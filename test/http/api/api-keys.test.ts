@@ -1,5 +1,5 @@
 /**
- * Personal keys and secret keys over HTTP: made, rolled, revoked, and what they never open.
+ * Personal keys and secret keys over HTTP: created, rolled, revoked, and limited to their purpose.
  *
  * @lane quick
  */
@@ -22,7 +22,7 @@ function error(status: number, code: string, attr: string | null = null) {
   return { status, body: { code, attr } }
 }
 
-t.test('a personal key is shown once, works, is changed, rolled and revoked', async (t) => {
+t.test('a personal key is shown once, works, and can be changed, rolled and revoked', async (t) => {
   const asked = { label: ' CI ', scopes: ['feature_flag:read'], scoped_teams: [1] }
   const made = await daemon.ask('POST', KEYS, asked, ann.key)
   t.equal(made.status, 201)
@@ -43,7 +43,7 @@ t.test('a personal key is shown once, works, is changed, rolled and revoked', as
   const shown = await daemon.ask('GET', path, undefined, ann.key)
   t.strictSame(shown.body, { ...made.body, value: null })
   t.equal(resultsOf(await daemon.ask('GET', KEYS, undefined, ann.key)).length, 2)
-  t.match(await daemon.ask('GET', path), error(404, 'not_found'), 'somebody else’s')
+  t.match(await daemon.ask('GET', path), error(404, 'not_found'), 'a key of another user')
   t.match(await daemon.ask('DELETE', path), error(404, 'not_found'))
   t.match(await daemon.ask('PATCH', path, { scopes: 5 }), error(404, 'not_found'))
   const wider = { scopes: ['event:read'], scoped_teams: null }
@@ -54,7 +54,7 @@ t.test('a personal key is shown once, works, is changed, rolled and revoked', as
   t.match(await flags(value), error(403, 'permission_denied'))
   const rolled = await daemon.ask('POST', `${path}roll/`, undefined, ann.key)
   t.match(rolled, { status: 200, body: { id: made.body['id'], last_rolled_at: TIME } })
-  t.match(await flags(value), error(401, 'authentication_failed'), 'the old text is void')
+  t.match(await flags(value), error(401, 'authentication_failed'), 'the old key is invalid')
   t.match(await flags(textOf(rolled, 'value')), error(403, 'permission_denied'))
   t.equal((await daemon.ask('DELETE', path, undefined, ann.key)).status, 204)
   t.match(await flags(textOf(rolled, 'value')), error(401, 'authentication_failed'))
@@ -72,7 +72,7 @@ t.test('a personal key is shown once, works, is changed, rolled and revoked', as
   }
 })
 
-t.test('any key shows itself, whatever it may do', async (t) => {
+t.test('any key can read its own record, whatever its scopes are', async (t) => {
   const asked = { label: 'narrow', scopes: ['feature_flag:read'], scoped_teams: [2] }
   const made = await daemon.ask('POST', KEYS, asked, ann.key)
   const narrow = textOf(made, 'value')
@@ -88,7 +88,7 @@ t.test('any key shows itself, whatever it may do', async (t) => {
   t.match(
     await daemon.ask('GET', `${KEYS}${String(made.body['id'])}/`, undefined, narrow),
     error(403, 'permission_denied'),
-    'its number needs the scope',
+    'reading by number requires the scope',
   )
   const none = await daemon.ask('GET', `${KEYS}@current/`, undefined, null)
   t.match(none, error(401, 'not_authenticated'))
@@ -102,7 +102,7 @@ t.test('any key shows itself, whatever it may do', async (t) => {
   t.match(revoked, error(401, 'authentication_failed'))
 })
 
-t.test('what makes no personal key', async (t) => {
+t.test('an invalid personal key is refused', async (t) => {
   const base = { label: 'x', scopes: ['*'] }
   const refused: readonly (readonly [object, string, string])[] = [
     [{}, 'required', 'label'],
@@ -130,7 +130,7 @@ t.test('what makes no personal key', async (t) => {
   }
 })
 
-t.test('no key makes another that may do more than itself', async (t) => {
+t.test('a key cannot create a key with more rights than its own', async (t) => {
   const soonMs = Date.now() + 3_600_000
   const narrow = daemon.keyOf({
     scopes: ['personal_api_key:write', 'feature_flag:write'],
@@ -161,10 +161,10 @@ t.test('no key makes another that may do more than itself', async (t) => {
   t.match(await daemon.ask('POST', `${KEYS}${wide.id}/roll/`, undefined, narrow), denied)
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { scopes: ['*'] }, narrow), denied)
   const less = { scopes: ['feature_flag:read'], scoped_teams: [1] }
-  t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, less, narrow), denied, 'nor takes rights')
+  t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, less, narrow), denied, 'it cannot remove rights')
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { label: 'w' }, narrow), { status: 200 })
   const { status, body } = await daemon.ask('DELETE', `${KEYS}${wide.id}/`, undefined, narrow)
-  t.match({ status, body }, denied, 'nor revokes it')
+  t.match({ status, body }, denied, 'it cannot revoke that key')
   t.match(body['detail'], /cannot revoke a key that has scopes which it lacks itself \(\*\)/)
   t.match(await daemon.ask('GET', `${KEYS}${wide.id}/`), { status: 200 })
   t.match(
@@ -173,7 +173,7 @@ t.test('no key makes another that may do more than itself', async (t) => {
   )
 })
 
-t.test('a key revokes and rolls those that may do no more, and itself', async (t) => {
+t.test('a key can revoke and roll itself and keys that do not have more rights', async (t) => {
   const soonMs = Date.now() + 3_600_000
   const scopes = ['personal_api_key:write', 'feature_flag:write', 'event:read']
   const asking = { scopes, projectIds: [1, 2], expiresAtMs: soonMs }
@@ -207,17 +207,17 @@ t.test('a key revokes and rolls those that may do no more, and itself', async (t
       t.match(await ask(method, path), error(403, 'permission_denied'), `${method} ${of}`)
     }
     t.match(await ask('PATCH', `${id}/`, { scopes: ['event:read'] }), { status: 403 }, of)
-    t.match(await ask('GET', `${id}/`), { status: 200 }, 'it is in force and shown')
+    t.match(await ask('GET', `${id}/`), { status: 200 }, 'it is active and listed')
   }
   for (const id of weak) {
     t.equal((await ask('POST', `${id}/roll/`)).status, 200)
     t.equal((await ask('DELETE', `${id}/`)).status, 204)
   }
-  t.equal((await ask('DELETE', `${own.key.id}/`)).status, 204, 'itself')
+  t.equal((await ask('DELETE', `${own.key.id}/`)).status, 204, 'the key itself')
   t.match(await ask('GET', ''), error(401, 'authentication_failed'))
 })
 
-t.test('who hands out a secret key may read flag definitions for good', async (t) => {
+t.test('a user who hands out a secret key needs lasting read access to flag definitions', async (t) => {
   const secrets = 'projects/1/secret_keys/'
   const made = await daemon.ask('POST', secrets, { label: 'x' })
   const path = `${secrets}${String(made.body['id'])}/`
@@ -238,7 +238,7 @@ t.test('who hands out a secret key may read flag definitions for good', async (t
   await daemon.ask('DELETE', `${secrets}${String(again.body['id'])}/`)
 })
 
-t.test('a personal key sends events when it may write them', async (t) => {
+t.test('a personal key can send events if it may write them', async (t) => {
   const rows: readonly (readonly [KeyRequest, number, string | null])[] = [
     [{}, 200, null],
     [{ scopes: ['event:write'], projectIds: [2] }, 200, null],
@@ -314,7 +314,7 @@ t.test('a secret key of a project reads flag definitions and nothing else', asyn
   t.match(await daemon.ask('GET', secrets), { body: { count: 0 } })
 })
 
-t.test('revoked, expired, foreign and mistyped keys open nothing', async (t) => {
+t.test('revoked, expired, foreign and mistyped keys are refused', async (t) => {
   const keys = daemon.store.projects.keys
   const revoked = keys.create()
   keys.revoke(revoked.key.id)
@@ -350,7 +350,7 @@ t.test('revoked, expired, foreign and mistyped keys open nothing', async (t) => 
     const anonymous = await daemon.ask('GET', path, undefined, null)
     differences.match(anonymous, error(401, 'not_authenticated'), `${path} without a key`)
   }
-  t.strictSame(differences.list(), [], 'no route is opened')
+  t.strictSame(differences.list(), [], 'no route accepts the key')
   daemon.store.users.change(gone.user.id, { isActive: true })
   await daemon.settled()
   t.equal((await daemon.ask('GET', 'users/@me/', undefined, gone.key)).status, 200)

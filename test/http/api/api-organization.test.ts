@@ -1,5 +1,5 @@
 /**
- * Organization, members, the calling user, projects, personal keys and secret keys over HTTP.
+ * Organization, members, the current user, projects, personal keys and secret keys over HTTP.
  *
  * @lane quick
  */
@@ -27,7 +27,7 @@ function error(status: number, code: string, attr: string | null = null) {
   return { status, body: { code, attr } }
 }
 
-t.test('the organization, by its id or @current', async (t) => {
+t.test('the organization is found by its id or @current', async (t) => {
   const answer = await daemon.ask('GET', ORGANIZATION, undefined, ann.key)
   t.match(answer, {
     status: 200,
@@ -91,10 +91,10 @@ t.test('the organization and its projects are listed', async (t) => {
   }
   t.equal((await daemon.ask('GET', 'organizations/', undefined, organizations)).status, 200)
   const projects = await daemon.ask('GET', `${ORGANIZATION}projects/`, undefined, organizations)
-  t.match(projects, error(403, 'permission_denied'), 'its scope is project:read')
+  t.match(projects, error(403, 'permission_denied'), 'the scope is project:read')
 })
 
-t.test('members are listed, promoted and removed by those above them', async (t) => {
+t.test('members are listed, promoted and removed by users with a higher level', async (t) => {
   const list = await daemon.ask('GET', MEMBERS, undefined, ann.key)
   t.match(list, {
     status: 200,
@@ -125,7 +125,7 @@ t.test('members are listed, promoted and removed by those above them', async (t)
   })
   t.match(await daemon.ask('PATCH', path, {}, admin.key), { status: 200, body: { level: 8 } })
   const denied = error(403, 'permission_denied')
-  t.match(await daemon.ask('PATCH', path, { level: 15 }, admin.key), denied, 'above oneself')
+  t.match(await daemon.ask('PATCH', path, { level: 15 }, admin.key), denied, "a level above the caller's own")
   t.match(
     await daemon.ask('PATCH', `${MEMBERS}${admin.user.uuid}`, { level: 1 }, admin.key),
     denied,
@@ -149,12 +149,12 @@ t.test('members are listed, promoted and removed by those above them', async (t)
   t.match(
     await daemon.ask('GET', 'users/@me', undefined, eve.key),
     error(401, 'authentication_failed'),
-    'at once, the keys open nothing',
+    'the keys stop working at once',
   )
   t.match(await daemon.ask('POST', MEMBERS, {}), error(400, 'required', 'email'))
 })
 
-t.test('the default level for flags is set, changed and taken away', async (t) => {
+t.test('the default level for flags can be set, changed and removed', async (t) => {
   const body = { resource: 'feature flags', access_level: 21 }
   t.match(await daemon.ask('GET', RESOURCES), { status: 200, body: { count: 0, results: [] } })
   t.match(await daemon.ask('GET', `${RESOURCES}1`), error(404, 'not_found'))
@@ -182,7 +182,7 @@ t.test('the default level for flags is set, changed and taken away', async (t) =
   t.match(await daemon.ask('DELETE', `${RESOURCES}1/`), error(404, 'not_found'))
 })
 
-t.test('a key shows whose it is', async (t) => {
+t.test('a key returns its user', async (t) => {
   const me = await daemon.ask('GET', 'users/@me/', undefined, ann.key)
   t.match(me, {
     status: 200,
@@ -209,7 +209,7 @@ t.test('a key shows whose it is', async (t) => {
   )
 })
 
-t.test('projects are listed, made and set', async (t) => {
+t.test('projects can be listed, created and changed', async (t) => {
   t.match(await daemon.ask('GET', 'projects/', undefined, ann.key), {
     status: 200,
     body: { count: 2, next: null, previous: null, results: [{ id: 1 }, { id: 2 }] },
@@ -244,7 +244,7 @@ t.test('projects are listed, made and set', async (t) => {
   })
   t.strictSame((await daemon.ask('GET', 'projects/3', undefined, admin.key)).body, made.body)
   const event = { api_key: textOf(made, 'api_token'), event: 'e', distinct_id: 'd' }
-  t.equal((await daemon.decisions.ask('/capture/', { json: event })).status, 200, 'open at once')
+  t.equal((await daemon.decisions.ask('/capture/', { json: event })).status, 200, 'usable at once')
   const changed = await daemon.ask('PATCH', 'projects/3/', {
     timezone: 'UTC',
     test_account_filters: [],
@@ -284,7 +284,7 @@ t.test('projects are listed, made and set', async (t) => {
   t.match(await daemon.ask('DELETE', 'projects/3/'), error(405, 'method_not_allowed'))
 })
 
-t.test('each route needs its scope', async (t) => {
+t.test('each route requires its scope', async (t) => {
   const rows: readonly (readonly [string, string, string])[] = [
     ['GET', ORGANIZATION, 'organization:read'],
     ['GET', MEMBERS, 'organization:read'],
@@ -323,17 +323,17 @@ t.test('each route needs its scope', async (t) => {
       differences.equal(status !== 403, isEnough, `${method} ${path} with ${scope}: ${status}`)
     }
   }
-  t.strictSame(differences.list(), [], 'exactly the scope of the row is enough')
+  t.strictSame(differences.list(), [], 'exactly the scope of the row is sufficient')
 })
 
-t.test('a link never carries the key on', async (t) => {
+t.test('a link never contains the key', async (t) => {
   const query = `personal_api_key=${PERSONAL_KEY}&limit=1&b=2&a=1`
   const answer = await daemon.ask('GET', `${MEMBERS}?${query}`, undefined, null)
   t.equal(answer.status, 200)
   t.equal(new URL(textOf(answer, 'next')).search, '?a=1&b=2&limit=1&offset=1')
 })
 
-t.test('a running daemon notices what commands change', async (t) => {
+t.test('a running daemon notices the changes of commands', async (t) => {
   const flags = ['--data-dir', daemon.decisions.dataDir, '--json']
   await run('user', 'create', '--email', 'cleo@x.example', ...flags)
   const [key] = linesOf(await run('key', 'create', '--user', 'cleo@x.example', ...flags))

@@ -1,5 +1,5 @@
 /**
- * What all routes of persons share: keys and scopes, failures behind them, tables and formats.
+ * Common behavior of all persons routes: keys and scopes, backend failures, tables and formats.
  *
  * @lane quick
  */
@@ -7,7 +7,7 @@ import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { parseCsv, person, startPersons, uuidOf } from '../../fixtures/persons/persons-port.ts'
 
-t.test('keys and scopes come before everything else', async (t) => {
+t.test('keys and scopes are checked first', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   const none = await ask('1/persons/x?format=xml&limit=x', { key: null })
@@ -41,7 +41,7 @@ t.test('keys and scopes come before everything else', async (t) => {
   t.strictSame(store.commands, [])
 })
 
-t.test('a refusal of the log reaches the client, a failure does not', async (t) => {
+t.test('a refusal of the log reaches the client, and the details of a failure do not', async (t) => {
   const { store, ask, errors } = await startPersons(t)
   store.persons = [person(1)]
   store.failure = new ServiceError('server_error', 'the disk is full', { retryAfterSeconds: 5 })
@@ -60,7 +60,7 @@ t.test('a refusal of the log reaches the client, a failure does not', async (t) 
   t.equal(errors.length, 1)
 })
 
-t.test('tables: by parameter or header, of the whole list', async (t) => {
+t.test('tables are selected by parameter or header and contain the whole list', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [
     person(2, { properties: { plan: '=1+1', 'a,b': null, ok: true }, distinct_ids: ['x', 'y'] }),
@@ -81,7 +81,7 @@ t.test('tables: by parameter or header, of the whole list', async (t) => {
     t.equal((await ask('1/persons/', { headers: { Accept } })).body !== undefined, true, Accept)
   }
   const named = await ask('1/persons/?format=json', { headers: { Accept: 'text/csv' } })
-  t.not(named.body, undefined, 'the parameter wins')
+  t.not(named.body, undefined, 'the parameter has priority')
   const empty = await ask('2/persons/?format=csv')
   t.match(empty, { status: 200, text: '', headers: { 'content-type': /^text\/csv/ } })
   t.equal(parseCsv((await ask('1/persons/1?format=csv')).text).length, 2)
@@ -92,7 +92,7 @@ t.test('tables: by parameter or header, of the whole list', async (t) => {
   t.ok(parseCsv(split.text)[0]?.includes('success'))
 })
 
-t.test('an unknown format is 404, and errors are JSON whatever the format is', async (t) => {
+t.test('an unknown format is 404, and errors are JSON in every format', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   for (const path of [

@@ -1,5 +1,5 @@
 /**
- * Activity and timelines of persons over HTTP: pages, ranges, names that matter, errors.
+ * Activity and timelines of persons over HTTP: pages, ranges, relevant property names, and errors.
  *
  * @lane quick
  */
@@ -24,7 +24,7 @@ function entry(id: number): ActivityView {
   }
 }
 
-t.test('activity comes in numbered pages', async (t) => {
+t.test('activity is returned in numbered pages', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   store.activity = Array.from({ length: 25 }, (_, index) => entry(index))
@@ -45,7 +45,7 @@ t.test('activity comes in numbered pages', async (t) => {
   t.match((await ask('1/persons/activity?page=3')).body, { next: null })
   const beyond = await ask('1/persons/activity?page=9&limit=5')
   t.match(beyond, { status: 200, body: { results: [], next: null, total_count: 25 } })
-  t.match((await ask('1/persons/activity?page=5&limit=5')).body, { next: null }, 'exactly the last')
+  t.match((await ask('1/persons/activity?page=5&limit=5')).body, { next: null }, 'exactly the last page')
   const one = await ask(`1/persons/${uuidOf(1)}/activity/?limit=3`)
   t.equal(one.status, 200)
   t.strictSame(store.asked.pop(), { projectId: 1, reference: uuidOf(1), offset: 0, limit: 3 })
@@ -55,7 +55,7 @@ t.test('activity comes in numbered pages', async (t) => {
   t.equal(parseCsv((await ask('1/persons/activity?format=csv')).text).length, 11)
 })
 
-t.test('activity: what is refused', async (t) => {
+t.test('invalid requests for activity are refused', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   for (const query of ['page=0', 'page=-1', 'page=x', 'limit=-1', 'limit=x']) {
@@ -77,7 +77,7 @@ t.test('activity: what is refused', async (t) => {
 
 const JANUARY = 'date_from=2023-01-01&date_to=2023-01-07'
 
-t.test('a timeline asks for the events of a range and the keys that matter', async (t) => {
+t.test('a timeline reads the events of a range and the relevant properties', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   store.points = [
@@ -132,7 +132,7 @@ t.test('a timeline asks for the events of a range and the keys that matter', asy
   t.equal(parseCsv((await ask(`1/persons/1/properties_timeline/?format=csv`)).text).length, 2)
 })
 
-t.test('a timeline without words: the last week, all events, no keys', async (t) => {
+t.test('a timeline without parameters covers the last week, all events and no properties', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   const { body } = await ask('1/persons/1/properties_timeline')
@@ -154,7 +154,7 @@ t.test('a timeline without words: the last week, all events, no keys', async (t)
   t.ok((store.asked.pop() as { fromMs: number }).fromMs < Date.parse('1900-01-01'))
 })
 
-t.test('a timeline: what is refused', async (t) => {
+t.test('invalid requests for a timeline are refused', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   const refused: readonly (readonly [string, string])[] = [
@@ -180,7 +180,7 @@ t.test('a timeline: what is refused', async (t) => {
   t.equal((await ask('1/persons/1/properties_timeline', { key: 'phx_log' })).status, 403)
 })
 
-t.test('cohorts of a person', async (t) => {
+t.test('the cohorts of a person are listed', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   store.cohorts = [cohort(3)]

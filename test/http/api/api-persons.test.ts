@@ -1,5 +1,5 @@
 /**
- * The routes of persons over HTTP: parameters, answers, errors. A list in memory stands for the store.
+ * The persons routes over HTTP: parameters, answers and errors. A list in memory replaces the store.
  *
  * @lane quick
  */
@@ -49,7 +49,7 @@ t.test('a list of persons is a page with the six members of a person', async (t)
   })
 })
 
-t.test('parameters of the list come from query and body, and the body wins', async (t) => {
+t.test('parameters of the list come from query and body, and the body has priority', async (t) => {
   const { store, ask } = await startPersons(t)
   const base = { projectId: 1, nowMs: NOW_MS, limit: 100, offset: 0 }
   const filter = { key: 'plan', value: 'pro' }
@@ -94,7 +94,7 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value as object).sort())
 }
 
-t.test('a parameter of the list that cannot be used is refused by name', async (t) => {
+t.test('an invalid parameter of the list is refused by name', async (t) => {
   const { store, ask } = await startPersons(t)
   const refused: readonly (readonly [string, string])[] = [
     ...['-1', 'x', '1.5', '1e3', '0x1'].map((text) => ['limit', text] as const),
@@ -170,7 +170,7 @@ t.test('one person is found by number and by any form of the uuid', async (t) =>
       body: { type: 'invalid_request', code: 'not_found', attr: null },
     })
   }
-  t.equal((await ask('2/persons/17')).status, 404, 'nobody of another project')
+  t.equal((await ask('2/persons/17')).status, 404, 'persons of another project are not found')
   for (const path of ['x', '-1', '1.0', 'user@example.com', '%00', '1e1', '9'.repeat(21)]) {
     const { status, body } = await ask(`1/persons/${path}`)
     t.equal(status, 400, path)
@@ -201,7 +201,7 @@ t.test('PATCH and PUT set the named properties', async (t) => {
   })
 })
 
-t.test('PATCH refuses what sets nothing', async (t) => {
+t.test('PATCH refuses a body that sets nothing', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   const cases: readonly (readonly [unknown, string])[] = [
@@ -223,7 +223,7 @@ t.test('PATCH refuses what sets nothing', async (t) => {
   t.strictSame(store.commands, [])
   for (const body of ['{', {}, { properties: { a: 1 } }]) {
     const answer = await ask('1/persons/2', { method: 'PATCH', body })
-    t.match(answer, { status: 404, body: { code: 'not_found' } }, 'an unknown person comes first')
+    t.match(answer, { status: 404, body: { code: 'not_found' } }, 'an unknown person is reported first')
   }
   store.result = { kind: 'too_large', bytesMax: 524_288 }
   const large = await ask('1/persons/1', { method: 'PATCH', body: { properties: { a: 1 } } })
@@ -285,7 +285,7 @@ t.test('delete_property takes $unset', async (t) => {
   t.strictSame(store.commands, [])
 })
 
-t.test('DELETE answers 202 without a body and may take the events with it', async (t) => {
+t.test('DELETE answers 202 without a body and can delete the events too', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   const cases: readonly (readonly [string, unknown, boolean])[] = [
@@ -334,7 +334,7 @@ t.test('split keeps one distinct_id', async (t) => {
   t.match(unknown, { status: 400, body: { code: 'invalid_input', attr: 'main_distinct_id' } })
 })
 
-t.test('merge joins others into a person, or nobody', async (t) => {
+t.test('merge joins all listed persons into one, or none of them', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1), person(2), person(3)]
   const post = (body: unknown, id = '1') => ask(`1/persons/${id}/merge/`, { method: 'POST', body })
@@ -359,7 +359,7 @@ t.test('merge joins others into a person, or nobody', async (t) => {
   t.strictSame(store.commands, [])
 })
 
-t.test('values are a bare list', async (t) => {
+t.test('values are returned as an array', async (t) => {
   const { store, ask } = await startPersons(t)
   store.values = [{ name: 'pro', count: 2 }]
   t.strictSame((await ask('1/persons/values/')).body, [])
@@ -372,7 +372,7 @@ t.test('values are a bare list', async (t) => {
   t.equal((await ask('1/persons/values?key=plan&format=csv')).text, 'count,name\r\n2,pro\r\n')
 })
 
-t.test('POST on the list is 405 and says what to do; other methods, too', async (t) => {
+t.test('POST on the list and other wrong methods are answered with 405 and a hint', async (t) => {
   const { ask } = await startPersons(t)
   const post = await ask('1/persons/', { method: 'POST', body: {} })
   t.match(post, {

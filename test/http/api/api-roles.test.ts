@@ -1,5 +1,5 @@
 /**
- * Roles, memberships and role access over HTTP; what they let their members do with flags.
+ * Roles, memberships and role access over HTTP, and their effect on the flags that members may change.
  *
  * @lane quick
  */
@@ -36,7 +36,7 @@ async function makeFlag(key: string, as = PERSONAL_KEY): Promise<number> {
   return Number(answer.body['id'])
 }
 
-t.test('create, read, rename, list and delete a role', async (t) => {
+t.test('a role can be created, read, renamed, listed and deleted', async (t) => {
   const made = await daemon.ask('POST', ROLES, { name: ' Engineers ' }, admin.key)
   t.equal(made.status, 201)
   t.strictSame(Object.keys(made.body), [
@@ -57,7 +57,7 @@ t.test('create, read, rename, list and delete a role', async (t) => {
   const upper = path.replace(textOf(made, 'id'), textOf(made, 'id').toUpperCase())
   t.equal((await daemon.ask('GET', upper)).status, 200)
   const same = await daemon.ask('PATCH', path, { name: 'engineers' })
-  t.match(same, { status: 200, body: { name: 'engineers' } }, 'its own name is free')
+  t.match(same, { status: 200, body: { name: 'engineers' } }, 'a role may keep its own name')
   const level = await daemon.ask('PATCH', path, { feature_flags_access_level: 21 })
   t.match(level, { status: 200, body: { name: 'engineers', feature_flags_access_level: 21 } })
   t.match(await daemon.ask('PATCH', path, {}), { status: 200, body: { name: 'engineers' } })
@@ -85,7 +85,7 @@ t.test('create, read, rename, list and delete a role', async (t) => {
   }
 })
 
-t.test('what makes no role', async (t) => {
+t.test('an invalid role is refused', async (t) => {
   const id = await makeRole('Straße')
   const cases: readonly (readonly [unknown, string, string | null])[] = [
     [undefined, 'required', 'name'],
@@ -109,7 +109,7 @@ t.test('what makes no role', async (t) => {
     const wanted = { status: 400, body: { type: 'validation_error', code, attr } }
     differences.match(answer, wanted, JSON.stringify(body))
   }
-  t.strictSame(differences.list(), [], 'every fault is refused with the name of the field')
+  t.strictSame(differences.list(), [], 'every invalid value is refused with the name of its field')
   t.match(await daemon.askRaw('POST', ROLES, '{', 'application/json'), error(400, 'parse_error'))
   t.match(
     await daemon.askRaw('POST', ROLES, 'name=x', 'application/x-www-form-urlencoded'),
@@ -152,7 +152,7 @@ t.test('members read roles; administrators and owners change them', async (t) =>
   t.equal((await daemon.ask('DELETE', path, undefined, admin.key)).status, 204)
 })
 
-t.test('memberships come and go', async (t) => {
+t.test('memberships can be added and removed', async (t) => {
   const id = await makeRole('Crew')
   const path = `${ROLES}${id}/`
   const members = `${path}role_memberships/`
@@ -201,7 +201,7 @@ t.test('memberships come and go', async (t) => {
   t.strictSame([gone.status, gone.body], [204, {}])
   t.equal(textOf(await daemon.ask('GET', path), 'members'), 'bob@x.example')
   daemon.store.users.change(bob.user.id, { isActive: false })
-  t.equal(textOf(await daemon.ask('GET', path), 'members'), '', 'who leaves loses the roles')
+  t.equal(textOf(await daemon.ask('GET', path), 'members'), '', 'a user who leaves loses all roles')
   daemon.store.users.change(bob.user.id, { isActive: true })
   await daemon.settled()
   await daemon.ask('DELETE', path)
@@ -222,10 +222,10 @@ t.test('role access: interface description 2.5 and 4.2', async (t) => {
   t.equal(made.status, 201)
   t.strictSame(Object.keys(made.body), ['id', 'feature_flag', 'role', 'added_at', 'updated_at'])
   const shown = await daemon.ask('GET', `projects/1/feature_flags/${flag}/`)
-  t.strictSame(made.body['feature_flag'], shown.body, 'the whole flag')
+  t.strictSame(made.body['feature_flag'], shown.body, 'the complete flag')
   t.match(shown.body, { features: {}, can_edit: true })
   const roleShown = await daemon.ask('GET', `${ROLES}${role}/`)
-  t.strictSame(made.body['role'], roleShown.body, 'the whole role')
+  t.strictSame(made.body['role'], roleShown.body, 'the complete role')
   t.equal(roleShown.body['associated_flags'], 'shared')
   t.match(made.body, { id: Number, added_at: TIME, updated_at: TIME })
   const entry = `${list}${String(made.body['id'])}/`
@@ -247,12 +247,12 @@ t.test('role access: interface description 2.5 and 4.2', async (t) => {
   t.match(await daemon.ask('DELETE', entry), error(404, 'not_found'))
   t.equal((await daemon.ask('GET', `${ROLES}${role}/`)).body['associated_flags'], 'unshared')
   const again = await daemon.ask('POST', list, { role_id: role })
-  t.not(again.body['id'], made.body['id'], 'a number is never given again')
+  t.not(again.body['id'], made.body['id'], 'a number is never reused')
   await daemon.ask('DELETE', `${ROLES}${role}/`)
-  t.match(await daemon.ask('GET', list), { body: { count: 0 } }, 'it goes with its role')
+  t.match(await daemon.ask('GET', list), { body: { count: 0 } }, 'the access is deleted with its role')
 })
 
-t.test('what makes no role access', async (t) => {
+t.test('invalid role access is refused', async (t) => {
   const role = await makeRole('Nobody', 21)
   const flag = await makeFlag('alone')
   const list = `projects/1/feature_flags/${flag}/role_access/`
@@ -297,7 +297,7 @@ t.test('what makes no role access', async (t) => {
   await daemon.ask('DELETE', `${ROLES}${role}/`)
 })
 
-t.test('access to a deleted flag stays until the flag is gone for good', async (t) => {
+t.test('access to a deleted flag remains until the flag is removed permanently', async (t) => {
   const role = await makeRole('Keepers', 21)
   const flag = await makeFlag('kept')
   const list = `projects/1/feature_flags/${flag}/role_access/`
@@ -322,7 +322,7 @@ t.test('can_edit and the right to share follow level, default, roles and entries
   }
   const join = (role: string) =>
     daemon.ask('POST', `${ROLES}${role}/role_memberships/`, { user_uuid: ann.user.uuid })
-  /** What the list, the flag itself, a change and a share say; all must agree. */
+  /** The results of the list, the flag itself, a change and a share. All must agree. */
   const rights = async (expected: readonly [boolean, boolean], message: string): Promise<void> => {
     const path = `projects/1/feature_flags/${flag}/`
     const shown = await daemon.ask('GET', path, undefined, ann.key)
@@ -332,7 +332,7 @@ t.test('can_edit and the right to share follow level, default, roles and entries
     t.equal(patched.status, expected[0] ? 200 : 403, `PATCH: ${message}`)
     t.equal(shared.status, expected[1] ? 400 : 403, `share: ${message}`)
     const mine = await daemon.ask('GET', `projects/1/feature_flags/${own}/`, undefined, ann.key)
-    t.equal(mine.body['can_edit'], true, 'always one’s own')
+    t.equal(mine.body['can_edit'], true, 'a user always has access to their own flags')
   }
   await rights([true, true], 'no default, no role')
   await setDefault(21)
@@ -380,7 +380,7 @@ t.test('a new role takes the default of the organization', async (t) => {
 })
 
 t.test(
-  'scopes of role access are those of flags, of roles those of the organization',
+  'role access uses the scopes of flags, and roles use the scopes of the organization',
   async (t) => {
     const flag = await makeFlag('scoped')
     const list = `projects/1/feature_flags/${flag}/role_access/`
@@ -424,6 +424,6 @@ t.test(
         differences.match(answer, refusal, `${method} ${path} with another key`)
       }
     }
-    t.strictSame(differences.list(), [], 'exactly the scope of the row is enough')
+    t.strictSame(differences.list(), [], 'exactly the scope of the row is sufficient')
   },
 )

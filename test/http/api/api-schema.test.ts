@@ -1,6 +1,6 @@
 /**
- * The description of the API against a running daemon: what is served is described and nothing else, the
- * document is sound, and answers are what it says.
+ * Compares the description of the API with a running daemon. Exactly the served routes are described, the document is
+ * valid, and answers match it.
  *
  * @lane quick
  */
@@ -26,17 +26,17 @@ import {
   textOf,
 } from '../../fixtures/organization-daemon.ts'
 
-/** One for all tests: starting is what takes time. */
+/** One daemon for all tests, because most of the time is spent on starting it. */
 const DAEMON = await startOrganization(t)
 
-/** Every object in a JSON value. */
+/** Returns every object in a JSON value. */
 function objectsIn(value: unknown): readonly Json[] {
   if (Array.isArray(value)) return value.flatMap(objectsIn)
   if (typeof value !== 'object' || value === null) return []
   return [value as Json, ...Object.values(value).flatMap(objectsIn)]
 }
 
-t.test('the document is sound OpenAPI 3.1', async (t) => {
+t.test('the document is valid OpenAPI 3.1', async (t) => {
   t.equal(DOCUMENT['openapi'], '3.1.0')
   const references = objectsIn(DOCUMENT).flatMap(({ $ref }) =>
     typeof $ref === 'string' ? [$ref] : [],
@@ -60,7 +60,7 @@ t.test('the document is sound OpenAPI 3.1', async (t) => {
     const declared = inPath.map(({ name }) => name)
     differences.same(declared, named, `${place} declares its segments`)
     const areRequired = inPath.every(({ required }) => required === true)
-    differences.ok(areRequired, `${place} requires its segments`)
+    differences.ok(areRequired, `${place} requires its path segments`)
     const names = parameters.map((parameter) => `${parameter.in} ${parameter.name}`)
     differences.equal(new Set(names).size, names.length, `${place} names each parameter once`)
     for (const parameter of parameters) {
@@ -68,12 +68,12 @@ t.test('the document is sound OpenAPI 3.1', async (t) => {
       differences.equal(forms.length, 1, `${place} ${parameter.name} has one form`)
       differences.ok(parameter['description'], `${place} ${parameter.name} has a description`)
     }
-    differences.ok(operation.summary.endsWith('.'), `${place} has a sentence`)
+    differences.ok(operation.summary.endsWith('.'), `${place} has a summary`)
     const [tag = ''] = operation['tags'] as readonly string[]
     differences.ok(tags.includes(tag), `${place} has a tag of the document`)
     const statuses = Object.keys(operation.responses)
     const canSucceed = statuses.some((status) => status.startsWith('2'))
-    differences.ok(canSucceed, `${place} has an answer of success`)
+    differences.ok(canSucceed, `${place} has a success response`)
     for (const door of security) {
       const areKnown = Object.keys(door).every((name) => Object.hasOwn(securitySchemes, name))
       differences.ok(areKnown, `${place} has known security schemes`)
@@ -81,7 +81,7 @@ t.test('the document is sound OpenAPI 3.1', async (t) => {
     const hasBody = Object.hasOwn(operation, 'requestBody')
     if (method === 'GET') differences.equal(hasBody, false, `${place} has a body`)
   }
-  t.strictSame(differences.list(), [], 'every operation is sound')
+  t.strictSame(differences.list(), [], 'every operation is valid')
   const text = JSON.stringify(DOCUMENT)
   const places = [
     ...Object.keys(schemas).map((name) => `#/components/schemas/${name}`),
@@ -90,11 +90,11 @@ t.test('the document is sound OpenAPI 3.1', async (t) => {
   t.strictSame(
     places.filter((place) => !text.includes(`"${place}"`)),
     [],
-    'nothing is described that no operation has',
+    'every description belongs to an operation',
   )
 })
 
-t.test('the scopes that are known are those that something needs', async (t) => {
+t.test('the known scopes are exactly those that an operation requires', async (t) => {
   const needed = OPERATIONS.flatMap(({ operation }) =>
     operation.security.flatMap(({ personalKey }) => (personalKey ?? []) as readonly string[]),
   )
@@ -110,10 +110,10 @@ t.test('every schema is valid JSON Schema', async (t) => {
     const $ref = `document#/components/schemas/${name}`
     differences.equal(compileFault(ajv, { $ref }), null, name)
   }
-  t.strictSame(differences.list(), [], 'every schema is compiled')
+  t.strictSame(differences.list(), [], 'every schema can be compiled')
 })
 
-/** The message of the error that a schema leads to, or null. */
+/** Returns the message of the error that a schema causes, or null. */
 function compileFault(ajv: Ajv2020, schema: Json): string | null {
   try {
     ajv.compile(schema)
@@ -123,12 +123,12 @@ function compileFault(ajv: Ajv2020, schema: Json): string | null {
   }
 }
 
-/** A path as a client would ask for it. */
+/** Returns a path as a client would request it. */
 function filled(path: string, segments: Readonly<Record<string, string>>): string {
   return path.replace(/[:{](\w+)\}?/g, (_, name: string) => segments[name] ?? '1')
 }
 
-t.test('what is served is described, and nothing else', async (t) => {
+t.test('exactly the served routes are described', async (t) => {
   const { decisions } = DAEMON
   const { body } = await send(`${decisions.url}/metrics`)
   const routes = new Set(
@@ -137,7 +137,7 @@ t.test('what is served is described, and nothing else', async (t) => {
     ),
   )
   routes.delete('unknown')
-  // What is served outside of the routes.
+  // Paths that are served outside of the route table.
   t.ok(routes.delete('console'))
   t.ok(routes.size > 60, `${routes.size} routes`)
   const served: string[] = []
@@ -152,22 +152,22 @@ t.test('what is served is described, and nothing else', async (t) => {
   }
   t.strictSame(differences.list(), [], 'every route refuses an unknown method')
   const described = OPERATIONS.map(({ method, path }) => `${method} ${path}`)
-  // Another name of what is described; see routes/private-api.ts.
+  // A second name of a described route. See routes/private-api.ts.
   const isAlias = (one: string) =>
     described.includes(one.replace('/api/environments/', '/api/projects/'))
   t.strictSame(
     served.filter((one) => !described.includes(one) && !isAlias(one)),
     [],
-    'all of it is described',
+    'every served route is described',
   )
   t.strictSame(
     described.filter((one) => !served.includes(one)),
     [],
-    'all of that is served',
+    'every described route is served',
   )
 })
 
-t.test('the document is served with a tag and without a key, and as a page', async (t) => {
+t.test('the document is served with an ETag and without a key, as JSON and as a page', async (t) => {
   const { decisions } = DAEMON
   const ask = (path: string, headers = {}) => send(`${decisions.url}${path}`, { headers })
   const first = await ask('/api/schema/')
@@ -178,7 +178,7 @@ t.test('the document is served with a tag and without a key, and as a page', asy
   const again = await ask('/api/schema', { 'If-None-Match': etag })
   t.equal(again.status, 304)
   t.equal(again.body.length, 0)
-  t.strictSame((await ask('/openapi.json')).body, first.body, 'where tools look for it')
+  t.strictSame((await ask('/openapi.json')).body, first.body, 'served where tools look for it')
   const page = await ask('/api/docs/')
   t.equal(page.headers['content-type'], 'text/html; charset=utf-8')
   t.match(page.headers['content-security-policy'], /default-src 'none'/)
@@ -200,7 +200,7 @@ t.test('the document is served with a tag and without a key, and as a page', asy
   )
 })
 
-t.test('the page shows text as text', async (t) => {
+t.test('the page escapes all text', async (t) => {
   const operation = { operationId: 'a', summary: '<b>&"', tags: ['<i>'], responses: {} }
   const page = renderPage({
     info: { title: '<script>', version: '1', description: '' },
@@ -211,7 +211,7 @@ t.test('the page shows text as text', async (t) => {
   t.match(page, '&lt;b&gt;&amp;&quot;')
 })
 
-/** Checks answers against the document: they have to be described each for itself. */
+/** Checks answers against the document. Each answer must be described by its own operation. */
 class Checker {
   readonly #differences = new Differences()
 
@@ -219,10 +219,10 @@ class Checker {
     const { method, path, operation } = placed
     const name = `${method} ${path} ${status}`
     this.#differences.ok(Object.hasOwn(operation.responses, status), `${name} is described`)
-    this.#differences.equal(faultOf(placed, status, body), null, `${name} is as described`)
+    this.#differences.equal(faultOf(placed, status, body), null, `${name} matches its description`)
   }
 
-  /** Checks the status of an answer, and that the answer is as described. */
+  /** Checks the status of an answer and compares the answer with its description. */
   checkStatus(placed: PlacedOperation, found: CheckedAnswer, status: number, name: string): void {
     const text = (): string => `${name}: ${JSON.stringify(found.body).slice(0, 200)}`
     this.#differences.equal(found.status, status, text)
@@ -245,10 +245,10 @@ function placed(id: string): PlacedOperation {
   return found
 }
 
-/** Their paths name no project. */
+/** Routes whose paths contain no project. */
 const NAMED_BY_TOKEN = ['getDefinitions', 'getSdkDefinitions', 'listSdkFlags']
 
-/** Parameters without which a GET is refused. */
+/** Parameters that a GET requires. */
 const QUERIES: Readonly<Record<string, string>> = {
   listPersonValues: '?key=plan',
   listEventValues: '?key=$elements_chain',
@@ -269,7 +269,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   getEventsCapture: '?data={"event":"e","distinct_id":"x","api_key":"phc_project_1"}',
 }
 
-/** Makes something of every kind; checks those answers, too, and returns what paths need. */
+/** Creates an object of every kind, checks those answers too, and returns the values for paths. */
 async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Record<string, string>> {
   const { decisions } = daemon
   await decisions.capture([
@@ -357,7 +357,7 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   return made
 }
 
-/** What `id` stands for in a path. */
+/** The value of `id` in a path. */
 function idFor(path: string, made: Readonly<Record<string, string>>): string {
   if (path.includes('/persons/')) return made['person'] ?? ''
   if (path.includes('/event_definitions/')) return made['definition'] ?? ''
@@ -370,7 +370,7 @@ function idFor(path: string, made: Readonly<Record<string, string>>): string {
   return '1'
 }
 
-t.test('answers are what the document says', async (t) => {
+t.test('answers match the document', async (t) => {
   const daemon = DAEMON
   const checker = new Checker()
   const made = await fill(daemon, checker)
@@ -410,11 +410,11 @@ t.test('answers are what the document says', async (t) => {
     checker.checkStatus(one, answer, isMissing ? 404 : 200, url)
     count++
   }
-  t.strictSame(checker.list(), [], 'every answer is described, and as described')
-  t.ok(count > 50, `${count} routes were asked`)
+  t.strictSame(checker.list(), [], 'every answer is described and matches its description')
+  t.ok(count > 50, `${count} routes were requested`)
 })
 
-t.test('decisions and refusals are what the document says', async (t) => {
+t.test('decisions and refusals match the document', async (t) => {
   const daemon = DAEMON
   const { decisions } = daemon
   const checker = new Checker()
@@ -450,5 +450,5 @@ t.test('decisions and refusals are what the document says', async (t) => {
   }
   const captured = await decisions.ask('/capture/', { json: { event: 'e' } })
   checker.checkStatus(placed('postEventsCapture'), captured, 401, '/capture/')
-  t.strictSame(checker.list(), [], 'every answer is described, and as described')
+  t.strictSame(checker.list(), [], 'every answer is described and matches its description')
 })

@@ -1,5 +1,6 @@
 /**
- * Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads.
+ * The parts that bound reads: chunks of tables, segments of large events, answers that wait to be sent, and the
+ * scheduling of long reads.
  *
  * @lane all
  */
@@ -19,7 +20,7 @@ import { eventually } from '../../fixtures/timed-command.ts'
 const MIB = 1024 * 1024
 const LIST = { projectId: 1, limit: 10_000, offset: 0, nowMs: 2e12 }
 
-t.test('a table that is made in pieces is the table that is made at once', async (t) => {
+t.test('a table that is made in chunks equals a table that is made at once', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const events = Array.from({ length: 500 }, (_, index) => ({
     ...{ event: 'e', distinct_id: `p${index}`, timestamp: new Date(index * 1000).toISOString() },
@@ -34,18 +35,18 @@ t.test('a table that is made in pieces is the table that is made at once', async
   let pieces = 0
   while (table !== null) {
     const { piece, rest } = makeTablePiece(tools, table)
-    t.ok(piece.length < MIB, `a piece of ${piece.length} bytes`)
+    t.ok(piece.length < MIB, `a chunk of ${piece.length} bytes`)
     texts.push(new TextDecoder().decode(piece))
     table = rest
     pieces++
   }
-  t.ok(pieces > 5, `${pieces} pieces`)
+  t.ok(pieces > 5, `${pieces} chunks`)
   t.ok(texts.join('') === toCsv(log.reader.persons().list(LIST).results.map(personBody)))
   Atomics.store(cancelled, 0, 1)
-  t.throws(() => makeTablePiece(tools, LIST), 'nothing is made for nobody')
+  t.throws(() => makeTablePiece(tools, LIST), 'no chunk is made without a reader')
 })
 
-t.test('a page of text ends before its limit, but not before its first row', async (t) => {
+t.test('a page of text ends before its limit, but contains at least one row', async (t) => {
   const writer = new RowsWriter('json', 20)
   t.ok(writer.add({ text: 'longer than all that' }))
   t.notOk(writer.add({}))
@@ -59,7 +60,7 @@ t.test('a page of text ends before its limit, but not before its first row', asy
   t.throws(() => table.add(large), { code: 'invalid_input', attr: 'format' })
 })
 
-t.test('large events fill segments by their bytes, and merges keep to that', async (t) => {
+t.test('segments of large events are bounded by bytes, and merges keep that bound', async (t) => {
   const log = new PersonLog(t, t.testdir())
   for (let batch = 0; batch < 20; batch++) {
     const events = Array.from({ length: 5 }, (_, index) => ({
@@ -85,7 +86,7 @@ t.test('large events fill segments by their bytes, and merges keep to that', asy
   t.equal(seen.size, 100)
 })
 
-t.test('a group of any size that was ever written is read', async (t) => {
+t.test('a stored group of any size can be read', async (t) => {
   const content = Buffer.alloc(300 * MIB, 'x')
   const stored = Buffer.concat(encodeGroup(content, 1))
   t.ok(decodeGroup(stored).equals(content))
@@ -108,7 +109,7 @@ class Waiting implements WaitingAnswer {
   }
 }
 
-t.test('memory that several answers share is counted once, until the last is read', async (t) => {
+t.test('memory that several answers share is counted once, until the last one is sent', async (t) => {
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
   const waiting = new WaitingAnswers({ metrics, stallMs: 60_000, bytesMax: 100 })
   const shared = new ArrayBuffer(80)
@@ -132,14 +133,14 @@ t.test('memory that several answers share is counted once, until the last is rea
   t.ok(waiting.hasRoomFor([new ArrayBuffer(21)]))
 })
 
-t.test('answers that wait hold so much and no more, and wait so long', async (t) => {
+t.test('waiting answers have a limit of memory and of time', async (t) => {
   const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
   const options = { metrics, stallMs: 400, bytesMax: 30, bytesPerSecondMin: 1000 }
   const waiting = new WaitingAnswers(options)
   const [fresh, old, older] = [new Waiting(0), new Waiting(1200), new Waiting(5000)]
   for (const answer of [fresh, old, older]) waiting.add(answer)
   t.equal(metrics.httpAnswerBytesWaiting.value, 30)
-  t.ok(waiting.hasRoom(10), 'who stands still makes room')
+  t.ok(waiting.hasRoom(10), 'a stalled reader is removed to make room')
   t.strictSame([fresh.isCut, old.isCut, older.isCut], [false, false, true], 'the longest first')
   t.notOk(waiting.hasRoom(25), 'who does not stays')
   t.strictSame([fresh.isCut, old.isCut], [false, true])
@@ -155,15 +156,15 @@ t.test('answers that wait hold so much and no more, and wait so long', async (t)
   }, 20)
   await eventually(async () => slow.isCut)
   clearInterval(keepAlive)
-  t.strictSame([fresh.isCut, slow.isCut, fast.isCut], [false, true, false], 'pace over the whole')
+  t.strictSame([fresh.isCut, slow.isCut, fast.isCut], [false, true, false], 'the speed counts over the whole answer')
   await eventually(async () => fresh.isCut && fast.isCut)
-  t.strictSame([fresh.isCut, fast.isCut], [true, true], 'nobody waits for ever')
+  t.strictSame([fresh.isCut, fast.isCut], [true, true], 'no reader waits forever')
   t.equal(metrics.httpAnswerBytesWaiting.value, 0)
   t.equal(metrics.httpReadersCut.with('slow').value, 1)
 })
 
 t.test(
-  'of long reads the small ones go first, and too many are refused from the large end',
+  'small reads go before long ones, and if there are too many the largest is refused',
   async (t) => {
     const log = new PersonLog(t, t.testdir())
     log.send(1, [{ event: 'e', distinct_id: 'd' }])
@@ -186,11 +187,11 @@ t.test(
     const outcomes = Promise.allSettled(large)
     const gone = ask(50)
     leave.at(-1)?.()
-    await t.rejects(gone, 'who leaves does not wait')
+    await t.rejects(gone, 'a client that disconnects leaves the queue')
     await Promise.all([first, ask(2)])
     t.strictSame(done, [1, 2])
     const refused = (await outcomes).filter(({ status }) => status === 'rejected')
-    t.equal(refused.length, 9, 'all but those that may wait')
+    t.equal(refused.length, 9, 'all others except those that may wait')
     t.match(refused[0], { reason: { code: 'server_error', retryAfterSeconds: 2 } })
     t.strictSame(
       done.slice(2),

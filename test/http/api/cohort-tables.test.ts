@@ -1,6 +1,5 @@
 /**
- * Static cohorts from the tables that Tenrec itself writes: lists of persons, actors and events, whatever their ids
- * look like.
+ * Static cohorts from the tables that Tenrec writes: lists of persons, actors and events, with ids of any form.
  *
  * @lane quick
  */
@@ -10,7 +9,7 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const IDS = ['ann', '=y', '-x', '+49 170 1', '@z', 'a,b', 'say "hi"', '-5']
 
-t.test('a table that Tenrec wrote makes a cohort of its persons', async (t) => {
+t.test('a table that Tenrec wrote gives a cohort of its persons', async (t) => {
   const daemon = await shareDecisions()
   const timestamp = '2024-05-06T10:00:00Z'
   await daemon.capture(
@@ -61,5 +60,5 @@ t.test('a table that Tenrec wrote makes a cohort of its persons', async (t) => {
   ]) {
     t.match(await countOf(table), { code: 'invalid_input', attr: 'csv' }, table)
   }
-  t.equal((await send('cohorts/')).text, before, 'a table without persons makes no cohort')
+  t.equal((await send('cohorts/')).text, before, 'a table without persons is refused')
 })

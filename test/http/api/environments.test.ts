@@ -1,5 +1,5 @@
 /**
- * Routes of a project under the name of its environment, which PostHog's pages use.
+ * Routes of a project under the name of its environment, as PostHog's pages use them.
  *
  * @lane quick
  */
@@ -9,7 +9,7 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const world = await shareDecisions(2)
 
-t.test('an environment is its project', async (t) => {
+t.test('an environment is an alias of its project', async (t) => {
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
   const ask = (rest: string, more: object = {}) =>
     world.ask(`/api/environments/${world.idOf(1)}/${rest}`, { headers, ...more })

@@ -1,5 +1,5 @@
 /**
- * Exports of events over HTTP: the same events as the list, the same lines as the command, piece by piece.
+ * Exports of events over HTTP: the same events as the list and the same lines as the command, sent in chunks.
  *
  * @lane all
  */
@@ -36,7 +36,7 @@ t.before(async () => {
   for (const event of EVENTS) await decisions.capture([event])
 })
 
-t.test('without a filter it is what the command writes', async (t) => {
+t.test('without a filter the export equals the output of the command', async (t) => {
   const answer = await read()
   t.match(answer.headers.get('content-type'), 'application/x-ndjson')
   t.equal(answer.headers.get('content-disposition'), 'attachment; filename="events.ndjson"')
@@ -72,7 +72,7 @@ t.test('the filters are those of the list', async (t) => {
   }
 })
 
-t.test('as a table it has a line for each, safe for spreadsheets', async (t) => {
+t.test('a table has one line for each event and is safe for spreadsheets', async (t) => {
   const answer = await read('?format=csv&event=bought')
   t.equal(answer.headers.get('content-type'), 'text/csv; charset=utf-8')
   const [head = [], first = [], ...others] = parseCsv(await answer.text())
@@ -88,7 +88,7 @@ t.test('as a table it has a line for each, safe for spreadsheets', async (t) => 
   t.equal(none, `${head.join()}\r\n`)
 })
 
-t.test('what is wrong is said before anything is written', async (t) => {
+t.test('an invalid request is refused before the first byte is sent', async (t) => {
   for (const query of ['?format=xml', '?person_id=x', '?properties=x', '?after=x']) {
     const answer = await read(query)
     t.equal(answer.status, 400, query)
@@ -101,7 +101,7 @@ t.test('what is wrong is said before anything is written', async (t) => {
   t.equal(await (await read('', { project: 2 })).text(), '')
 })
 
-t.test('a large one is made while it is read, and ends with the key', async (t) => {
+t.test('a large export is produced while it is read, and stops when the key is revoked', async (t) => {
   const properties = { text: 'x'.repeat(4000) }
   const batch = Array.from({ length: 500 }, (_, n) => ({
     event: `e${n}`,
@@ -122,10 +122,10 @@ t.test('a large one is made while it is read, and ends with the key', async (t) 
   const stopped = await read('', { project: 2, key: text })
   const reader = stopped.body?.getReader()
   await reader?.read()
-  t.equal((await decisions.api('GET', 'events/?limit=1', 2)).status, 200, 'no thread waits for it')
+  t.equal((await decisions.api('GET', 'events/?limit=1', 2)).status, 200, 'no thread waits for the reader')
   organization.store.projects.keys.revoke(key.id)
   await organization.settled()
-  await t.rejects(readRest(reader), 'it breaks off')
+  await t.rejects(readRest(reader), 'the transfer is aborted')
 })
 
 async function readRest(reader: ReadableStreamDefaultReader | undefined): Promise<void> {

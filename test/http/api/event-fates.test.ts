@@ -1,5 +1,5 @@
 /**
- * What became of events that have no stored row, and dead letters, over HTTP.
+ * The outcome of events without a stored row, and dead letters, over HTTP.
  *
  * @lane quick
  */
@@ -24,7 +24,7 @@ const ORIGIN = {
   ...{ address: '', uuid: uuidOf(40) },
 }
 
-/** A store with what no client can bring about: letters, and an event that is erased and in the index. */
+/** A store with records that no client can cause: dead letters, and an erased event that is still in the index. */
 const empty = await startDecisions(t, 2)
 await empty.stop()
 const { dataDir } = empty
@@ -61,7 +61,7 @@ async function fates(key = PERSONAL_KEY, project = 1): Promise<readonly Fate[]> 
 
 const fate = (uuid: string, project = 1) => daemon.api('GET', `events/${uuid}/fate/`, project)
 
-t.test('an event without distinct_id is told with its reason, a cure and a sample', async (t) => {
+t.test('an event without distinct_id is reported with its reason, a remedy and a sample', async (t) => {
   const uuid = uuidText(1)
   await daemon.capture([{ event: 'opened', uuid, properties: { plan: 'pro' } }])
   const [lost] = (await fates()).filter(({ reason }) => reason === 'no_distinct_id')
@@ -83,7 +83,7 @@ t.test('an event without distinct_id is told with its reason, a cure and a sampl
   t.match((await fate(uuid, 2)).body, { status: 'unknown' })
 })
 
-t.test('one that is stored, and its copies', async (t) => {
+t.test('a stored event and its duplicates are reported', async (t) => {
   const uuid = uuidText(2)
   const event = { event: 'bought', distinct_id: 'ann', uuid }
   await daemon.capture([event, event])
@@ -97,7 +97,7 @@ t.test('one that is stored, and its copies', async (t) => {
   t.match(await fate('none'), { status: 404, body: { code: 'not_found' } })
 })
 
-t.test('a dead letter, and an event of which nothing is left', async (t) => {
+t.test('a dead letter and an event without any trace are reported', async (t) => {
   t.match((await fate(uuidText(40))).body, {
     ...{ status: 'dead_letter', reason: 'dead_letter', dead_letter: 1, detail: /Error: odd/ },
     ...{ received_at: /^2024-01-15/, processed_at: /^2024-01-16/ },
@@ -109,7 +109,7 @@ t.test('a dead letter, and an event of which nothing is left', async (t) => {
   await daemon.until(async () => (await fate(uuidText(50))).body['status'] === 'erased')
 })
 
-t.test('refused requests are told to whom they may concern', async (t) => {
+t.test('refused requests are reported to the projects that they may concern', async (t) => {
   const bad = (json: object, projectId: number) =>
     daemon.ask('/batch/', { json: { api_key: daemon.key(projectId), ...json } })
   t.equal((await bad({ batch: 1 }, 1)).status, 400)
@@ -133,7 +133,7 @@ t.test('refused requests are told to whom they may concern', async (t) => {
   t.match([many?.count, many?.samples.length], [31, FATE_SAMPLES_MAX])
 })
 
-t.test('dead letters are listed for administrators, the newest first', async (t) => {
+t.test('dead letters are listed for administrators, newest first', async (t) => {
   const list = (query = '', key = PERSONAL_KEY) =>
     organization.ask('GET', `organizations/@current/dead_letters/${query}`, undefined, key)
   const { status, body } = await list()
@@ -153,7 +153,7 @@ t.test('dead letters are listed for administrators, the newest first', async (t)
     ],
   })
   const [, , first] = body['results'] as readonly { readonly body: string }[]
-  t.notMatch(first?.body, '\uFFFD', 'no half character')
+  t.notMatch(first?.body, '\uFFFD', 'no half of a surrogate pair')
   const page = (await list('?limit=1&offset=1')).body
   t.match(page, { count: 3, next: /offset=2/, previous: /./, results: [{ number: 2 }] })
   const member = organization.somebody({ email: 'member@example.com', level: 1 })

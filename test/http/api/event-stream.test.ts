@@ -1,5 +1,5 @@
 /**
- * The stream of events as they are stored, over HTTP.
+ * The stream of stored events over HTTP.
  *
  * @lane quick
  */
@@ -41,7 +41,7 @@ async function send(events: readonly object[], projectId = 1): Promise<void> {
   if (status !== 200) throw new Error(`the batch was refused with ${status}`)
 }
 
-t.test('an event shows before the next one is sent, as the list has it', async (t) => {
+t.test('an event is sent before the next one is captured, in the same form as in the list', async (t) => {
   const opened = await stream()
   t.equal(opened.status, 200)
   t.equal(opened.headers.get('content-type'), 'text/event-stream')
@@ -59,7 +59,7 @@ t.test('an event shows before the next one is sent, as the list has it', async (
   t.strictSame(opened.events.toReversed(), body['results'])
 })
 
-t.test('names and a distinct_id choose the events, and a project has its own', async (t) => {
+t.test('names and a distinct_id select events, and each project has its own stream', async (t) => {
   const named = await stream('?event=a&event=b&distinct_id=ann')
   const other = await stream('', { project: 2 })
   await send([
@@ -84,7 +84,7 @@ t.test('names and a distinct_id choose the events, and a project has its own', a
   })
 })
 
-t.test('a second stream of a key and project ends the first', async (t) => {
+t.test('a second stream of the same key and project ends the first', async (t) => {
   const first = await stream()
   const other = await stream('', { project: 2 })
   const second = await stream()
@@ -95,7 +95,7 @@ t.test('a second stream of a key and project ends the first', async (t) => {
   t.strictSame([first.events.length, other.messages.some(({ event }) => event !== '')], [0, false])
 })
 
-t.test('a burst is a sample, and says how many are left out', async (t) => {
+t.test('a burst is sampled, and the number of omitted events is reported', async (t) => {
   const opened = await stream('?event=burst')
   await send([...Array.from({ length: 3000 }, () => ({ event: 'burst' })), { event: 'other' }])
   await opened.have(3000)
@@ -103,7 +103,7 @@ t.test('a burst is a sample, and says how many are left out', async (t) => {
   t.ok(opened.events.length >= 1 && opened.missed > 0)
 })
 
-t.test('it ends when its key is revoked, and wants the scope of the list', async (t) => {
+t.test('a stream ends when its key is revoked, and requires the scope of the list', async (t) => {
   const { keys } = organization.store.projects
   const { key: record, text } = keys.create({ userId: 1, scopes: ['event:read'] })
   const narrow = keys.create({ userId: 1, scopes: ['person:read'] })
@@ -116,7 +116,7 @@ t.test('it ends when its key is revoked, and wants the scope of the list', async
   t.equal((await stream('', { key: text })).status, 401)
 })
 
-t.test('there is a limit of streams', async (t) => {
+t.test('the number of streams is limited', async (t) => {
   const keys = Array.from({ length: LIVE_STREAMS_MAX }, () => organization.keyOf({ userId: 1 }))
   await organization.settled()
   const opened: EventStream[] = []
@@ -131,7 +131,7 @@ t.test('there is a limit of streams', async (t) => {
   })
 })
 
-t.test('who does not read is told what it missed', async (t) => {
+t.test('a slow reader is told how many events it missed', async (t) => {
   const text = JSON.stringify({ event: 'x'.repeat(100_000) })
   const queries = { liveEvents: async (events: readonly LiveEvent[]) => events.map(() => text) }
   const live = new LiveEvents(queries, SYSTEM_CLOCK, new Gauge())
@@ -150,7 +150,7 @@ t.test('who does not read is told what it missed', async (t) => {
 })
 
 t.test(
-  'what comes faster is shown a second at a time, and what is left out is said as often',
+  'faster events are sent once a second, and omitted ones are reported as often',
   async (t) => {
     let nowMs = 0
     const queries = { liveEvents: async (events: readonly LiveEvent[]) => events.map(() => '{}') }
@@ -176,7 +176,7 @@ t.test(
     t.equal(said.filter((text) => text.includes('event: event')).length, 3)
     const counts = () =>
       said.flatMap((text) => [...text.matchAll(/"count":(\d+)/g)].map(([, one]) => Number(one)))
-    t.strictSame(counts(), [100, 500, 500], 'no message for each run')
+    t.strictSame(counts(), [100, 500, 500], 'there is no message for each run')
     live.stored([{ id: live.begin()[0]?.id ?? 0, events: [], missed: 7 }])
     await new Promise((resolve) => setTimeout(resolve, 1500))
     t.strictSame(counts(), [100, 500, 500, 7], 'within a second where nothing is shown')
@@ -185,9 +185,9 @@ t.test(
   },
 )
 
-t.test('a stop ends the streams and does not wait for them', async (t) => {
+t.test('shutdown ends the streams without waiting for them', async (t) => {
   const opened = await stream()
   await decisions.stop()
-  // A stop that waits cuts off what is left in the end, upon which this rejects.
+  // A shutdown that waits would abort the remaining streams, and this promise would reject.
   await t.resolves(opened.ended, 'it comes to a proper end')
 })

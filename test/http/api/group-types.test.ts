@@ -1,6 +1,5 @@
 /**
- * Group types over HTTP: named, put in order, deleted, and closed for new ones. An index that is free again means the
- * new type alone.
+ * Group types over HTTP: named, ordered, deleted, and closed to new types. A reused index refers to the new type only.
  *
  * @lane quick
  */
@@ -44,7 +43,7 @@ async function start() {
   return { daemon, visit, types, trend, series, groupCounts }
 }
 
-t.test('a deleted type makes room, and its index means the new type alone', async (t) => {
+t.test('a deleted type frees its index, and the index then refers to the new type only', async (t) => {
   const { daemon, visit, types, trend, groupCounts } = await start()
   const junk = { a: '1', b: '1', c: '1', d: '1', e: '1' }
   const identify = { $group_type: 'b', $group_key: '1', $group_set: { name: 'junk' } }
@@ -67,7 +66,7 @@ t.test('a deleted type makes room, and its index means the new type alone', asyn
     await types(),
     before.filter(([index]) => index !== 1),
   )
-  t.strictSame(await groupCounts(1), [0, 0, 0, 0, 0, 0, 0, 0, 0], 'its groups count no more')
+  t.strictSame(await groupCounts(1), [0, 0, 0, 0, 0, 0, 0, 0, 0], 'its groups no longer count')
   t.equal((await daemon.api('DELETE', `${TYPES}1/`)).status, 404)
   t.equal((await daemon.api('DELETE', `${TYPES}9/`)).status, 400)
 
@@ -80,7 +79,7 @@ t.test('a deleted type makes room, and its index means the new type alone', asyn
     (await types()).find(([index]) => index === 1),
     [1, 'company'],
   )
-  t.strictSame(await groupCounts(1), [0, 0, 1, 0, 0, 0, 0, 0, 0], 'earlier events name no company')
+  t.strictSame(await groupCounts(1), [0, 0, 1, 0, 0, 0, 0, 0, 0], 'earlier events have no company')
   const { body } = await daemon.api('GET', 'groups/?group_type_index=1')
   const keys = (body['results'] as readonly Json[]).map((group) => group['group_key'])
   t.strictSame(keys, ['2'], 'groups of the deleted type are gone')
@@ -95,11 +94,11 @@ t.test('a deleted type makes room, and its index means the new type alone', asyn
   t.strictSame(
     await trend({ series: [filtered] }),
     [['visit', [0, 0, 0, 0, 0, 0, 0, 0, 0]]],
-    'the group 2 of the deleted type is not the company 2',
+    'group 2 of the deleted type is not company 2',
   )
 })
 
-t.test('a type that flags use is not deleted', async (t) => {
+t.test('a type that flags use cannot be deleted', async (t) => {
   const { daemon, visit, types } = await start()
   await daemon.capture([visit({ company: 'acme', team: 'red' })])
   const condition = { properties: [], rollout_percentage: 100 }
@@ -143,7 +142,7 @@ t.test('types have names and an order', async (t) => {
   )
 })
 
-t.test('a project that is closed takes no new types', async (t) => {
+t.test('a closed project accepts no new types', async (t) => {
   const { daemon, visit, types } = await start()
   await daemon.capture([visit({ company: 'acme' })])
   const set = async (group_types_closed: boolean): Promise<void> => {
@@ -156,7 +155,7 @@ t.test('a project that is closed takes no new types', async (t) => {
   t.strictSame(await types(), [[0, 'company']])
   const { body } = await daemon.api('GET', 'events/?event=visit&limit=1')
   const [event] = body['results'] as readonly { readonly properties: Json }[]
-  t.equal(event?.properties['$group_0'], 'init', 'groups of known types are noted')
+  t.equal(event?.properties['$group_0'], 'init', 'groups of known types are stored')
   await set(false)
   await daemon.capture([visit({ team: 'red' }, 4)])
   t.strictSame(await types(), [

@@ -1,6 +1,6 @@
 /**
- * What anybody with the public key can store is read in pages of bounded size: everything is there once, and
- * nobody waits for the pages of others, whether they are read or not.
+ * Large data that anybody with the public key can store is read in pages of bounded size. Every row is returned once,
+ * and no client waits for pages of others, even if those are never read.
  *
  * @lane all
  */
@@ -80,19 +80,19 @@ async function page(t: Test, path: string): Promise<Page> {
   return jsonOf(answer) as Page
 }
 
-/** The uuids of all rows, page by page. */
+/** Returns the uuids of all rows, page by page. */
 async function allRows(t: Test, path: string): Promise<readonly string[]> {
   const uuids: string[] = []
   for (let next: string | null = path; next !== null; ) {
     const { results, next: following } = await page(t, next)
-    t.ok(results.length > 0 || following === null, 'a page has a row at least')
+    t.ok(results.length > 0 || following === null, 'a page has at least one row')
     uuids.push(...results.map(({ uuid }) => uuid))
     next = following
   }
   return uuids
 }
 
-/** Checks that health, captures, decisions and small reads are answered while something goes on. */
+/** Checks that health checks, captures, decisions and small reads are answered in the meantime. */
 async function answeredBeside(t: Test, work: Promise<unknown>): Promise<void> {
   let isOver = false
   const event = { api_key: PROJECT_KEY, event: 'beside', distinct_id: 'beside' }
@@ -114,12 +114,12 @@ async function answeredBeside(t: Test, work: Promise<unknown>): Promise<void> {
   await work
   isOver = true
   await Promise.all(asking)
-  t.strictSame([...answered].sort(), Object.keys(probes).sort(), 'others do not wait for its end')
+  t.strictSame([...answered].sort(), Object.keys(probes).sort(), 'other requests do not wait for its end')
 }
 
 const LARGE_EVENTS = 40
 
-t.test('large events come in pages of bounded size, and each comes once', async (t) => {
+t.test('large events are returned in pages of bounded size, each event once', async (t) => {
   const sent: string[] = []
   for (let first = 0; first < LARGE_EVENTS; first += 20) {
     const batch = Array.from({ length: 20 }, (_, index) => {
@@ -144,7 +144,7 @@ t.test('large events come in pages of bounded size, and each comes once', async 
   t.match(jsonOf(single), { uuid: sent[7], properties: { text: /^7 x/ } })
 })
 
-t.test('a person of very many ids is shown with the first ones and their count', async (t) => {
+t.test('a person with very many ids is shown with the first ids and their count', async (t) => {
   const ids = Array.from({ length: 5000 }, (_, index) => `id-${index}`)
   const merges = ids.map((alias) => ({
     ...{ event: '$merge_dangerously', distinct_id: 'many', properties: { alias } },
@@ -170,7 +170,7 @@ t.test('a person of very many ids is shown with the first ones and their count',
     if (distinct_ids.length === 0) break
     seen.push(...distinct_ids)
   }
-  t.same([...seen].sort(), ['many', ...ids].sort(), 'the rest comes by distinct_ids_offset')
+  t.same([...seen].sort(), ['many', ...ids].sort(), 'the rest is returned with distinct_ids_offset')
   const patched = await send(`${daemon.url}${API}${person}`, {
     ...{ method: 'PATCH', headers: { ...AUTHORIZATION, 'Content-Type': 'application/json' } },
     body: JSON.stringify({ properties: { plan: 'pro' } }),
@@ -185,7 +185,7 @@ t.test('a person of very many ids is shown with the first ones and their count',
 
 const LARGE_PERSONS = 40
 
-t.test('large persons come in pages and as a table, each once', async (t) => {
+t.test('large persons are returned in pages and as a table, each once', async (t) => {
   for (let first = 0; first < LARGE_PERSONS; first += 20) {
     const batch = Array.from({ length: 20 }, (_, index) => ({
       ...{ event: 'e', distinct_id: `p${first + index}` },
@@ -219,7 +219,7 @@ t.test('large persons come in pages and as a table, each once', async (t) => {
   await answeredBeside(t, work)
 })
 
-/** A connection that asks and never reads. */
+/** A connection that sends a request and never reads. */
 function stopped(path: string): Socket {
   const socket = connect(daemon.port, '127.0.0.1').pause()
   socket.on('error', () => undefined)
@@ -229,7 +229,7 @@ function stopped(path: string): Socket {
   return socket
 }
 
-t.test('a hundred readers that stop hold neither threads nor much memory', async (t) => {
+t.test('a hundred stalled readers hold no threads and little memory', async (t) => {
   const paths = ['events/?limit=1000', 'persons/?format=csv', 'persons/?limit=10000']
   const sockets = Array.from({ length: 100 }, (_, index) => stopped(paths[index % 3] ?? ''))
   t.teardown(() => {
@@ -247,15 +247,15 @@ t.test('a hundred readers that stop hold neither threads nor much memory', async
   })()
   await answeredBeside(t, work)
   t.ok(isWaiting, 'large reads wait for each other')
-  t.ok(heldMax > 0 && heldMax <= 140 * MIB, `${heldMax} bytes waited`)
+  t.ok(heldMax > 0 && heldMax <= 140 * MIB, `${heldMax} bytes were waiting`)
   const read = async () => (await get('events/?event=large&limit=20', true)).status === 200
-  t.ok(await eventually(read), 'a page is had beside them')
+  t.ok(await eventually(read), 'a page can still be read')
   for (const socket of sockets) socket.destroy()
   const isFree = async () => (await metric('http_answer_bytes_waiting')) === 0
-  t.ok(await eventually(isFree), 'everything is given back')
+  t.ok(await eventually(isFree), 'all memory is released')
 })
 
-t.test('a reader that leaves in the middle of a table leaves nothing behind', async (t) => {
+t.test('a reader that disconnects in the middle of a table leaves no memory reserved', async (t) => {
   const socket = stopped('persons/?format=csv')
   socket.once('data', () => socket.destroy())
   socket.resume()

@@ -1,6 +1,6 @@
 /**
- * Deleting several persons at once: whom it finds, what goes with them, what is refused, and what stands in the
- * activity and in the audit log afterwards.
+ * Deletion of several persons at once: the persons that it finds, the data that is deleted with them, its refusals, and
+ * the entries in the activity and audit logs.
  *
  * @lane quick
  */
@@ -18,7 +18,7 @@ const DELETED = {
   deletion_errors: [],
 }
 
-/** Makes a person of each id, with one event of its own. */
+/** Creates a person for each id, with one event. */
 async function makePersons(names: readonly string[]): Promise<void> {
   await daemon.capture(
     names.flatMap((name) => [
@@ -51,7 +51,7 @@ async function checkGone(t: Test, names: readonly string[]): Promise<void> {
   for (const name of names) t.equal(await uuidOfPerson(name), undefined, name)
 }
 
-t.test('persons are deleted by distinct_id, each counted once', async (t) => {
+t.test('persons are deleted by distinct_id, and each is counted once', async (t) => {
   await makePersons(['a1', 'a2', 'a3'])
   await daemon.capture([
     { event: '$identify', distinct_id: 'a1', properties: { $anon_distinct_id: 'a1-anon' } },
@@ -62,7 +62,7 @@ t.test('persons are deleted by distinct_id, each counted once', async (t) => {
   t.strictSame(answer.body, { ...DELETED, persons_found: 2, persons_deleted: 2 })
   await checkGone(t, ['a1', 'a1-anon', 'a2'])
   t.ok(await uuidOfPerson('a3'))
-  t.ok((await eventCount('a1')) > 0, 'the events stay')
+  t.ok((await eventCount('a1')) > 0, 'the events remain')
   t.match(await newestEntry(), {
     method: 'POST',
     route: '/api/projects/:project_id/persons/bulk_delete/',
@@ -75,7 +75,7 @@ t.test('persons are deleted by distinct_id, each counted once', async (t) => {
 })
 
 t.test(
-  'persons are deleted by uuid or number, under the other name of the route, too',
+  'persons are deleted by uuid or number, also through the alias of the route',
   async (t) => {
     await makePersons(['b1', 'b2'])
     const uuid = String(await uuidOfPerson('b1'))
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('with keep_person only the events go', async (t) => {
+t.test('with keep_person only the events are deleted', async (t) => {
   await makePersons(['c1'])
   const json = { distinct_ids: ['c1'], keep_person: true }
   const nothing = await daemon.api('POST', BULK_DELETE, 1, json)
@@ -114,7 +114,7 @@ t.test('with keep_person only the events go', async (t) => {
   t.ok(await uuidOfPerson('c1'))
 })
 
-t.test('many persons go with one request, and those of another project stay', async (t) => {
+t.test('one request deletes many persons, and persons of another project remain', async (t) => {
   const names = Array.from({ length: 250 }, (_, index) => `d${index}`)
   await makePersons(names)
   const other = await daemon.api('POST', BULK_DELETE, 2, { distinct_ids: names })
@@ -124,7 +124,7 @@ t.test('many persons go with one request, and those of another project stay', as
   await checkGone(t, ['d0', 'd99', 'd100', 'd249'])
 })
 
-t.test('what cannot be used is refused, and nobody is deleted', async (t) => {
+t.test('an invalid request is refused, and no person is deleted', async (t) => {
   const { store, ask } = await startPersons(t)
   store.persons = [person(1)]
   const path = '1/persons/bulk_delete/'
@@ -153,7 +153,7 @@ t.test('what cannot be used is refused, and nobody is deleted', async (t) => {
 })
 
 t.test(
-  'a person that is gone meanwhile is named, and a refusal of all is the answer',
+  'a person that was deleted meanwhile is reported; if all fail, the request is refused',
   async (t) => {
     const { store, ask } = await startPersons(t)
     store.persons = [person(1), person(2)]

@@ -16,7 +16,7 @@ const { decisions } = organization
 const status = (key: string | null = PERSONAL_KEY) =>
   organization.ask('GET', 'organizations/@current/status/', undefined, key)
 
-t.test('it tells how the server is, with the rates of each minute', async (t) => {
+t.test('the state of the server is returned, with rates by minute', async (t) => {
   const sent = Array.from({ length: 32 }, (_, index) => ({ event: 'e', distinct_id: `u${index}` }))
   for (const event of sent)
     await decisions.ask('/capture/', { json: { api_key: decisions.key(), ...event } })
@@ -46,10 +46,10 @@ t.test('it tells how the server is, with the rates of each minute', async (t) =>
     { count: 1, queue_depth: 0 },
   )
   const path = new URL(`${decisions.url}/metrics`)
-  t.ok((await fetch(path)).ok, 'and the metrics are as they were')
+  t.ok((await fetch(path)).ok, 'the metrics are unchanged')
 })
 
-t.test('the newest backup beside the data directory is told', async (t) => {
+t.test('the newest backup beside the data directory is reported', async (t) => {
   const { dataDir } = decisions
   const onProgress = (): void => {}
   const nowMs = Date.UTC(2024, 0, 31, 12)
@@ -57,7 +57,7 @@ t.test('the newest backup beside the data directory is told', async (t) => {
   t.match((await status()).body, { backups: { last_at: '2024-01-31T12:00:00.000Z' } })
 })
 
-t.test('it wants a key for the whole organization', async (t) => {
+t.test('a key for the whole organization is required', async (t) => {
   const limited = organization.keyOf({ userId: 1, projectIds: [1] })
   const narrow = organization.keyOf({ userId: 1, scopes: ['event:read'] })
   await organization.settled()

@@ -1,5 +1,5 @@
 /**
- * What strangers, and people with a session, try against the console beside what console-sessions.test.ts has.
+ * Attacks of strangers and of users with a session against the console, in addition to console-sessions.test.ts.
  *
  * @lane quick
  */
@@ -19,7 +19,7 @@ t.setTimeout(300_000)
 
 const { daemon, store, browser } = await startConsole(t)
 
-t.test('a Host that is none is refused as another origin, not as a fault of ours', async (t) => {
+t.test('an invalid Host is refused as another origin and not answered with a server error', async (t) => {
   for (const Host of ['1.2.3.999', 'a:99999', '[::::]', 'xn--a']) {
     for (const Origin of ['http://x.example', 'null', 'foo:bar']) {
       const answer = await browser().ask('POST', 'console/session/', {
@@ -61,13 +61,13 @@ t.test('streams of two sessions without a key do not end each other', async (t) 
   t.notOk(isOver, 'only who left is cut off')
 })
 
-t.test('no page has the address of another host', async (t) => {
+t.test('no page contains the address of another host', async (t) => {
   const headers = { Accept: 'text/html' }
   t.equal((await send(`${daemon.url}//evil.example/p/1/web`, { headers })).status, 404)
   t.equal((await send(`${daemon.url}/p/1/web`, { headers })).status, 200)
 })
 
-t.test('a console that cannot be read keeps no event out', async (t) => {
+t.test('events are accepted even if the console files cannot be read', async (t) => {
   const broken = [
     { 'index.html': '<p>', 'assets/app.js/not-a-file': '' },
     { 'index.html': '', 'assets/app.js': '' },

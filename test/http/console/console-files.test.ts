@@ -1,5 +1,6 @@
 /**
- * The console's files over HTTP: what is served, as what, how long it is kept, and what is not.
+ * The console's files over HTTP: the served paths, their types, encodings and cache times, and the paths that are
+ * refused.
  *
  * @lane quick
  */
@@ -13,11 +14,11 @@ const POLICY =
 const BROWSER = { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' }
 const KEPT = 'public, max-age=31536000, immutable'
 
-t.test('with a console', async (t) => {
+t.test('a daemon with a console', async (t) => {
   const { daemon } = await startConsole(t)
   const get = (path: string, options?: RequestOptions) => send(`${daemon.url}${path}`, options)
 
-  t.test('the root is a page under a strict policy, whoever asks', async (t) => {
+  t.test('the root is a page under a strict policy for every client', async (t) => {
     for (const headers of [BROWSER, {}, { Accept: '*/*' }]) {
       const answer = await get('/', { headers })
       t.equal(answer.status, 200)
@@ -38,7 +39,7 @@ t.test('with a console', async (t) => {
   })
 
   t.test(
-    'the page is asked for again, and answered without a body when it is the same',
+    'the page is revalidated, and answered without a body if it is unchanged',
     async (t) => {
       const { etag = '' } = (await get('/')).headers
       const again = await get('/', { headers: { 'If-None-Match': etag } })
@@ -48,7 +49,7 @@ t.test('with a console', async (t) => {
     },
   )
 
-  t.test('a file with a hash in its name is kept for ever, in the best encoding', async (t) => {
+  t.test('a file with a hash in its name is cached indefinitely and sent in the best encoding', async (t) => {
     const encodings = [
       ['', 'as it is', undefined],
       ['gzip, deflate, br', 'as brotli', 'br'],
@@ -66,13 +67,13 @@ t.test('with a console', async (t) => {
       t.equal(answer.headers['content-type'], 'text/javascript; charset=utf-8')
     }
     const style = await get('/assets/app-0A1B2C3D.css', { headers: { 'Accept-Encoding': 'br' } })
-    t.equal(style.body.toString(), 'body{}', 'what was not compressed comes as it is')
+    t.equal(style.body.toString(), 'body{}', 'a file without a compressed version is sent as it is')
     t.equal(style.headers['content-type'], 'text/css; charset=utf-8')
     const head = await get('/assets/app-0A1B2C3D.js', { method: 'HEAD' })
     t.match(head, { status: 200, headers: { 'content-length': '8' } })
   })
 
-  t.test('a path that only the browser knows is the page for browsers alone', async (t) => {
+  t.test('a client-side path returns the page, for browsers only', async (t) => {
     for (const path of ['/p/1/web', '/p/1/person/a%40b.example', '/access/', '/p/1/web?range=7d']) {
       t.match((await get(path, { headers: BROWSER })).body.toString(), '<!doctype html>', path)
       for (const Accept of ['application/json', 'application/json, text/html', '*/*']) {
@@ -84,7 +85,7 @@ t.test('with a console', async (t) => {
     }
   })
 
-  t.test('the paths of the API and of SDKs are what they were', async (t) => {
+  t.test('the paths of the API and of SDKs are unchanged', async (t) => {
     const { url } = daemon
     for (const path of ['/api', '/api/nothing/', '/api/console/nothing/']) {
       const answer = await get(path, { headers: BROWSER })
@@ -102,7 +103,7 @@ t.test('with a console', async (t) => {
     t.equal(posted.headers['content-type'], 'application/json')
   })
 
-  t.test('robots stay away, browsers find the icon, and /console leads here', async (t) => {
+  t.test('robots are excluded, browsers find the icon, and /console redirects to the root', async (t) => {
     t.equal((await get('/robots.txt')).body.toString(), 'User-agent: *\nDisallow: /\n')
     const icon = await get('/favicon.ico')
     t.match(icon, { status: 200, headers: { 'content-type': 'image/svg+xml' } })
@@ -112,7 +113,7 @@ t.test('with a console', async (t) => {
     }
   })
 
-  t.test('nothing else of the folder or around it is served', async (t) => {
+  t.test('no other file in or around the folder is served', async (t) => {
     const paths = [
       '/notes.txt',
       '/assets/app-0A1B2C3D.js.br',
@@ -131,7 +132,7 @@ t.test('with a console', async (t) => {
   })
 })
 
-t.test('below another path', async (t) => {
+t.test('a console below another path', async (t) => {
   const { daemon } = await startConsole(t, { 'console-path': '/see/it' })
   const page = await send(`${daemon.url}/see/it/`)
   t.equal(page.status, 200)
@@ -147,7 +148,7 @@ t.test('below another path', async (t) => {
   t.equal((await send(`${daemon.url}/robots.txt`)).status, 200)
 })
 
-t.test('turned off', async (t) => {
+t.test('a disabled console', async (t) => {
   const { daemon, store, browser } = await startConsole(t, { console: 'false' })
   for (const path of ['/', '/console', '/p/1/web', '/robots.txt', '/favicon.ico']) {
     const answer = await send(daemon.url + path, { headers: BROWSER })
@@ -159,10 +160,10 @@ t.test('turned off', async (t) => {
   t.equal(await client.logIn({ code: store.console.createCode(1) }), 404)
   t.equal((await client.ask('GET', 'console/sessions/')).status, 404)
   client.cookie = 'tenrec=whatever'
-  t.equal((await client.ask('GET', 'projects/')).status, 401, 'a cookie is no key')
+  t.equal((await client.ask('GET', 'projects/')).status, 401, 'a cookie is not a key')
 })
 
-t.test('a build without a console starts and says so', async (t) => {
+t.test('a build without a console starts and reports it', async (t) => {
   const folders = [consoleFolder(t, {}), new URL('nothing/', consoleFolder(t, {}))]
   for (const folder of folders) {
     const daemon = await startDecisions(t, 1, {}, { consoleFolder: folder })

@@ -1,5 +1,5 @@
 /**
- * Sessions of the console over HTTP: who gets one, what it opens, who cannot use it, and when it ends.
+ * Sessions of the console over HTTP: login, rights, protection against misuse, and expiry.
  *
  * @lane quick
  */
@@ -30,14 +30,14 @@ function resultsOf({ body }: JsonAnswer) {
 const clock = new SetClock()
 const { daemon, store, browser } = await startConsole(t, {}, clock)
 
-/** A key of the owner, as a command makes it; the daemon knows it when this resolves. */
+/** Creates a key of the owner as a command does. The daemon knows the key when the promise resolves. */
 async function makeKey(request: Parameters<typeof store.projects.keys.create>[0]) {
   const made = store.projects.keys.create(request)
   await daemon.settled()
   return made
 }
 
-/** Lets a minute pass, so that the failures of one test are none of the next. */
+/** Advances the clock by a minute, so that failures of one test do not count in the next one. */
 t.beforeEach(() => clock.pass(60_000))
 
 t.test('a wrong key gets a reason and no cookie', async (t) => {
@@ -57,7 +57,7 @@ t.test('a wrong key gets a reason and no cookie', async (t) => {
   })
 })
 
-t.test('a session shows the key with which it was begun', async (t) => {
+t.test('a session shows the key that started it', async (t) => {
   const client = browser()
   const { text, key } = await makeKey({ label: 'of a session', scopes: ['event:read'] })
   t.equal(await client.logIn({ key: text }), 200)
@@ -70,7 +70,7 @@ t.test('a session shows the key with which it was begun', async (t) => {
   t.match(await linked.ask('GET', 'personal_api_keys/@current/'), { status: 404 })
 })
 
-t.test('the right key gets a cookie that scripts cannot read', async (t) => {
+t.test('a valid key gets a cookie that scripts cannot read', async (t) => {
   const client = browser()
   const answer = await client.ask('POST', 'console/session/', { json: { key: PERSONAL_KEY } })
   t.match(answer, {
@@ -96,7 +96,7 @@ t.test('the right key gets a cookie that scripts cannot read', async (t) => {
   t.equal((await client.ask('GET', 'projects/1/feature_flags/')).status, 200)
 })
 
-t.test('over TLS the cookie is for this host and never goes in the clear', async (t) => {
+t.test('with TLS the cookie is bound to this host and never sent unencrypted', async (t) => {
   const client = browser()
   const tls = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'events.example' }
   const answer = await client.ask('POST', 'console/session/', {
@@ -105,12 +105,12 @@ t.test('over TLS the cookie is for this host and never goes in the clear', async
   })
   t.match(cookieOf(answer), /^__Host-tenrec=[\w-]{43}; .*; Path=\/; .*; Secure$/)
   t.equal((await client.ask('GET', 'console/session/', { headers: tls })).status, 200)
-  t.equal((await client.ask('GET', 'console/session/')).status, 401, 'not in the clear')
+  t.equal((await client.ask('GET', 'console/session/')).status, 401, 'not sent unencrypted')
   client.cookie = client.cookie.replace('__Host-', '')
   t.equal((await client.ask('GET', 'console/session/', { headers: tls })).status, 401)
 })
 
-t.test('a request that the console did not make is refused and changes nothing', async (t) => {
+t.test('a request that does not come from the console is refused and changes nothing', async (t) => {
   const client = browser()
   await client.logIn()
   const { length: keysBefore } = store.projects.keys.list()
@@ -146,16 +146,16 @@ t.test('a request that the console did not make is refused and changes nothing',
   t.strictSame(differences.list(), [], 'every forged request is refused')
   const silent = { 'Sec-Fetch-Site': '' }
   const unnamed = await client.ask('POST', 'personal_api_keys/', { json, headers: silent })
-  t.equal(unnamed.status, 403, 'a change from nowhere')
+  t.equal(unnamed.status, 403, 'a change without an origin')
   t.equal(store.projects.keys.list().length, keysBefore)
   const read = await client.ask('GET', 'users/@me/', { headers: silent })
-  t.equal(read.status, 200, 'browsers name no origin when they read their own over plain HTTP')
+  t.equal(read.status, 200, 'browsers send no origin when they read their own origin over plain HTTP')
   const headers = { ...silent, Origin: own }
   const made = await client.ask('POST', 'personal_api_keys/', { json, headers })
-  t.equal(made.status, 201, 'the own origin may')
+  t.equal(made.status, 201, 'the own origin is allowed')
 })
 
-t.test('other origins are not let in, and public routes know no cookie', async (t) => {
+t.test('other origins are refused, and public routes ignore the cookie', async (t) => {
   const client = browser()
   await client.logIn()
   const Origin = 'https://evil.example'
@@ -169,7 +169,7 @@ t.test('other origins are not let in, and public routes know no cookie', async (
   t.equal(captured.status, 401)
 })
 
-t.test('a key in the request goes before the session', async (t) => {
+t.test('a key in the request has priority over the session', async (t) => {
   const client = browser()
   await client.logIn()
   const headers = { Authorization: 'Bearer phx_wrong' }
@@ -181,7 +181,7 @@ t.test('a key in the request goes before the session', async (t) => {
   t.equal((await client.ask('GET', 'console/session/', { headers: keyed })).status, 401)
 })
 
-t.test('a session may do what its key may, now and not when it began', async (t) => {
+t.test('a session has the current rights of its key', async (t) => {
   const { text, key } = await makeKey({ scopes: ['feature_flag:read'], projectIds: [2] })
   const client = browser()
   const answer = await client.ask('POST', 'console/session/', { json: { key: text } })
@@ -200,10 +200,10 @@ t.test('a session may do what its key may, now and not when it began', async (t)
   await daemon.settled()
   t.equal((await write()).status, 201)
   t.strictSame((await client.ask('GET', 'console/session/')).body['scopes'], ['feature_flag:write'])
-  t.equal((await client.ask('DELETE', 'console/session/')).status, 204, 'whoever may nothing')
+  t.equal((await client.ask('DELETE', 'console/session/')).status, 204, 'a key without rights')
 })
 
-t.test('it ends with its key and with its user', async (t) => {
+t.test('a session ends with its key and with its user', async (t) => {
   const opened = async (request: Parameters<typeof makeKey>[0]) => {
     const made = await makeKey(request)
     const client = browser()
@@ -232,7 +232,7 @@ t.test('it ends with its key and with its user', async (t) => {
   t.equal(await browser().logIn({ code: store.console.createCode(user.id) }), 401)
 })
 
-t.test('it ends after 12 hours without a request, and after 7 days in any case', async (t) => {
+t.test('a session ends after 12 hours without a request, and after 7 days in any case', async (t) => {
   const idle = browser()
   await idle.logIn()
   const busy = browser()
@@ -240,7 +240,7 @@ t.test('it ends after 12 hours without a request, and after 7 days in any case',
   const status = async (client: ConsoleClient) => (await client.ask('GET', 'users/@me/')).status
   for (let hours = 0; hours < 7 * 24 - 11; hours += 11) {
     t.equal(await status(busy), 200, `after ${hours} hours`)
-    // The note of its use is written behind the answer.
+    // The time of use is written after the answer.
     const { id } = resultsOf(await busy.ask('GET', 'console/sessions/'))[0] ?? {}
     await daemon.until(async () => {
       const [own] = store.console.list(1, clock.now()).filter((session) => session.id === id)
@@ -252,7 +252,7 @@ t.test('it ends after 12 hours without a request, and after 7 days in any case',
   }
   const late = await busy.ask('GET', 'console/session/')
   const leftMs = Date.parse(String(late.body['expires_at'])) - clock.now()
-  t.ok(late.status === 200 && leftMs < 12 * HOUR_MS, 'the last hours are told')
+  t.ok(late.status === 200 && leftMs < 12 * HOUR_MS, 'the remaining hours are reported')
   clock.pass(leftMs + 1000)
   t.match(await busy.ask('GET', 'users/@me/'), {
     status: 401,
@@ -260,7 +260,7 @@ t.test('it ends after 12 hours without a request, and after 7 days in any case',
   })
 })
 
-t.test('neither a stream nor a page that nobody touches keeps it alive', async (t) => {
+t.test('a stream or an idle page does not keep a session alive', async (t) => {
   const client = browser()
   await client.logIn()
   const alone = { 'X-Tenrec-Console': 'unattended' }
@@ -269,14 +269,14 @@ t.test('neither a stream nor a page that nobody touches keeps it alive', async (
   t.teardown(() => stream.close())
   clock.pass(11 * HOUR_MS)
   t.equal((await client.ask('GET', 'users/@me/', { headers: alone })).status, 200)
-  // Streams are looked at every second, on the clock that was set forward.
+  // Streams are checked every second, on the clock that was advanced.
   await sleep(1500)
   clock.pass(HOUR_MS)
   await stream.ended
   t.equal((await client.ask('GET', 'users/@me/', { headers: alone })).status, 401)
 })
 
-t.test('each tab has a stream of its own, and of too many the oldest is closed', async (t) => {
+t.test('each tab has its own stream, and one too many closes the oldest', async (t) => {
   const client = browser()
   await client.logIn()
   const headers = { ...FROM_CONSOLE, Cookie: client.cookie }
@@ -303,7 +303,7 @@ t.test('each tab has a stream of its own, and of too many the oldest is closed',
   }
 })
 
-t.test('its use is written once a minute at most', async (t) => {
+t.test('the time of use is written at most once a minute', async (t) => {
   const client = browser()
   await client.logIn()
   const seen = async () => {
@@ -317,7 +317,7 @@ t.test('its use is written once a minute at most', async (t) => {
   await daemon.until(async () => (await seen()) !== first)
 })
 
-t.test('sessions are listed and ended by their user', async (t) => {
+t.test('users can list and end their own sessions', async (t) => {
   const user = store.users.create({ email: 'bob@example.com' })
   const { text } = await makeKey({ userId: user.id, label: 'laptop' })
   const weak = await makeKey({ userId: user.id, scopes: ['personal_api_key:write'] })
@@ -332,27 +332,27 @@ t.test('sessions are listed and ended by their user', async (t) => {
     { key_label: null, is_current: false, address: '127.0.0.1' },
     { key_label: 'laptop', is_current: true, address: '192.0.2.7', user_agent: /^Browser x{292}$/ },
   ])
-  t.equal(rows.length, 3, 'those of others are not shown')
+  t.equal(rows.length, 3, 'sessions of other users are not shown')
   t.notMatch(JSON.stringify(rows), /hash|token/)
   const [, linked, own] = rows.map(({ id }) => `console/sessions/${String(id)}/`)
   t.match(
     await third.ask('DELETE', linked ?? ''),
     { status: 403 },
-    'a weak key ends no stronger one',
+    'a key with fewer rights cannot end a session with more rights',
   )
   t.equal((await first.ask('DELETE', linked ?? '')).status, 204)
   t.equal((await second.ask('GET', 'console/session/')).status, 401)
   t.equal((await first.ask('DELETE', linked ?? '')).status, 404)
   const stranger = browser()
   await stranger.logIn()
-  t.equal((await stranger.ask('DELETE', own ?? '')).status, 404, 'that of another user')
+  t.equal((await stranger.ask('DELETE', own ?? '')).status, 404, 'a session of another user')
   const out = await first.ask('DELETE', 'console/session/')
   t.equal(out.status, 204)
   t.equal(cookieOf(out), `tenrec=; ${RULES}0`)
   t.equal(resultsOf(await third.ask('GET', 'console/sessions/')).length, 1)
 })
 
-t.test('a user has so many sessions and no more', async (t) => {
+t.test('the number of sessions of a user is limited', async (t) => {
   const user = store.users.create({ email: 'carl@example.com' })
   const { text } = await makeKey({ userId: user.id })
   const clients = Array.from({ length: 51 }, browser)
@@ -361,7 +361,7 @@ t.test('a user has so many sessions and no more', async (t) => {
     statuses.add(await client.logIn({ key: text }))
     clock.pass(1)
   }
-  t.strictSame([...statuses], [200], 'everybody is logged in')
+  t.strictSame([...statuses], [200], 'all users are logged in')
   for (const [index, status] of [
     [0, 401],
     [1, 200],
@@ -372,7 +372,7 @@ t.test('a user has so many sessions and no more', async (t) => {
   }
 })
 
-t.test('a code is good once, for ten minutes', async (t) => {
+t.test('a code works once and expires after ten minutes', async (t) => {
   const code = store.console.createCode(1)
   const client = browser()
   const answer = await client.ask('POST', 'console/session/', { json: { code } })
@@ -384,27 +384,27 @@ t.test('a code is good once, for ten minutes', async (t) => {
   clock.pass(600_001)
   t.equal(await browser().logIn({ code: late }), 401)
   const oldest = store.console.createCode(1)
-  // Of those of one millisecond any may be the oldest.
+  // Of several codes from the same millisecond any may be the oldest.
   clock.pass(1)
   const others = Array.from({ length: 100 }, () => store.console.createCode(1))
-  t.equal(await browser().logIn({ code: oldest }), 401, 'the oldest of too many is void')
+  t.equal(await browser().logIn({ code: oldest }), 401, 'if there are too many codes, the oldest becomes invalid')
   t.equal(await browser().logIn({ code: others.at(-1) ?? '' }), 200)
 })
 
-t.test('after five failures in a minute the address has to wait', async (t) => {
+t.test('after five failures in a minute the address must wait', async (t) => {
   const client = browser()
   const tryKey = (key: string, address: string) => {
     const headers = { 'X-Forwarded-For': address }
     return client.ask('POST', 'console/session/', { json: { key }, headers })
   }
   for (let count = 0; count < 8; count++) {
-    t.equal((await tryKey(PERSONAL_KEY, '192.0.2.1')).status, 200, 'successes do not count')
+    t.equal((await tryKey(PERSONAL_KEY, '192.0.2.1')).status, 200, 'successful logins do not count')
   }
   for (let count = 0; count < 5; count++) t.equal((await tryKey('x', '192.0.2.1')).status, 401)
   const refused = await tryKey(PERSONAL_KEY, '192.0.2.1')
   t.match(refused, { status: 429, body: { code: 'throttled' } })
   t.match(refused.headers['retry-after'], /^(?:1[012]|[1-9])$/)
-  t.equal((await tryKey(PERSONAL_KEY, '192.0.2.2')).status, 200, 'others do not wait')
+  t.equal((await tryKey(PERSONAL_KEY, '192.0.2.2')).status, 200, 'other addresses do not wait')
   clock.pass(12_000)
   t.equal((await tryKey(PERSONAL_KEY, '192.0.2.1')).status, 200)
 })
@@ -424,7 +424,7 @@ t.test('logins, changes and logouts are in the audit log', async (t) => {
   t.match(made, { ...same, method: 'POST', route: '/api/personal_api_keys/', status: 201 })
   const session = { route: '/api/console/session/', object_id: /^\d+$/ }
   t.match(begun, { ...same, ...session, method: 'POST', status: 200 })
-  t.not(before?.['status'], 401, 'strangers leave nothing')
+  t.not(before?.['status'], 401, 'failed logins of strangers are not logged')
   await ask('DELETE', 'console/session/')
   const code = store.console.createCode(1)
   await ask('POST', 'console/session/', { code })
@@ -434,7 +434,7 @@ t.test('logins, changes and logouts are in the audit log', async (t) => {
   t.notMatch(JSON.stringify(await entries()), new RegExp(`${code}|${client.cookie}`))
 })
 
-t.test('sessions survive a restart, and nothing of them but hashes is kept', async (t) => {
+t.test('sessions survive a restart, and only hashes of them are stored', async (t) => {
   const client = browser()
   await client.logIn()
   const code = store.console.createCode(1)

@@ -1,7 +1,7 @@
 /**
- * Compressed, encoded and mislabelled bodies that no honest client sends, and flipped bytes in honest
- * ones, against the built daemon: a clear 4xx, bounded time and memory, nothing stored, and a good
- * client on the same daemon notices nothing.
+ * Compressed, encoded and mislabelled bodies that no correct client sends, and valid bodies with flipped bytes, against
+ * the built daemon. Each gets a clear 4xx within bounded time and memory, and nothing is stored. A valid client on the
+ * same daemon is not affected.
  *
  * @lane all
  */
@@ -41,7 +41,7 @@ t.test('bad encodings', async (t) => {
   t.teardown(() => good.stop())
   const { url } = target
 
-  await t.test('compressed bodies', async (t) => {
+  await t.test('malformed compressed bodies are refused', async (t) => {
     const whole = gzipSync(badEvent('{}'))
     const wrongSum = Buffer.from(whole)
     wrongSum[wrongSum.length - 8] = (wrongSum.at(-8) ?? 0) ^ 1
@@ -115,10 +115,10 @@ t.test('bad encodings', async (t) => {
     ])
     const bombs = Array.from({ length: 20 }, () => post(`${url}/e/`, members(10), TEXT))
     for (const answer of await Promise.all(bombs)) {
-      // Beyond the budget of bytes in flight, a bomb is turned away like any other body.
+      // Beyond the budget of bytes in flight, a decompression bomb is refused like any other body.
       assert.ok([413, 503].includes(answer.status), String(answer.status))
     }
-    t.equal(lz64Run('a', 20), lzString.compressToBase64('a'.repeat(210)), 'the bombs are real')
+    t.equal(lz64Run('a', 20), lzString.compressToBase64('a'.repeat(210)), 'the bombs really expand')
     const kinds = [
       'deflate',
       'br',
@@ -140,7 +140,7 @@ t.test('bad encodings', async (t) => {
     )
   })
 
-  await t.test('content types and forms', async (t) => {
+  await t.test('wrong content types and forms are refused', async (t) => {
     const body = badEvent('{}', 'typed')
     const types = [
       '',
@@ -185,10 +185,10 @@ t.test('bad encodings', async (t) => {
     ])
   })
 
-  await t.test('the good client noticed nothing of it', async (t) => good.check(t))
+  await t.test('the valid client was not affected', async (t) => good.check(t))
 })
 
-t.test('flipped bytes never do more than spoil their own request', async (t) => {
+t.test('flipped bytes affect only their own request', async (t) => {
   const target = await startTarget(t)
   const good = new GoodClient(target)
   t.teardown(() => good.stop())

@@ -1,7 +1,7 @@
 /**
- * What can go wrong on the wire of an ingestion request, against the built daemon: aborted and slow
- * uploads, pipelines, chunks, floods of headers, ambiguous lengths. Whatever is answered 200 is stored
- * once, whatever is not answered 200 never twice, half a request never; a good client notices nothing.
+ * Problems on the wire of an ingestion request, against the built daemon: aborted and slow uploads, pipelines, chunks,
+ * floods of headers, ambiguous lengths. An event that was answered with 200 is stored once, any other at most once, and
+ * half a request is never stored. A valid client is not affected.
  *
  * @lane quick
  */
@@ -47,7 +47,7 @@ async function metric(url: string, name: string): Promise<number> {
   return Number(line.slice(name.length + 1))
 }
 
-/** Waits until a metric has a value; throws if it never has. */
+/** Waits until a metric has a value. Throws if it does not reach the value in time. */
 async function untilMetric(url: string, name: string, value: number): Promise<void> {
   const deadline = performance.now() + SETTLE_MS_MAX
   for (;;) {
@@ -58,7 +58,7 @@ async function untilMetric(url: string, name: string, value: number): Promise<vo
   }
 }
 
-/** Writes each text on a connection of its own; the peer must answer with one of the statuses, or close. */
+/** Writes each text to its own connection. The server must answer with one of the statuses or close the connection. */
 async function expectAnswers(
   target: Target,
   texts: Readonly<Record<string, string>>,
@@ -81,13 +81,13 @@ async function storedCount(target: Target, event: string): Promise<number> {
   return (await target.stored(event)).length
 }
 
-t.test('the wire', async (t) => {
+t.test('malformed requests on the wire', async (t) => {
   const target = await startTarget(t)
   const { url } = target
   const good = new GoodClient(target)
   t.teardown(() => good.stop())
 
-  await t.test('an upload that is aborted leaves nothing behind', async (t) => {
+  await t.test('an aborted upload leaves nothing behind', async (t) => {
     const body = eventBody('aborted')
     const whole = Buffer.from(request(body))
     for (let length = 1; length < whole.length; length += 7) {
@@ -110,14 +110,14 @@ t.test('the wire', async (t) => {
       }),
     )
     await pause(200)
-    t.ok((await metric(url, 'http_body_bytes_in_flight')) > 0, 'they were being received')
+    t.ok((await metric(url, 'http_body_bytes_in_flight')) > 0, 'the uploads were in progress')
     for (const connection of started) connection.destroy()
     await untilMetric(url, 'http_body_bytes_in_flight', 0)
     t.equal(await storedCount(target, 'aborted'), 0)
   })
 
   await t.test(
-    'a client that closes its half is answered, or its event is stored once',
+    'a client that closes its sending side is answered, or its event is stored once',
     async (t) => {
       const uuids = Array.from({ length: 20 }, () => randomUUID())
       for (const uuid of uuids) {
@@ -129,13 +129,13 @@ t.test('the wire', async (t) => {
           `${url}/capture/`,
           JSON.parse(eventBody('half closed', uuid)),
         )
-        t.equal(status, 200, 'it sends again, not knowing')
+        t.equal(status, 200, 'it retries, because the outcome is unknown')
       }
       t.equal(await storedCount(target, 'half closed'), uuids.length)
     },
   )
 
-  await t.test('uploads that trickle are answered when they are complete', async (t) => {
+  await t.test('very slow uploads are answered when they are complete', async (t) => {
     const body = eventBody('slow')
     const connections = await Promise.all(Array.from({ length: 50 }, () => RawConnection.open(url)))
     for (const connection of connections)
@@ -149,7 +149,7 @@ t.test('the wire', async (t) => {
       t.strictSame(await connection.untilAnswers(1), [200])
       connection.destroy()
     }
-    t.equal(await storedCount(target, 'slow'), 1, 'they all had the same uuid')
+    t.equal(await storedCount(target, 'slow'), 1, 'all events have the same uuid')
   })
 
   for (const length of [2, 30]) {
@@ -167,7 +167,7 @@ t.test('the wire', async (t) => {
         await target.settle()
         const first = (await target.stored(name)).map(({ uuid }) => uuid)
         t.strictSame(first, uuids.slice(0, first.length), 'in order')
-        t.ok(first.length >= statuses.length, 'what was answered is stored')
+        t.ok(first.length >= statuses.length, 'every answered event is stored')
         for (const uuid of uuids)
           await postJson(`${url}/capture/`, JSON.parse(eventBody(name, uuid)))
         t.equal(await storedCount(target, name), length, 'a retry completes it')
@@ -175,7 +175,7 @@ t.test('the wire', async (t) => {
     )
   }
 
-  await t.test('chunked bodies of any cut are taken', async (t) => {
+  await t.test('chunked bodies of any chunk size are accepted', async (t) => {
     const body = eventBody('chunked')
     const cuts = [1, 2, 7, body.length]
     for (const [index, size] of cuts.entries()) {
@@ -187,7 +187,7 @@ t.test('the wire', async (t) => {
       const text = chunkedRequest(chunks)
       const bodyStart = text.indexOf('\r\n\r\n') + 4
       connection.write(text.slice(0, bodyStart))
-      // Byte by byte, in one piece, and in pieces that end inside of a chunk's head.
+      // Byte by byte, in one packet, and in packets that end inside a chunk header.
       const piece = [1, text.length, 13, 50][index] ?? 1
       for (let start = bodyStart; start < text.length; start += piece) {
         connection.write(text.slice(start, start + piece))
@@ -199,7 +199,7 @@ t.test('the wire', async (t) => {
     t.equal(await storedCount(target, 'chunked'), 1)
   })
 
-  await t.test('chunks that are none are refused or cut off', async (t) => {
+  await t.test('malformed chunks are refused or the connection is closed', async (t) => {
     const body = eventBody('bad chunks')
     const head = 'POST /capture/ HTTP/1.1\r\nHost: tenrec\r\nTransfer-Encoding: chunked\r\n\r\n'
     const size = body.length.toString(16)
@@ -217,7 +217,7 @@ t.test('the wire', async (t) => {
     t.equal(await storedCount(target, 'bad chunks'), 0)
   })
 
-  await t.test('a chunked body beyond the limit is refused', async (t) => {
+  await t.test('a chunked body above the limit is refused', async (t) => {
     const chunk = `100000\r\n${'x'.repeat(MEBIBYTE)}\r\n`
     for (const [name, rest] of [
       ['who stops reads the answer', '1\r\nx\r\n'],
@@ -240,7 +240,7 @@ t.test('the wire', async (t) => {
   })
 
   await t.test(
-    'a length with two meanings is refused, and nothing hidden is executed',
+    'an ambiguous length is refused, and no hidden request is executed',
     async (t) => {
       const body = eventBody('smuggled')
       const hidden = request(body)
@@ -263,23 +263,23 @@ t.test('the wire', async (t) => {
     },
   )
 
-  await t.test('a length that is too large is refused before the body comes', async (t) => {
+  await t.test('a length above the limit is refused before the body arrives', async (t) => {
     for (const length of ['25000000', '1000000000000']) {
       const connection = await RawConnection.open(url)
       connection.write(
         `POST /e/ HTTP/1.1\r\nHost: tenrec\r\nOrigin: null\r\nContent-Length: ${length}\r\n\r\n`,
       )
       t.strictSame(await connection.untilAnswers(1), [413])
-      t.match(connection.text, /access-control-allow-origin: null/i, 'a browser may read it')
+      t.match(connection.text, /access-control-allow-origin: null/i, 'browsers can read the answer')
       connection.destroy()
     }
   })
 
-  await t.test('floods of headers and endless addresses', async (t) => {
+  await t.test('too many headers and very long URLs are refused', async (t) => {
     await floods(t, target)
   })
 
-  await t.test('the good client noticed nothing of it', async (t) => good.check(t))
+  await t.test('the valid client was not affected', async (t) => good.check(t))
 })
 
 async function floods(t: Test, target: Target): Promise<void> {

@@ -1,7 +1,6 @@
 /**
- * Bodies that no honest client sends, against the built daemon: each gets a clear 4xx or is taken as
- * the rules say, nothing of a refused one is stored, memory stays bounded, and a good client on the
- * same daemon notices nothing.
+ * Bodies that no correct client sends, against the built daemon. Each gets a clear 4xx or is accepted as the rules say,
+ * no part of a refused body is stored, and memory stays bounded. A valid client on the same daemon is not affected.
  *
  * @lane all
  */
@@ -21,7 +20,7 @@ import {
 
 const MEBIBYTE = 1024 ** 2
 const LIMIT_BYTES = 20 * MEBIBYTE
-/** Requests on their way at the same time. */
+/** The number of requests in flight. */
 const AT_ONCE = 16
 
 t.teardown(closeConnections)
@@ -36,7 +35,7 @@ t.test('bad bodies', async (t) => {
   const good = new GoodClient(target)
   t.teardown(() => good.stop())
 
-  await t.test('what is no JSON, or of the wrong shape', async (t) => {
+  await t.test('bodies that are not JSON or have the wrong shape are refused', async (t) => {
     const noData = ['', ' ', '\r\n\t', 'null', '0', 'false', '""', '{}', '[]']
     const invalid = ['1', '"x"', 'true', '{', '[', '{"a"', 'undefined', 'x', '<a/>', '{a:1}', '[,]']
     invalid.push(
@@ -79,7 +78,7 @@ t.test('bad bodies', async (t) => {
     ])
   })
 
-  await t.test('keys that are none', async (t) => {
+  await t.test('invalid keys are refused', async (t) => {
     const keys = [
       '"phc_wrong"',
       `"${PROJECT_KEY} "`,
@@ -106,7 +105,7 @@ t.test('bad bodies', async (t) => {
     )
   })
 
-  await t.test('bytes that are no UTF-8', async (t) => {
+  await t.test('invalid UTF-8 is refused or replaced', async (t) => {
     const sequences = {
       'a lone byte': bytes(0xff),
       'a lone continuation': bytes(0x80),
@@ -135,7 +134,7 @@ t.test('bad bodies', async (t) => {
     )
   })
 
-  await t.test('depth and size', async (t) => {
+  await t.test('depth and size are limited', async (t) => {
     const deep = (open: string, close: string, levels: number): string =>
       badEvent(`{"a":${open.repeat(levels)}1${close.repeat(levels)}}`)
     const code = 'invalid_payload'
@@ -149,7 +148,7 @@ t.test('bad bodies', async (t) => {
       { name: 'one level too deep', body: deep('[', ']', 127), code },
       { name: '10,000,000 commas', body: `[${','.repeat(10_000_000)}]`, code },
       { name: '10,000,000 blanks', body: ' '.repeat(10_000_000), code: 'no_data' },
-      // A number beyond all bounds is read as null.
+      // A number beyond the range of a double is read as null.
       { name: '20 MB of digits', body: '1'.repeat(LIMIT_BYTES), code: 'no_data' },
       { name: '20 MB of text', body: 'x'.repeat(LIMIT_BYTES), code },
       {
@@ -165,11 +164,11 @@ t.test('bad bodies', async (t) => {
     t.equal((await target.stored('deep')).length, 1)
   })
 
-  await t.test('large but allowed', async (t) => {
+  await t.test('large bodies within the limits are accepted', async (t) => {
     const odd = (properties: string): string => badEvent(properties, 'large')
     const keys = (count: number, name: (index: number) => string): string =>
       `{${Array.from({ length: count }, (_, index) => `"${name(index)}":0`).join()}}`
-    // Beyond the limit for properties: answered 200, dropped with a warning.
+    // Above the limit for properties, the answer is 200 and the event is dropped with a warning.
     const dropped = {
       'a string of 19 MB': odd(`{"a":"${'x'.repeat(19 * MEBIBYTE)}"}`),
       'a million keys': odd(keys(1_000_000, (index) => `k${index}`)),
@@ -190,7 +189,7 @@ t.test('bad bodies', async (t) => {
     t.equal((await target.stored('tiny')).length, 60_000)
   })
 
-  await t.test('any value in place of any field', async (t) => {
+  await t.test('any value in place of any field is handled', async (t) => {
     const values = [
       'null',
       'true',
@@ -279,13 +278,13 @@ t.test('bad bodies', async (t) => {
     await target.settle()
     await acceptBody(target, 'a plain event', '/e/', badEvent('{}', 'plain'))
     const [plain] = await target.stored('plain')
-    t.strictSame(plain?.properties, { $ip: '127.0.0.1' }, 'no prototype was touched')
+    t.strictSame(plain?.properties, { $ip: '127.0.0.1' }, 'no prototype was changed')
   })
 
-  await t.test('the good client noticed nothing of it', async (t) => good.check(t))
+  await t.test('the valid client was not affected', async (t) => good.check(t))
 })
 
-t.test('values that are easily mistaken arrive as they are', async (t) => {
+t.test('values that are easily confused arrive unchanged', async (t) => {
   const target = await startTarget(t)
   const names = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'a\\u0000b']
   const batch = names.map(
@@ -316,6 +315,6 @@ t.test('values that are easily mistaken arrive as they are', async (t) => {
     `${target.url}/e/`,
     '{"event":"x","distinct_id":"u"}',
   )
-  t.equal(status, 401, 'later requests are judged as before')
+  t.equal(status, 401, 'later requests are handled as before')
   t.match(JSON.parse(refusal.toString()), { code: 'missing_api_key' })
 })

@@ -1,6 +1,6 @@
 /**
- * Capture v1 (`/i/v1/analytics/events`) and `/i/v0/ai/batch/`: what newest SDKs send, the result of each event, what
- * is stored of them, and what is refused.
+ * Capture v1 (`/i/v1/analytics/events`) and `/i/v0/ai/batch/`: the requests of the newest SDKs, the result of each
+ * event, the stored events, and the refusals.
  *
  * @lane quick
  */
@@ -66,7 +66,7 @@ function sendBatch(
   return daemon.ask(path, { json, headers: headersOf(daemon.key(projectId), headers) })
 }
 
-/** The stored event; waits until it can be read. */
+/** Waits until the event can be read and returns the stored event. */
 async function stored(uuid: string, source: DecisionDaemon = daemon): Promise<JsonObject> {
   let found: JsonObject = {}
   await source.until(async () => {
@@ -108,8 +108,8 @@ t.test('the fields of capture v1 are stored as the properties of /batch/', async
   }
 })
 
-t.test('the clock of the client corrects the time, unless the event says otherwise', async (t) => {
-  // A clock that stands in 2020: what happened a day before it was sent happened yesterday.
+t.test('the client clock corrects the timestamp unless the event disables it', async (t) => {
+  // The client clock is set to 2020. An event from one day before the request happened yesterday.
   const timestamp = '2020-01-09T00:00:00.000Z'
   const corrected = eventOf({ timestamp })
   const kept = eventOf({ timestamp, options: { disable_skew_correction: true } })
@@ -120,7 +120,7 @@ t.test('the clock of the client corrects the time, unless the event says otherwi
   t.equal(Date.parse(String((await stored(kept.uuid))['timestamp'])), Date.parse(timestamp))
 })
 
-t.test('each event has its result, and a bad one keeps no other from being stored', async (t) => {
+t.test('each event has its own result, and an invalid one does not prevent others from being stored', async (t) => {
   const good = eventOf()
   const undated = eventOf({ timestamp: 'the day before yesterday' })
   const bare = { event: 'bare', uuid: randomUUID(), distinct_id: 'ann' }
@@ -147,7 +147,7 @@ t.test('each event has its result, and a bad one keeps no other from being store
       [good.uuid]: OK,
     },
   })
-  // The last of the batch: the others are processed by then.
+  // The last event of the batch. All others are processed by then.
   await stored(good.uuid)
   for (const { uuid } of [undated, bare, upper]) t.ok(await stored(uuid.toLowerCase()))
   for (const [{ uuid }, details] of bad) {
@@ -155,7 +155,7 @@ t.test('each event has its result, and a bad one keeps no other from being store
   }
 })
 
-t.test('a body is taken with the encodings of SDKs, small and large', async (t) => {
+t.test('bodies in all encodings of SDKs are accepted, small and large', async (t) => {
   const ways: readonly (readonly [string, (text: string) => Uint8Array])[] = [
     ['gzip', gzipSync],
     ['deflate', deflateSync],
@@ -187,7 +187,7 @@ t.test('a body is taken with the encodings of SDKs, small and large', async (t) 
   t.match(answer, { status: 413, body: { code: 'request_too_large' } })
 })
 
-t.test('the key stands in the header Authorization', async (t) => {
+t.test('the key is in the Authorization header', async (t) => {
   const json = { api_key: daemon.key(), batch: [eventOf()] }
   const ask = (authorization: Record<string, string>, path = EVENTS) =>
     daemon.ask(path, { json, headers: authorization })
@@ -204,7 +204,7 @@ t.test('the key stands in the header Authorization', async (t) => {
   t.match(await ask(personal, `${EVENTS}?project_id=1`), { status: 200 })
 })
 
-t.test('a refused request stores nothing and says what is wrong', async (t) => {
+t.test('a refused request stores nothing and returns the reason', async (t) => {
   const good = eventOf()
   const bodies: readonly (readonly [unknown, string, RegExp])[] = [
     [{ batch: [] }, 'no_data', /batch/],
@@ -229,10 +229,10 @@ t.test('a refused request stores nothing and says what is wrong', async (t) => {
   t.match(await daemon.ask(EVENTS), { status: 405, headers: { allow: 'POST, OPTIONS' } })
   const fates = await daemon.api('GET', 'ingestion_fates/')
   const reasons = (fates.body['results'] as readonly JsonObject[]).map(({ reason }) => reason)
-  t.ok(reasons.includes('invalid_payload'), 'the project of the key is told of its refusals')
+  t.ok(reasons.includes('invalid_payload'), 'the refusals are reported to the project of the key')
 })
 
-t.test('a page of another origin may ask with the headers of capture v1', async (t) => {
+t.test('a page of another origin may send the headers of capture v1', async (t) => {
   const asked = 'authorization,content-type,posthog-attempt,posthog-request-id,posthog-sdk-info'
   const answer = await daemon.ask(EVENTS, {
     method: 'OPTIONS',
@@ -247,7 +247,7 @@ t.test('a page of another origin may ask with the headers of capture v1', async 
   })
 })
 
-t.test('beyond the daily limit every accepted event is dropped by name', async (t) => {
+t.test('above the daily limit every accepted event is reported as dropped', async (t) => {
   const headers = { Authorization: `Bearer ${PERSONAL_KEY}` }
   const json = { daily_events_limit: 1 }
   const path = `/api/projects/${daemon.idOf(2)}/`
@@ -267,7 +267,7 @@ t.test('beyond the daily limit every accepted event is dropped by name', async (
   }
 })
 
-t.test('what was answered is on disk, of small requests and of large ones', async (t) => {
+t.test('an answered event is on disk, for small and large requests', async (t) => {
   const dataDir = `${t.testdir()}/data`
   const killed = await spawnDaemon({ dataDir })
   t.teardown(() => killed.kill())
@@ -290,7 +290,7 @@ t.test('what was answered is on disk, of small requests and of large ones', asyn
   t.equal(new Set(events.map(({ uuid }) => uuid)).size, total)
 })
 
-t.test('/i/v0/ai/batch/ takes what /batch/ takes', async (t) => {
+t.test('/i/v0/ai/batch/ accepts the same bodies as /batch/', async (t) => {
   const uuid = randomUUID()
   const batch = [
     {

@@ -1,6 +1,6 @@
 /**
- * Daily limits of a project: what is answered beyond them in every form of capture and with flags, what is counted
- * over a restart and at midnight, and who can set them.
+ * Daily limits of a project: the answers above the limit in every form of capture and for flags, the counts across a
+ * restart and at midnight, and the rights to set limits.
  *
  * @lane quick
  */
@@ -47,7 +47,7 @@ async function metric(daemon: DecisionDaemon, line: string): Promise<number> {
   return Number(found?.split(' ').at(-1) ?? Number.NaN)
 }
 
-t.test('beyond its daily limit events of a project are answered 200 and dropped', async (t) => {
+t.test('above its daily limit events of a project are answered with 200 and dropped', async (t) => {
   const daemon = await startDecisions(t, 2)
   t.match(await limit(daemon, { daily_events_limit: 10 }), {
     status: 200,
@@ -92,7 +92,7 @@ t.test('beyond its daily limit events of a project are answered 200 and dropped'
   t.equal(beacon.status, 204)
   const recordings = await daemon.ask('/s/', { json: event })
   t.match(recordings.body, { quota_limited: ['recordings'] })
-  t.strictSame(bare(await batch(daemon, 1, 2)), ACCEPTED, 'another project goes on')
+  t.strictSame(bare(await batch(daemon, 1, 2)), ACCEPTED, 'another project is not affected')
   t.equal((await daemon.ask('/e/', { json: { ...event, api_key: 'phc_no' } })).status, 401)
 
   t.match(await today(daemon), { events: 12, is_limited: true })
@@ -101,7 +101,7 @@ t.test('beyond its daily limit events of a project are answered 200 and dropped'
   t.ok(dropped > 6000, `${dropped} were dropped`)
   t.equal(await metric(daemon, 'ingest_events_total{project="1",fate="accepted"}'), 12)
   const fates = await daemon.api('GET', 'ingestion_fates/')
-  t.match(JSON.stringify(fates.body), /"daily_limit"/, 'and the reason is told')
+  t.match(JSON.stringify(fates.body), /"daily_limit"/, 'the reason is reported')
 
   t.match(await limit(daemon, { daily_events_limit: null }), { status: 200 })
   t.strictSame(bare(await batch(daemon, 1)), ACCEPTED)
@@ -111,7 +111,7 @@ function bare({ status, body }: { readonly status?: unknown; readonly body?: unk
   return { status, body }
 }
 
-t.test('flags are decided all the same, and say so', async (t) => {
+t.test('flags are still decided, and the answer mentions the limit', async (t) => {
   const daemon = await startDecisions(t)
   await daemon.putFlags([{ key: 'beta' }])
   await limit(daemon, { daily_bytes_limit: 1 })
@@ -120,7 +120,7 @@ t.test('flags are decided all the same, and say so', async (t) => {
   for (const path of paths) t.notOk('quotaLimited' in (await ask(path)).body, path)
   await batch(daemon, 1)
   for (const path of paths) {
-    // The second answer is one that is known from before.
+    // The second answer comes from the cache.
     await ask(path)
     t.match((await ask(path)).body, { quotaLimited: ['events'] }, path)
   }
@@ -129,7 +129,7 @@ t.test('flags are decided all the same, and say so', async (t) => {
   for (const path of paths) t.notOk('quotaLimited' in (await ask(path)).body, path)
 })
 
-t.test('a restart goes on counting, and a day begins at midnight UTC', async (t) => {
+t.test('counting continues after a restart, and a day begins at midnight UTC', async (t) => {
   const dataDir = t.testdir()
   await createProjects(dataDir, 1)
   let nowMs = Date.parse('2026-11-22T23:00:00Z')
@@ -148,7 +148,7 @@ t.test('a restart goes on counting, and a day begins at midnight UTC', async (t)
   t.strictSame(bare(await batch(second, 1)), LIMITED)
 })
 
-t.test('limits are set with a key or by command, are checked, and leave a trace', async (t) => {
+t.test('limits can be set with a key or by command, are validated and are logged', async (t) => {
   const daemon = await startDecisions(t)
   for (const wrong of [-1, 1.5, '10', true]) {
     const answer = await limit(daemon, { daily_events_limit: wrong })

@@ -1,6 +1,6 @@
 /**
- * Answers that are larger than what a socket takes at once: they are put together in memory that the next
- * decision uses again, and a slow reader gets its own all the same.
+ * Answers that are larger than a socket buffer. They are built in memory that the next decision reuses, and a slow
+ * reader still gets its own answer.
  *
  * @lane quick
  */
@@ -21,7 +21,7 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 const FLAGS = 900
 const PAYLOAD = JSON.stringify('p'.repeat(8000))
 
-/** Sends a request and reads nothing of the answer until it is told to. */
+/** Sends a request and reads no part of the answer until it is told to. */
 async function askSlowly(daemon: DecisionDaemon, distinctId: string): Promise<Socket> {
   const { hostname, port } = new URL(daemon.url)
   const socket = connect(Number(port), hostname)
@@ -52,7 +52,7 @@ async function readAnswer(socket: Socket): Promise<unknown> {
   throw new Error('the answer ended too early')
 }
 
-t.test('slow readers each get their own answer, whole', async (t) => {
+t.test('each slow reader gets its own complete answer', async (t) => {
   const daemon = await shareDecisions()
   await daemon.putFlags(
     Array.from({ length: FLAGS }, (_, index) => ({
@@ -78,14 +78,14 @@ t.test('slow readers each get their own answer, whole', async (t) => {
   }
 })
 
-t.test('what is remembered has a limit, and the oldest goes first', (t) => {
+t.test('the cache of decisions has a limit, and the oldest entry is evicted first', (t) => {
   const known = new KnownDecisions(
     { projectByKey: (apiKey) => ({ id: 1, apiKey, isIpAnonymized: false }) },
     { isStillTrue: () => true },
   )
   const framing = checkFraming({ forEach: () => undefined, getQuery: () => '' } as never)
   const head = keepHead({ ...framing, query: 'v=2' })
-  t.equal(keepHead({ ...framing, query: 'v=2' }), head, 'equal heads are one')
+  t.equal(keepHead({ ...framing, query: 'v=2' }), head, 'equal heads are stored once')
   t.not(keepHead({ ...framing, query: 'v=3' }), head)
   const decided = { decisions: [], hasErrors: false, isTimeBound: false }
   const basis = {
@@ -105,23 +105,23 @@ t.test('what is remembered has a limit, and the oldest goes first', (t) => {
     const meaning = nameOf(index)
     known.keep(meaning, { projectId: 1, decided, basis: { ...basis }, answer: null })
     known.keepRequest(meaning, { head, apiKey: 'k', projectId: 1, meaning })
-    // Where nobody asks again, only a sample is remembered.
+    // If requests are rarely repeated, only a sample is cached.
     if (known.find(head, meaning)?.decided !== decided) t.fail(`${index} is not remembered`)
   }
   const requests = Math.ceil(KNOWN_REQUESTS_BYTES_MAX / 8000)
   for (let index = 0; index < requests; index++) keep(index)
-  t.equal(known.find(head, nameOf(0)), null, 'the request is forgotten')
-  t.equal(known.findMeant(nameOf(0))?.decided, decided, 'and the decision is not')
+  t.equal(known.find(head, nameOf(0)), null, 'the request is evicted')
+  t.equal(known.findMeant(nameOf(0))?.decided, decided, 'the decision is still cached')
   const count = Math.ceil(KNOWN_DECISIONS_BYTES_MAX / 4000)
   for (let index = requests; index < count; index++) keep(index)
   t.equal(known.findMeant(nameOf(1)), null)
   t.equal(known.find(head, nameOf(count - 1))?.decided, decided)
-  t.equal(known.find(other, nameOf(count - 1)), null, 'another head')
+  t.equal(known.find(other, nameOf(count - 1)), null, 'a different head')
   t.end()
 })
 
 t.test(
-  'answers that are kept are given again with an end of their own, until others have their place',
+  'a cached answer is sent with its own ending until it is evicted',
   (t) => {
     const known = new KnownDecisions({ projectByKey: () => null }, { isStillTrue: () => true })
     const text = 'x'.repeat(10_000)
@@ -136,14 +136,14 @@ t.test(
     const first = decided()
     const parts = { shape: 'flags2', decisions, nowMs: 999_999_999_999, opening: null } as const
     const read = (more: object = {}): Record<string, unknown> => {
-      // It is an object.
+      // The value is an object.
       const answer = known.answerOf(first, { ...parts, ...more })
       return JSON.parse(Buffer.from(answer).toString('utf8')) as Record<string, unknown>
     }
     const made = read()
     const again = read({ nowMs: 1_790_000_000_000 })
     t.strictSame(again['flags'], { f: text })
-    t.equal(again['evaluatedAt'], 1_790_000_000_000, 'a longer time than that of the first')
+    t.equal(again['evaluatedAt'], 1_790_000_000_000, 'a longer time than the first one')
     t.match(again['requestId'], /^[0-9a-f-]{36}$/)
     t.not(again['requestId'], made['requestId'])
     t.strictSame(read()['flags'], { f: text }, 'a shorter one')
@@ -159,11 +159,11 @@ t.test(
     const count = Math.ceil(KNOWN_ANSWERS_BYTES_MAX / 10_000)
     const asked = Array.from({ length: count }, () => decided())
     for (const one of asked) known.answerOf(one, { ...parts, decisions: others })
-    t.strictSame(read()['flags'], { f: text }, 'others have its place: it is put together again')
+    t.strictSame(read()['flags'], { f: text }, 'it was evicted and is built again')
     const last = asked.at(-1)
     t.ok(last?.answer)
     const kept = last && Buffer.from(known.answerOf(last, parts)).toString('utf8')
-    t.match(kept, /"f":"y{10000}"/, 'the newest are kept: nobody looks at the parts')
+    t.match(kept, /"f":"y{10000}"/, 'the newest entries are cached without parsing their parts')
     t.end()
   },
 )

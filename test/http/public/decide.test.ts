@@ -1,5 +1,5 @@
 /**
- * `/decide/` and `/flags/` over HTTP: every shape, every refusal, every wrapping that clients send.
+ * `/decide/` and `/flags/` over HTTP: every response version, every refusal, and every request encoding of clients.
  *
  * @lane quick
  */
@@ -60,7 +60,7 @@ const [on] = await world.putFlags([
   { key: '__proto__', filters: { groups: [everyone] } },
 ])
 
-/** What is different in every answer, taken out and checked. */
+/** Removes and checks the members that differ in every answer. */
 function timeless(t: Test, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { requestId, evaluatedAt, ...rest } = body
   t.match(String(requestId), /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/)
@@ -73,7 +73,7 @@ const VALUES = JSON.parse(
 ) as object
 const PAYLOADS = { on: '{"a": 1}', many: '"yes"' }
 
-t.test('v1 is the list of keys that are on, and the default of /decide/', async (t) => {
+t.test('v1 is the list of enabled keys, and the default of /decide/', async (t) => {
   const expected = { ...CONFIG, featureFlags: ['on', 'many', '__proto__'] }
   for (const query of ['', '?v=1', '?v=', '?v=0', '?v=-3', '?ip=1&_=12&ver=1.2.3']) {
     const { status, body } = await world.decide(`/decide/${query}`, { distinct_id: 'u' })
@@ -82,7 +82,7 @@ t.test('v1 is the list of keys that are on, and the default of /decide/', async 
   }
 })
 
-t.test('v2 has the values of flags that are on, also for what is no integer', async (t) => {
+t.test('v2 has the values of enabled flags, also for a version that is not an integer', async (t) => {
   const featureFlags = JSON.parse('{"on":true,"many":"test","__proto__":true}') as object
   for (const version of ['2', '3.1', 'abc', '1e3']) {
     const { body } = await world.decide(`/decide?v=${version}`, { distinct_id: 'u' })
@@ -135,7 +135,7 @@ t.test('v4 and above have the details', async (t) => {
 })
 
 t.test(
-  '/flags/ has the details in v2, the values in v1, and configuration when asked',
+  '/flags/ has details in v2, values in v1, and configuration on request',
   async (t) => {
     const shape = async (query: string) => {
       const { body } = await world.decide(`/flags/${query}`, { distinct_id: 'u' })
@@ -165,7 +165,7 @@ t.test(
   },
 )
 
-t.test('a project without flags and disable_flags are answered by empty containers', async (t) => {
+t.test('a project without flags, and disable_flags, give empty containers', async (t) => {
   const empty = { flags: {}, errorsWhileComputingFlags: false }
   t.strictSame(
     timeless(t, (await world.decide('/flags/?v=2', { distinct_id: 'u' }, 2)).body),
@@ -173,7 +173,7 @@ t.test('a project without flags and disable_flags are answered by empty containe
   )
   for (const value of [true, 'true', '1']) {
     const { status, body } = await world.decide('/flags/?v=2', { disable_flags: value })
-    t.equal(status, 200, 'no distinct_id is needed')
+    t.equal(status, 200, 'distinct_id is not required')
     t.strictSame(timeless(t, body), empty)
   }
   const { body } = await world.decide('/decide/?v=3', { disable_flags: true, distinct_id: 'u' })
@@ -181,7 +181,7 @@ t.test('a project without flags and disable_flags are answered by empty containe
   t.strictSame(body['featureFlags'], {})
 })
 
-t.test('refusals come in the order body, key, project, distinct_id', async (t) => {
+t.test('errors are checked in the order body, key, project, distinct_id', async (t) => {
   const key = world.key()
   const personal = 'phx_owner_of_everything'
   const json = { 'Content-Type': 'application/json' }
@@ -231,14 +231,14 @@ t.test('refusals come in the order body, key, project, distinct_id', async (t) =
     const answer = await world.ask(path, { method: 'POST', headers: json, body: text })
     differences.match(answer, { status, body: { code, attr } }, name)
     const { detail } = answer.body
-    differences.equal(typeof detail, 'string', `${name}: the type of the detail`)
+    differences.equal(typeof detail, 'string', `${name}: the type in the detail`)
     const key = /phx_|phc_/.exec(String(detail))?.[0]
     differences.equal(key, undefined, `${name}: a key in the detail`)
   }
-  t.strictSame(differences.list(), [], 'every refusal has its code, and repeats no key')
+  t.strictSame(differences.list(), [], 'every refusal has its code and contains no key')
 })
 
-t.test('a body beyond the limit is 413, also one that only decodes to it', async (t) => {
+t.test('a body above the limit is answered with 413, also if only its decoded form is too large', async (t) => {
   const token = world.key()
   const body = JSON.stringify({
     token,
@@ -252,7 +252,7 @@ t.test('a body beyond the limit is 413, also one that only decodes to it', async
   }
 })
 
-t.test('the key is found in all its places, and a personal key with its project', async (t) => {
+t.test('the key is found in all its positions, and a personal key with its project', async (t) => {
   const key = world.key()
   const flagsOf = async (path: string, body: object) => {
     const answer = await world.ask(path, { json: { distinct_id: 'u', ...body } })
@@ -269,7 +269,7 @@ t.test('the key is found in all its places, and a personal key with its project'
   t.equal(await flagsOf('/flags/?v=2', { api_key: personal, project_id: 2 }), 0)
 })
 
-t.test('every wrapping of clients is read', async (t) => {
+t.test('every request encoding of clients is read', async (t) => {
   const text = JSON.stringify({
     token: world.key(),
     distinct_id: 'ünïcode',
@@ -312,11 +312,11 @@ t.test('every wrapping of clients is read', async (t) => {
     const wanted = { status: 200, body: { featureFlags: { on: true, pro: true } } }
     differences.match(answer, wanted, label)
   }
-  t.strictSame(differences.list(), [], 'every wrapping is read')
+  t.strictSame(differences.list(), [], 'every encoding is read')
 })
 
 t.test(
-  'GET and HEAD answer configuration and no flags, OPTIONS and others as they always did',
+  'GET and HEAD return configuration without flags, and other methods are unchanged',
   async (t) => {
     const empty = { errorsWhileComputingFlags: false, flags: {} }
     const decide = await world.ask('/decide/')
@@ -340,7 +340,7 @@ t.test(
   },
 )
 
-t.test('cross-origin headers are on answers, refusals and preflights', async (t) => {
+t.test('CORS headers are on answers, refusals and preflights', async (t) => {
   const headers = { Origin: 'https://shop.example', 'Access-Control-Request-Headers': 'x-trace' }
   const body = JSON.stringify({ token: world.key(), distinct_id: 'u' })
   const all = [

@@ -1,6 +1,6 @@
 /**
- * What decisions depend on besides the flags themselves: persons, groups and cohorts as they are stored,
- * where a request comes from, continuity, and what SDKs fetch around them.
+ * Inputs of decisions besides the flags: stored persons, groups and cohorts, the origin of a request, continuity, and
+ * the other resources that SDKs load.
  *
  * @lane quick
  */
@@ -46,7 +46,7 @@ async function keys(...args: Parameters<typeof values>): Promise<string> {
 
 const world = await startDecisions(t, 9)
 
-t.test('stored persons and groups decide, and the request wins', async (t) => {
+t.test('decisions use stored persons and groups, and the request has priority', async (t) => {
   const tier = [
     { key: 'tier', value: 'gold', operator: 'exact', type: 'group', group_type_index: 0 },
   ]
@@ -68,7 +68,7 @@ t.test('stored persons and groups decide, and the request wins', async (t) => {
     },
   ])
   const groups = { company: 'acme' }
-  // The front hears of a new group type a moment after its event can be read.
+  // The main thread learns about a new group type a moment after its event can be read.
   await world.until(
     async () => (await values(world, { distinct_id: 'u', groups }))['gold'] === true,
   )
@@ -93,10 +93,10 @@ t.test('stored persons and groups decide, and the request wins', async (t) => {
     pro: false,
   })
   await world.capture([{ event: 'seen', distinct_id: 'u', properties: { $set: { plan: 'x' } } }])
-  t.match(await values(world, { distinct_id: 'u' }), { pro: false }, 'a change of a person is seen')
+  t.match(await values(world, { distinct_id: 'u' }), { pro: false }, 'a change of a person applies')
 })
 
-t.test('contexts, runtime, keys and surveys choose among flags', async (t) => {
+t.test('contexts, runtime, keys and surveys select flags', async (t) => {
   const all = { groups: [everyone] }
   const dependent = [{ key: '77', value: true, operator: 'flag_evaluates_to', type: 'flag' }]
   await world.putFlags(
@@ -113,7 +113,7 @@ t.test('contexts, runtime, keys and surveys choose among flags', async (t) => {
   const ask = (body: object, headers = {}, query = '') =>
     keys(world, { distinct_id: 'u', ...body }, 2, headers, query)
   const common = 'web survey-targeting-1 child'
-  t.equal(await ask({}), `plain ${common}`, 'an unknown runtime gets flags for all')
+  t.equal(await ask({}), `plain ${common}`, 'an unknown runtime gets flags for all runtimes')
   t.equal(await ask({ evaluation_runtime: 'client' }), `plain client ${common}`)
   t.equal(await ask({ evaluation_runtime: 'SERVER' }), `plain server ${common}`)
   t.equal(await ask({ evaluation_runtime: 'moon' }), `plain client server ${common}`)
@@ -139,7 +139,7 @@ t.test('contexts, runtime, keys and surveys choose among flags', async (t) => {
     t.equal(await ask({}, header), `plain client ${common}`, JSON.stringify(header))
   }
   const both = { 'User-Agent': 'posthog-node/5', 'Sec-Fetch-Mode': 'cors' }
-  t.equal(await ask({}, both), `plain server ${common}`, 'the name of an SDK tells most')
+  t.equal(await ask({}, both), `plain server ${common}`, 'the name of an SDK usually tells its runtime')
   t.equal(await ask({ evaluation_contexts: [] }), `plain ${common}`)
   t.equal(await ask({ evaluation_contexts: ['app'] }), `plain ${common}`)
   t.equal(await ask({ evaluation_environments: ['api'] }), 'plain survey-targeting-1 child')
@@ -151,7 +151,7 @@ t.test('contexts, runtime, keys and surveys choose among flags', async (t) => {
   t.equal(await ask({}, {}, '&only_evaluate_survey_feature_flags=true'), 'survey-targeting-1')
 })
 
-/** The identifier decides at 50 %: which of two users sees the flag is known. */
+/** The identifier decides at 50 %, so it is known for which of the two users the flag is on. */
 function halfFlag(key: string): FlagDraft {
   return {
     key,
@@ -160,7 +160,7 @@ function halfFlag(key: string): FlagDraft {
   }
 }
 
-/** Ids for which a flag is on, or off, without continuity. */
+/** Ids for which a flag is on or off without continuity. */
 async function idWhere(isOn: boolean, projectId: number, prefix: string): Promise<string> {
   for (let index = 0; index < 100; index++) {
     const id = `${prefix}${index}`
@@ -169,13 +169,13 @@ async function idWhere(isOn: boolean, projectId: number, prefix: string): Promis
   throw new Error('every id is decided in the same way')
 }
 
-t.test('with continuity a user keeps the bucket of the anonymous id, for ever', async (t) => {
+t.test('with continuity a user keeps the bucket of the anonymous id', async (t) => {
   await world.putFlags([halfFlag('half')], 3)
   const anonymous = await idWhere(true, 3, 'anon')
   const user = await idWhere(false, 3, 'user')
   const half = async (body: object) => (await values(world, body, 3))['half']
   const asked = { distinct_id: user, $anon_distinct_id: anonymous }
-  t.equal(await half(asked), true, 'nobody exists: the request counts, and nothing is kept')
+  t.equal(await half(asked), true, 'the person does not exist: the request decides, and nothing is stored')
   await world.capture([], 3)
   t.equal(await half({ distinct_id: user }), false)
 
@@ -187,7 +187,7 @@ t.test('with continuity a user keeps the bucket of the anonymous id, for ever', 
   })
   t.equal(await half({ distinct_id: anonymous }), true)
   const other = await idWhere(false, 3, 'other')
-  t.equal(await half({ distinct_id: user, $anon_distinct_id: other }), true, 'the first one stays')
+  t.equal(await half({ distinct_id: user, $anon_distinct_id: other }), true, 'the first identifier stays')
 
   const aliased = 'alias of the user'
   await world.capture(
@@ -200,7 +200,7 @@ t.test('with continuity a user keeps the bucket of the anonymous id, for ever', 
   t.equal(
     await half({ distinct_id: aliased }),
     true,
-    'who absorbs a person inherits its identifier',
+    'a person that absorbs another one inherits its identifier',
   )
 })
 
@@ -223,9 +223,9 @@ t.test('a person keeps its own identifier when it absorbs another one', async (t
   })
   await world.capture([merge('first', 'second')], 4)
   t.equal(await half({ distinct_id: 'first' }), false)
-  t.equal(await half({ distinct_id: 'second' }), false, 'both ids are one person now')
+  t.equal(await half({ distinct_id: 'second' }), false, 'both ids now belong to one person')
   await world.capture([merge('third', 'first')], 4)
-  t.equal(await half({ distinct_id: 'third' }), false, 'and its identifier goes on with it')
+  t.equal(await half({ distinct_id: 'third' }), false, 'its identifier is still used')
 
   await world.capture(
     [off, on].map((id) => ({ event: 'seen', distinct_id: id })),
@@ -236,11 +236,11 @@ t.test('a person keeps its own identifier when it absorbs another one', async (t
   t.equal(
     await half({ distinct_id: on }),
     false,
-    'kept as well where both ids of a request are one',
+    'also kept if both ids of a request are equal',
   )
 })
 
-t.test('when nothing can be written, continuity fails and the rest is answered', async (t) => {
+t.test('if nothing can be written, only flags with continuity fail', async (t) => {
   const full = await startDecisions(t, 1, { 'disk-reserve': '16TiB' })
   await full.putFlags([halfFlag('half'), { key: 'everyone' }])
   const asked = { distinct_id: 'u', $anon_distinct_id: 'anonymous' }
@@ -254,10 +254,10 @@ t.test('when nothing can be written, continuity fails and the rest is answered',
     },
   })
   const plain = await full.decide('/flags/?v=2', { distinct_id: 'u' })
-  t.match(plain.body, { errorsWhileComputingFlags: false }, 'without an id to keep all is well')
+  t.match(plain.body, { errorsWhileComputingFlags: false }, 'without an identifier to store there is no error')
 })
 
-t.test('cohorts are seen as soon as their change is answered', async (t) => {
+t.test('cohorts apply as soon as their change is answered', async (t) => {
   await world.capture([{ event: 'seen', distinct_id: 'member', properties: {} }], 5)
   await world.putFlags([cohortFlag('static', 1), cohortFlag('dynamic', 2)], 5)
   const missing = await world.decide('/flags/?v=2', { distinct_id: 'member' }, 5)
@@ -290,7 +290,7 @@ t.test('cohorts are seen as soon as their change is answered', async (t) => {
   t.strictSame(await values(world, { distinct_id: 'x' }, 5), { static: false })
 })
 
-t.test('a person that cannot be read fails the flags that need it, and no others', async (t) => {
+t.test('an unreadable person fails only the flags that need it', async (t) => {
   await world.putFlags([{ key: 'everyone' }, personFlag('pro', 'plan', 'pro')], 6)
   await world.capture(
     [{ event: 'seen', distinct_id: 'u', properties: { $set: { plan: 'pro' } } }],
@@ -329,7 +329,7 @@ t.test('a person that cannot be read fails the flags that need it, and no others
   t.match(other.body, { errorsWhileComputingFlags: false })
 })
 
-t.test('remote configuration says whether there are flags, and nothing of files', async (t) => {
+t.test('remote configuration says whether there are flags and does not read files', async (t) => {
   const config = async (projectId: number) =>
     (await world.ask(`/array/${world.key(projectId)}/config`)).body
   t.match(await config(7), {
@@ -339,7 +339,7 @@ t.test('remote configuration says whether there are flags, and nothing of files'
     supportedCompression: ['gzip', 'gzip-js', 'lz64'],
   })
   const [flag] = await world.putFlags([{ key: 'a', active: false }], 7)
-  t.match(await config(7), { hasFeatureFlags: false }, 'an inactive flag is none')
+  t.match(await config(7), { hasFeatureFlags: false }, 'an inactive flag does not count')
   await world.putFlags([{ key: 'a', ...(flag === undefined ? {} : { id: flag.id }) }], 7)
   t.match(await config(7), { hasFeatureFlags: true })
   t.notOk('surveys' in (await config(7)), 'posthog-js loads surveys.js if it is there at all')
@@ -354,7 +354,7 @@ t.test('remote configuration says whether there are flags, and nothing of files'
   })
   for (const path of [
     ...['/array/phc_none/config', '/array/phc_none/config.js'],
-    // A token is looked up and never part of a path of files.
+    // A token is looked up and is never part of a file path.
     ...['/array/..%2f..%2fpackage.json%00/config', '/array/%252e%252e/config.js'],
     ...['/array/..%5c..%5cformat/config.js', '/static/..%2f..%2fpackage.json'],
   ]) {
@@ -373,7 +373,7 @@ t.test('remote configuration says whether there are flags, and nothing of files'
 })
 
 t.test(
-  'definitions are on all paths of SDKs, with and without a slash, and 304 when known',
+  'definitions are on all SDK paths, with and without a slash, and answer 304 when unchanged',
   async (t) => {
     await world.putFlags([{ key: 'a' }, { key: 'off', active: false }, cohortFlag('c', 1)], 8)
     const leaf = { key: 'plan', value: 'pro', operator: 'exact', type: 'person' }
@@ -427,7 +427,7 @@ t.test(
   },
 )
 
-t.test('definitions are never those of a project that the request does not name', async (t) => {
+t.test('definitions always belong to the project that the request names', async (t) => {
   await world.putFlags([{ key: 'only-here' }], 7)
   const mine = world.key(7)
   const made = await world.api('POST', 'feature_flags/', 7, { key: 'mine-too' })
@@ -469,9 +469,9 @@ t.test('definitions are never those of a project that the request does not name'
       t.strictSame(await ask(key), [400, 'invalid_project', 'token'], path)
     }
     for (const key of [PERSONAL_KEY, ofOne, ofTwo]) t.strictSame(await ask(key, header), own, path)
-    t.strictSame(await ask(ofOne), own, `${path}: the key reaches one project`)
+    t.strictSame(await ask(ofOne), own, `${path}: the key gives access to one project`)
     const other = { 'X-PostHog-Project-Api-Key': world.key(6) }
-    t.strictSame(await ask(PERSONAL_KEY, other, `token=${mine}`), own, 'token counts first')
+    t.strictSame(await ask(PERSONAL_KEY, other, `token=${mine}`), own, 'token has priority')
     t.strictSame(await ask(ofOne, other), [403, 'permission_denied', null])
     const unknown = { 'X-PostHog-Project-Api-Key': 'phc_nobody' }
     t.strictSame(await ask(PERSONAL_KEY, unknown), [401, 'authentication_failed', null])

@@ -1,5 +1,5 @@
 /**
- * Routes of flags and role access, row by row of the interface description, sections 4.1 and 4.2.
+ * Routes of flags and role access, for each row of the interface description, sections 4.1 and 4.2.
  *
  * @lane quick
  */
@@ -190,7 +190,7 @@ t.test('the routes of role access', (t) =>
           t.match(one, { status: 200, body: { id: access['id'], role: { id: UUID } } })
           const other = await server.makeFlag()
           const path = `${pathOf(other)}role_access/${String(access['id'])}/`
-          t.equal((await server.api('GET', path)).status, 404, 'it is that of another flag')
+          t.equal((await server.api('GET', path)).status, 404, 'it belongs to another flag')
         },
       ],
       [

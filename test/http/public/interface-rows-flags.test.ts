@@ -1,5 +1,5 @@
 /**
- * Flags and role access, row by row of the interface description, sections 2.3, 2.4, 2.5 and 3.
+ * Flags and role access, for each row of the interface description, sections 2.3, 2.4, 2.5 and 3.
  *
  * @lane quick
  */
@@ -15,7 +15,7 @@ const HALF = { groups: [{ properties: [], rollout_percentage: 50 }] }
 const server = await shareInterface(t)
 const { daemon } = server
 
-/** What a flag has in a field when it is made with a value for it, and after it is changed to another. */
+/** Returns the value of a field after a flag is created with a value and after the field is changed. */
 async function written(
   t: Test,
   field: string,
@@ -31,7 +31,7 @@ async function written(
   t.strictSame((await server.api('GET', pathOf(flag))).body[field], expected)
 }
 
-/** A field that requests cannot change. */
+/** Checks a field that requests cannot change. */
 async function readOnly(
   t: Test,
   field: string,
@@ -111,7 +111,7 @@ t.test('the fields of flags', (t) =>
           await written(t, 'performed_rollback', null, true)
           const flag = await server.makeFlag({ performed_rollback: true })
           const enabled = await server.api('PATCH', pathOf(flag), { active: true })
-          t.equal(enabled.body['performed_rollback'], false, 'enabling takes it back')
+          t.equal(enabled.body['performed_rollback'], false, 'enabling the flag restores it')
         },
       ],
       ['2.3 can_edit', (t) => readOnly(t, 'can_edit', true, false)],

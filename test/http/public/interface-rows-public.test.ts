@@ -1,5 +1,5 @@
 /**
- * Keys, errors and versions, row by row of the interface description, sections 5, 7 and 9.
+ * Keys, errors and versions, for each row of the interface description, sections 5, 7 and 9.
  *
  * @lane quick
  */
@@ -18,7 +18,7 @@ const VARIANTS = [
 const server = await shareInterface(t)
 const { daemon } = server
 const EVENT = { event: 'bought', distinct_id: 'ann' }
-/** Each public path with a body that it takes, but for the key. */
+/** Each public path with a body that is valid except for the key. */
 const PUBLIC: readonly (readonly [string, JsonObject])[] = [
   ['/capture/', EVENT],
   ['/batch/', { batch: [EVENT] }],
@@ -46,7 +46,7 @@ t.test('authentication', (t) =>
           const ask = async (authorization: string): Promise<number> =>
             (await daemon.ask(path, { headers: { Authorization: authorization } })).status
           t.equal(await ask(`Bearer ${PERSONAL_KEY}`), 200)
-          t.equal(await ask(`Bearer ${daemon.key()}`), 401, 'a project key opens nothing private')
+          t.equal(await ask(`Bearer ${daemon.key()}`), 401, 'a project key gives no access to private routes')
           t.equal(await ask(PERSONAL_KEY), 401)
           t.match(await daemon.ask(path), { status: 401, body: { code: 'not_authenticated' } })
         },

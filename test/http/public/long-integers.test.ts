@@ -1,6 +1,6 @@
 /**
- * Integers beyond 2^53, such as the ids of Discord: those that name groups, and those that decisions compare, keep
- * their digits, whether a client sends them as numbers or as texts.
+ * Integers beyond 2^53, such as the ids of Discord, keep their digits in group keys and in the comparisons of
+ * decisions, whether a client sends numbers or texts.
  *
  * @lane quick
  */
@@ -23,7 +23,7 @@ async function post(path: string, body: string, headers: Readonly<Record<string,
   return answer.body
 }
 
-/** Numbers stand in texts, because they must not be rounded on the way. */
+/** Numbers are written as texts here, because they must not be rounded on the way. */
 async function makeFlag(key: string, filters: string): Promise<void> {
   await post(world.path(1, 'feature_flags/'), `{"key":"${key}","filters":${filters}}`, {
     Authorization: `Bearer ${PERSONAL_KEY}`,
@@ -35,7 +35,7 @@ async function flagsFor(members: string): Promise<Readonly<Record<string, boolea
   return body['featureFlags'] as Readonly<Record<string, boolean>>
 }
 
-t.test('groups with long keys are not one', async (t) => {
+t.test('groups with long keys stay distinct', async (t) => {
   const identify = (key: string, n: number) =>
     `{"event":"$groupidentify","distinct_id":"g","properties":{"$group_type":"guild","$group_key":${key},"$group_set":{"n":${n}}}}`
   const event = `{"event":"e","distinct_id":"g","properties":{"$groups":{"guild":${FIRST}}}}`
@@ -53,7 +53,7 @@ t.test('groups with long keys are not one', async (t) => {
   t.strictSame(groups.map(({ group_key: key }) => key).sort(), [FIRST, SECOND])
 })
 
-t.test('decisions compare all digits, in every place where they can stand', async (t) => {
+t.test('decisions compare all digits in every position', async (t) => {
   const condition = (value: string, operator = 'exact', key = 'id') =>
     `{"groups":[{"properties":[{"key":"${key}","type":"person","operator":"${operator}","value":${value}}],"rollout_percentage":100}]}`
   await makeFlag('text', condition(`["${FIRST}"]`))
@@ -68,7 +68,7 @@ t.test('decisions compare all digits, in every place where they can stand', asyn
   t.match(await flagsFor(`"person_properties":{"id":${SECOND}}`), asSecond)
 })
 
-t.test('a group is in the same part of a rollout, as a number and as a text', async (t) => {
+t.test('a group has the same rollout bucket as a number and as a text', async (t) => {
   await makeFlag('half', '{"aggregation_group_type_index":0,"groups":[{"rollout_percentage":50}]}')
   const differences: string[] = []
   for (let index = 0; index < 40; index++) {

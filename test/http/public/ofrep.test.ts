@@ -1,5 +1,5 @@
 /**
- * OpenFeature's remote evaluation: the protocol as its description says, and its released provider.
+ * OpenFeature's remote evaluation protocol, as its description defines it and with its released provider.
  *
  * @lane quick
  */
@@ -83,7 +83,7 @@ t.test('one flag has a value, a reason, and its payload in the metadata', async 
   t.match((await ask(`${ALL}/company`, { context })).body, { value: false })
 })
 
-t.test('refusals have the codes of the protocol', async (t) => {
+t.test('refusals have the error codes of the protocol', async (t) => {
   const context = { targetingKey: 'u' }
   const cases: readonly (readonly [string, unknown, number, object])[] = [
     [`${ALL}/nothing`, { context }, 404, { key: 'nothing', errorCode: 'FLAG_NOT_FOUND' }],
@@ -115,7 +115,7 @@ t.test('refusals have the codes of the protocol', async (t) => {
   t.equal((await world.ask(ALL, { method: 'PUT', headers: bearer, body: '{}' })).status, 405)
 })
 
-t.test('all flags come at once, and not again as long as nothing changes', async (t) => {
+t.test('all flags are returned at once, and not sent again while nothing changes', async (t) => {
   const json = { context: { targetingKey: 'u' } }
   const headers = { 'X-API-Key': world.key(), Origin: 'https://shop.example' }
   const first = await ask(ALL, json, headers)
@@ -147,7 +147,7 @@ t.test('all flags come at once, and not again as long as nothing changes', async
   t.match(configuration.body, { name: 'Tenrec', capabilities: {} })
 })
 
-t.test('the released provider decides like everybody else', async (t) => {
+t.test('the released provider returns the same decisions as other clients', async (t) => {
   const provider = new OFREPProvider({
     baseUrl: world.url,
     headers: [['Authorization', `Bearer ${world.key()}`]],

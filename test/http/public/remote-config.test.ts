@@ -1,5 +1,5 @@
 /**
- * What browsers are told besides flags: when they may keep it, and what a project says.
+ * The configuration of browsers besides flags: its cache time and the settings of a project.
  *
  * @lane quick
  */
@@ -10,7 +10,7 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const world = await shareDecisions(3)
 
-t.test('a first flag is seen at once by a browser that was there before', async (t) => {
+t.test('browsers that visited before see a first flag at once', async (t) => {
   for (const name of ['config', 'config.js']) {
     const project = name === 'config' ? 1 : 2
     const path = `/array/${world.key(project)}/${name}`
@@ -19,7 +19,7 @@ t.test('a first flag is seen at once by a browser that was there before', async 
         headers: etag === undefined ? {} : { 'If-None-Match': String(etag) },
       })
     const none = await ask()
-    t.equal(none.headers['cache-control'], 'public, no-cache', 'not kept while there are none')
+    t.equal(none.headers['cache-control'], 'public, no-cache', 'not cached while there are no flags')
     t.equal(none.headers['vary'], 'Origin')
     const known = await ask(none.headers.etag)
     t.equal(known.status, 304)
@@ -35,7 +35,7 @@ t.test('a first flag is seen at once by a browser that was there before', async 
 })
 
 t.test(
-  'a project says what browsers capture, in remote configuration and to old SDKs',
+  'capture settings of a project are in remote configuration and in answers to old SDKs',
   async (t) => {
     const config = async () => (await world.ask(`/array/${world.key(3)}/config`)).body
     const old = async () => (await world.decide('/decide/?v=3', { distinct_id: 'u' }, 3)).body
@@ -62,7 +62,7 @@ t.test(
     }
     t.match(await config(), on)
     t.match(await old(), on)
-    t.match(await old(), on, 'also of a request that is known')
+    t.match(await old(), on, 'also for a cached request')
     store.setProject(world.idOf(3), { areWebVitalsCaptured: false })
     await world.settled()
     t.match(await old(), { ...on, capturePerformance: false })

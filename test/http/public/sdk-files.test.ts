@@ -1,5 +1,5 @@
 /**
- * The files of posthog-js for PostHog's `<script>`: what is served, how it may be kept, and how it gets there.
+ * The files of posthog-js for PostHog's `<script>`: the served files, their cache times, and their installation.
  *
  * @lane quick
  */
@@ -28,7 +28,7 @@ function get(path: string, headers: Readonly<Record<string, string>> = {}, metho
   return send(`${world.url}${path}`, { method, headers })
 }
 
-t.test('the SDK and what it loads are served as they are in the package', async (t) => {
+t.test('the SDK and the files that it loads are served unchanged from the package', async (t) => {
   for (const [path, name] of [
     ['/static/array.js', 'array.js'],
     [`/static/${SDK_VERSION}/array.js`, 'array.js'],
@@ -57,7 +57,7 @@ t.test('the SDK and what it loads are served as they are in the package', async 
   t.match(licence.body.toString(), /Apache License/)
 })
 
-t.test('compressed as the browser takes it, and not at all when it has it already', async (t) => {
+t.test('files are compressed for the browser, and not sent again if unchanged', async (t) => {
   const plain = contentOf('array.js')
   for (const [accepted, encoding, decode] of [
     ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
@@ -83,7 +83,7 @@ t.test('compressed as the browser takes it, and not at all when it has it alread
   t.equal((await get('/static/array.js', {}, 'OPTIONS')).status, 204)
 })
 
-t.test('nothing else of the machine, of the package or of another version', async (t) => {
+t.test('no other file of the machine, the package or another version is served', async (t) => {
   for (const path of [
     ...['/static/toolbar.js', '/static/array.js.map', '/static/main.js', '/static/package.json'],
     ...['/static/1.0.0/array.js', '/static/2/array.js', '/static/__proto__', '/static/constructor'],
@@ -103,7 +103,7 @@ t.test('nothing else of the machine, of the package or of another version', asyn
   t.match(detail, `posthog-js ${SDK_VERSION} is what is installed here`)
 })
 
-t.test('without the package it says how to get it, and finds it when it has come', async (t) => {
+t.test('without the package an answer explains the installation, and an installed package is found', async (t) => {
   const files = new SdkFiles([join(t.testdir(), 'nowhere')])
   t.equal(await files.release(0), null)
   const dataDir = t.testdir()
@@ -114,16 +114,16 @@ t.test('without the package it says how to get it, and finds it when it has come
   mkdirSync(join(folder, 'dist'), { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{"version":"9.9.9"}')
   writeFileSync(join(folder, 'dist', 'array.js'), 'one()')
-  t.equal(await own.release(999), null, 'not looked for with every request')
+  t.equal(await own.release(999), null, 'not searched for on every request')
   const release = await own.release(1001)
   t.equal(release?.version, '9.9.9')
   t.strictSame(String((await release?.file('array.js', 'identity'))?.bytes), 'one()')
   t.equal(await release?.file('LICENSE', 'identity'), null)
   rmSync(folder, { recursive: true })
-  t.equal((await own.release(1e9))?.version, '9.9.9', 'what was found stays')
+  t.equal((await own.release(1e9))?.version, '9.9.9', 'a package that was found stays')
 })
 
-t.test('the command installs what npm gives out, and only that', async (t) => {
+t.test('the command installs the published npm package and nothing else', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const install = (...words: string[]) =>
     runCommand('snippet', 'install', '--data-dir', dataDir, ...words)
@@ -143,7 +143,7 @@ t.test('the command installs what npm gives out, and only that', async (t) => {
   })
 })
 
-t.test('what the command installs is served, in the place of what was there', async (t) => {
+t.test('installed files are served and replace the previous ones', async (t) => {
   const work = t.testdir({ old: { dist: { 'array.js': 'old' } }, unpacked: {} })
   const file = join(work, 'package.tgz')
   const parts = ['package.json', 'LICENSE', 'dist/array.js', 'dist/main.js', 'dist/module.js']
@@ -152,7 +152,7 @@ t.test('what the command installs is served, in the place of what was there', as
   const sha512 = createHash('sha512').update(readFileSync(file)).digest('base64')
   const folder = join(work, 'old')
   const source = { file, work: join(work, 'unpacked'), folder, sha512 }
-  t.equal(await installSnippet(source), 1, 'the builds for bundlers are left out')
+  t.equal(await installSnippet(source), 1, 'builds for bundlers are left out')
   const release = await new SdkFiles([folder]).release(0)
   t.equal(release?.version, SDK_VERSION)
   const served = await release?.file('array.js', 'identity')
@@ -160,10 +160,10 @@ t.test('what the command installs is served, in the place of what was there', as
   t.match(String((await release?.file('LICENSE', 'identity'))?.bytes), /Apache License/)
   const sums = { ...source, sha512: 'other' }
   await t.rejects(installSnippet(sums), { message: /as published/ })
-  t.ok(existsSync(join(folder, 'dist', 'array.js')), 'a refusal leaves what is there')
+  t.ok(existsSync(join(folder, 'dist', 'array.js')), 'a failure leaves the installed files unchanged')
 })
 
-t.test('the command prints what to put into a page', async (t) => {
+t.test('the command prints the snippet for a page', async (t) => {
   const url = 'https://events.shop.example'
   const printed = await runCommand(
     ...['snippet', 'show', '--data-dir', world.dataDir, '--public-url', url],

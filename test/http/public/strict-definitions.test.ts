@@ -1,6 +1,6 @@
 /**
- * Definitions of flags, decoded by readers as strict as the SDKs for Rust, Go, .NET and Kotlin: whatever a flag was
- * stored with, one flag never ends local evaluation of the others, and what has no meaning is refused when written.
+ * Flag definitions, decoded by readers as strict as the SDKs for Rust, Go, .NET and Kotlin. No stored flag may end the
+ * local evaluation of the others, and meaningless values are refused when they are written.
  *
  * @lane quick
  */
@@ -24,7 +24,7 @@ function withVariants(...variants: readonly JsonObject[]): JsonObject {
   return { groups: [FULL], multivariate: { variants } }
 }
 
-/** The API takes them, as upstream does. */
+/** The API accepts them, as upstream does. */
 const TAKEN: readonly JsonObject[] = [
   { groups: [FULL], early_exit: null },
   { groups: [FULL], payloads: null },
@@ -53,7 +53,7 @@ const TAKEN: readonly JsonObject[] = [
   onFilter({ operator: 'exact', value: [1.5, true, null, {}, [], 'x'] }),
 ]
 
-/** The API refuses them: they have no meaning. */
+/** The API refuses them, because they have no meaning. */
 const REFUSED: readonly JsonObject[] = [
   { groups: [FULL], early_exit: 'true' },
   { groups: [FULL], early_exit: 1 },
@@ -102,7 +102,7 @@ async function definitionsOf(projectId: number): Promise<readonly JsonObject[]> 
   })
 }
 
-/** Decodes whole answers; Rust does not know cohorts as upstream sends them either. */
+/** Decodes complete answers. The Rust decoder does not know cohorts in the form of upstream either. */
 function refusals(answers: readonly JsonObject[]): readonly string[] {
   return answers.flatMap((answer, place) =>
     Object.entries(STRICT_DECODERS).flatMap(([language, decode]) => {
@@ -112,7 +112,7 @@ function refusals(answers: readonly JsonObject[]): readonly string[] {
   )
 }
 
-t.test('every filter that the API takes is decoded by every SDK', async (t) => {
+t.test('every SDK decodes every filter that the API accepts', async (t) => {
   for (const [index, filters] of TAKEN.entries()) {
     const answer = await world.api('POST', 'feature_flags/', 1, { key: `taken-${index}`, filters })
     t.equal(answer.status, 201, JSON.stringify([filters, answer.body]))
@@ -130,7 +130,7 @@ t.test('every filter that the API takes is decoded by every SDK', async (t) => {
   }
 })
 
-t.test('what has no meaning is refused with the member that is wrong', async (t) => {
+t.test('a meaningless value is refused, and the error names the member', async (t) => {
   for (const filters of REFUSED) {
     const answer = await world.api('POST', 'feature_flags/', 2, { key: 'refused', filters })
     t.equal(answer.status, 400, JSON.stringify(filters))
@@ -139,7 +139,7 @@ t.test('what has no meaning is refused with the member that is wrong', async (t)
 })
 
 t.test(
-  'whatever is stored, definitions are decoded, and the flag can still be changed',
+  'definitions of any stored flag can be decoded, and the flag can still be changed',
   async (t) => {
     const drafts = STORED.map((filters, index) => ({ key: `stored-${index}`, filters }))
     const stored = await world.putFlags(drafts, 3)
@@ -155,7 +155,7 @@ t.test(
 )
 
 t.test(
-  'trees of cohorts have groups of one kind, and cohorts on what people did are left out',
+  'cohort trees have groups of one kind, and behavioral cohorts are left out',
   async (t) => {
     const leaf = { key: 'plan', type: 'person', value: 'pro', operator: 'exact' }
     const trees: readonly unknown[] = [

@@ -1,6 +1,6 @@
 /**
- * Questions over `all` in a project that has a few events of absurd dates, compared with a project that has none:
- * every kind of question is answered, and ordinary events count the same.
+ * Queries over `all` in a project with a few events of absurd dates, compared with a project without them. Every kind
+ * of query is answered, and ordinary events have the same counts.
  *
  * @lane quick
  */
@@ -63,7 +63,7 @@ const QUESTIONS: Readonly<Record<string, Json>> = {
   'web pages': { kind: 'WebStatsTableQuery', breakdownBy: 'Page', properties: [] },
 }
 
-t.test('a few events of absurd dates do not spoil answers over all', async (t) => {
+t.test('a few events of absurd dates do not distort answers over all', async (t) => {
   const daemon = await shareDecisions(2)
   const nowMs = Date.now()
   const at = (daysAgo: number) => new Date(nowMs - daysAgo * DAY_MS).toISOString()
@@ -97,16 +97,16 @@ t.test('a few events of absurd dates do not spoil answers over all', async (t) =
   const series = [VIEW]
   const bold = { kind: 'TrendsQuery', series, trendsFilter: { display: 'BoldNumber' } }
   const { status, body } = await askSince(bold)
-  t.equal(status, 200, 'one number has no periods, however long its range is')
+  t.equal(status, 200, 'a single number has no periods, however long its range is')
   const [item] = body['results'] as readonly Json[]
-  t.equal(item?.['aggregated_value'], 6 + ABSURD.length - 1, 'all but the event of the year 0')
+  t.equal(item?.['aggregated_value'], 6 + ABSURD.length - 1, 'all events except the one of the year 0')
   const chart = await askSince({ kind: 'TrendsQuery', series })
   t.match(chart, { status: 400, body: { code: 'query_too_large', attr: 'interval' } })
   const retention = await askSince({ kind: 'RetentionQuery' })
   t.match(retention, { status: 400, body: { code: 'invalid_query', attr: 'dateRange' } })
 })
 
-t.test('all begins with the first event of use in every time zone', async (t) => {
+t.test('all begins with the first plausible event in every time zone', async (t) => {
   const daemon = await shareDecisions(1)
   const zone = { timezone: 'Asia/Kolkata' }
   const changed = await daemon.ask(`/api/projects/${daemon.idOf()}/`, {

@@ -1,5 +1,5 @@
 /**
- * Persons and groups as rows over HTTP: columns, orders, filters, pages, and who is behind other queries.
+ * Persons and groups as rows over HTTP: columns, order, filters, pages, and the actors behind other queries.
  *
  * @lane quick
  */
@@ -25,7 +25,7 @@ async function startQueries(events: readonly Json[]) {
     const { results } = await ask({ kind: 'ActorsQuery', ...query })
     return (results ?? []) as readonly (readonly unknown[])[]
   }
-  /** The first column: of properties their values. */
+  /** Returns the first column; of a properties column, their values. */
   const firsts = async (query: Json) => (await rows(query)).map(([first]) => first)
   return { daemon, ask, rows, firsts }
 }
@@ -72,7 +72,7 @@ const behind = (source: Json, more: Json = {}): Json => {
   return { source: { kind: 'InsightActorsQuery', source, ...more } }
 }
 
-t.test('columns, orders, filters and pages', async (t) => {
+t.test('columns, order, filters and pages work', async (t) => {
   const { daemon, ask, rows, firsts } = await startQueries(EVENTS)
   const { results, ...members } = await ask({ kind: 'ActorsQuery', orderBy: ['created_at'] })
   const people = results as readonly (readonly unknown[])[]
@@ -140,7 +140,7 @@ t.test('columns, orders, filters and pages', async (t) => {
   t.strictSame(await firsts({ select: ['id'] }), ids.slice(1), 'a deleted person is gone')
 })
 
-t.test('who is behind a number', async (t) => {
+t.test('the actors behind a number are listed', async (t) => {
   const { ask, rows, firsts } = await startQueries(EVENTS)
   const tag = { select: ['properties.tag', 'appearances'], orderBy: ['length(appearances) DESC'] }
   t.strictSame(await rows({ ...tag, ...behind(RETENTION) }), [['first', [0, 1, 2]]])

@@ -1,5 +1,5 @@
 /**
- * Behind each number of a random query are as many actors as it says, with as many events.
+ * Each number of a random query has as many actors behind it as it says, with as many events.
  *
  * @lane quick
  */
@@ -13,16 +13,16 @@ import { roundsOf, seedOf } from '../../fixtures/random-depth.ts'
 const SEED = seedOf(5)
 const ZONES = ['Asia/Kolkata', 'UTC']
 const QUERIES_EACH = roundsOf(14, 3)
-/** Numbers of a query that are looked at. */
+/** The numbers of a query that are compared. */
 const NUMBERS_EACH = 6
 const OTHER = '$$_posthog_breakdown_other_$$'
-/** What trends count whose sum over events is the number; all else of actors is how many there are. */
+/** Kinds of trends whose number is a sum over the events of the actors. For all others the number counts the actors. */
 const BY_EVENTS: readonly unknown[] = ['total', null]
 const BY_ACTORS = [
   ...['dau', 'unique_group', 'weekly_active', 'monthly_active', 'first_time_for_user'],
 ]
 
-/** A number, what to ask of an ActorsQuery, and how the rows make the number. */
+/** A number, its ActorsQuery, and the way to compute the number from the rows. */
 interface Behind {
   readonly number: number
   readonly source: Json
@@ -108,7 +108,7 @@ function trendNumbers(query: Json, item: Json): readonly Behind[] {
   return (item['data'] as number[]).map((number, index) => one(number, { day: days[index] }))
 }
 
-/** Of parts of intervals, and of numbers that are made of others, it is not said who is behind them. */
+/** Parts of intervals, and numbers that are computed from others, have no list of actors. */
 function isAsked(query: Json): boolean {
   const { smoothingIntervals, formula, display } = (query['trendsFilter'] ?? {}) as Json
   if (query['kind'] !== 'TrendsQuery') return true
@@ -116,7 +116,7 @@ function isAsked(query: Json): boolean {
   return isPlain && display !== 'ActionsLineGraphCumulative' && query['interval'] === 'day'
 }
 
-/** Beyond the limit somebody may be behind several values, and counts for each of them. */
+/** Beyond the limit an actor may be behind several values and counts for each of them. */
 function isSummed({ kind, funnelsFilter, breakdownFilter }: Json, { source }: Behind): boolean {
   if (breakdownFilter === undefined) return false
   if (kind === 'RetentionQuery') return JSON.stringify(source['breakdown']) === `["${OTHER}"]`
@@ -125,7 +125,7 @@ function isSummed({ kind, funnelsFilter, breakdownFilter }: Json, { source }: Be
   return isOther && (type === 'all_events' || type === 'step')
 }
 
-t.test('who is behind a number is as many as it says', async (t) => {
+t.test('a number has as many actors as it says', async (t) => {
   const daemon = await shareDecisions(ZONES.length)
   const faults: string[] = []
   const looked = new Map<string, number>()

@@ -1,5 +1,5 @@
 /**
- * The channels of sessions from the capture route to a table of web analytics, with rules of projects.
+ * The channels of sessions, from the capture route to a table of web analytics, with the rules of projects.
  *
  * @lane quick
  */
@@ -37,7 +37,7 @@ const CASES = vectorsOf('web-cases.json').map(({ id, in: given, rules, channel }
   }
 })
 
-t.test('every session has the channel that its entry says', async (t) => {
+t.test('every session has the channel of its entry', async (t) => {
   const cases = await QueryCases.share(CASES)
   t.ok(CASES.length > 50)
   for (const [index, one] of CASES.entries()) {

@@ -1,5 +1,5 @@
 /**
- * Events as rows over HTTP: their order, their elements, and what requests may not override.
+ * Events as rows over HTTP: their order, their elements, and filters that requests must not override.
  *
  * @lane quick
  */
@@ -15,7 +15,7 @@ const CLICKED = [
   { tag_name: 'div' },
 ]
 
-t.test('events as rows', async (t) => {
+t.test('events are returned as rows', async (t) => {
   const daemon = await shareDecisions()
   const at = (hour: number) => `2023-01-02T0${hour}:00:00Z`
   await daemon.capture([
@@ -37,7 +37,7 @@ t.test('events as rows', async (t) => {
   const rows = async (query: Json) =>
     (await ask(query)).body['results'] as readonly (readonly unknown[])[]
 
-  await t.test('what has no value comes last, in either direction', async (t) => {
+  await t.test('rows without a value are last in both directions', async (t) => {
     const ordered = async (orderBy: string, select: readonly string[] = ['properties.n']) =>
       (await rows({ event: 'x', select, orderBy: [orderBy] })).map(([value]) => value)
     t.strictSame(await ordered('properties.n'), [1, 3, null])
@@ -45,7 +45,7 @@ t.test('events as rows', async (t) => {
     t.strictSame(await ordered('properties.n DESC', ['properties.n', 'count()']), [3, 1, null])
   })
 
-  await t.test('elements stand with those events that have some', async (t) => {
+  await t.test('elements are returned with the events that have them', async (t) => {
     const found = await rows({ select: ['*'], events: ['x', '$autocapture'] })
     const [clicked, plain] = found.map(([event]) => event as Json)
     const others = { attr__class: 'big red', attr__href: '/go', attr__id: 'go' }
@@ -60,7 +60,7 @@ t.test('events as rows', async (t) => {
     t.notOk('elements' in (plain ?? {}))
   })
 
-  await t.test('filters over those of the query are refused', async (t) => {
+  await t.test('filters that override those of the query are refused', async (t) => {
     for (const filters_override of [{ date_from: '-7d' }, { properties: [{ key: 'n' }] }, 'x']) {
       const { status, body } = await ask({}, { filters_override })
       const expected = { status: 400, code: 'invalid_query', attr: 'filters_override' }

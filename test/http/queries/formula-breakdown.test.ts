@@ -1,6 +1,6 @@
 /**
- * Formulas over series that a breakdown splits: all series of a formula tell the same values apart, so that no value
- * is divided by what another series has put among the others.
+ * Formulas over series with a breakdown. All series of a formula use the same values, so no value is divided by a
+ * number that another series has put into the group of other values.
  *
  * @lane quick
  */
@@ -22,7 +22,7 @@ interface Item {
   readonly aggregated_value?: number
 }
 
-/** So many events of a name on a page. */
+/** Returns this many events of a name on a page. */
 function times(count: number, event: string, page: string, timestamp: string): Json[] {
   return Array.from({ length: count }, () => ({
     event,
@@ -32,7 +32,7 @@ function times(count: number, event: string, page: string, timestamp: string): J
   }))
 }
 
-t.test('a formula with a breakdown chooses its values once for all series', async (t) => {
+t.test('a formula with a breakdown selects its values once for all series', async (t) => {
   const daemon = await shareDecisions()
   const day = '2024-05-06T10:00:00Z'
   const dayBefore = '2024-05-05T10:00:00Z'
@@ -40,7 +40,7 @@ t.test('a formula with a breakdown chooses its values once for all series', asyn
     PAGES.flatMap((page) => [
       ...times(page + 1, 'sign', `/p${page}`, day),
       ...times(40 - page, 'view', `/p${page}`, day),
-      // The day before, pages have the numbers in the opposite order.
+      // On the day before, the order of the pages is reversed.
       ...times(30 - page, 'sign', `/p${page}`, dayBefore),
       ...times(page + 11, 'view', `/p${page}`, dayBefore),
     ]),
@@ -80,7 +80,7 @@ t.test('a formula with a breakdown chooses its values once for all series', asyn
   const hidden = await ask({
     breakdownFilter: { breakdown: 'page', breakdown_hide_other_aggregation: true },
   })
-  t.strictSame(hidden.items.map(found), best, 'without the others')
+  t.strictSame(hidden.items.map(found), best, 'without the other values')
   t.equal(hidden.hasMore, true)
   const nodes = await ask({
     trendsFilter: { formulaNodes: [{ formula: 'A/B' }, { formula: 'B/A' }] },
@@ -111,7 +111,7 @@ t.test('a formula with a breakdown chooses its values once for all series', asyn
       before(29),
       [OTHER, Math.round((462 / 686) * 1e6)],
     ],
-    'both ranges tell the same values apart',
+    'both ranges use the same values',
   )
   const few = await ask({ breakdownFilter: { breakdown: 'page', breakdown_limit: 30 } })
   t.equal(few.hasMore, false)

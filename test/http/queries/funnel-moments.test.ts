@@ -1,5 +1,5 @@
 /**
- * Funnels over events of one millisecond: they follow each other as they arrived, and none takes a step away. And
+ * Funnels over events of the same millisecond, which are ordered by arrival and do not take steps from each other, and
  * funnels whose range ends with a day.
  *
  * @lane quick
@@ -16,7 +16,7 @@ const PRICING = {
 }
 const STEPS = [ANY, PRICING, { kind: 'EventsNode', event: 'signup' }]
 
-/** Events of one person, each so many seconds behind ten o'clock. */
+/** Events of one person, each at a number of seconds after ten o'clock. */
 function visitOf(distinct_id: string, events: readonly (readonly [number, string, string?])[]) {
   return events.map(([seconds, event, path]) => ({
     event,
@@ -32,17 +32,17 @@ const VISIT = [
   [60, 'signup'],
 ] as const
 
-t.test('events of one millisecond follow each other as they arrived', async (t) => {
+t.test('events of the same millisecond are ordered by arrival', async (t) => {
   const daemon = await shareDecisions(3)
   await daemon.capture(visitOf('ann', VISIT))
-  // The sign-up arrives before the page that it needs.
+  // The sign-up arrives before the page view that it needs.
   const late = [
     [0, '$pageview', '/'],
     [60, 'signup'],
     [60, '$pageview', '/pricing'],
   ] as const
   await daemon.capture(visitOf('bob', late), 2)
-  // Something else arrives between the two.
+  // Another event arrives between the two.
   const mixed = [
     [0, '$pageview', '/'],
     [60, '$pageview', '/pricing'],
@@ -72,7 +72,7 @@ t.test('events of one millisecond follow each other as they arrived', async (t) 
   const split = await ask(1, { breakdownFilter: { breakdown: 'plan' } })
   t.strictSame((split as readonly (readonly Json[])[]).map(countsOf), [[1, 1, 1]])
   const one = await ask(1, { series: [ANY, ANY, ANY] })
-  t.strictSame(countsOf(one), [1, 1, 0], 'an event is one step at most')
+  t.strictSame(countsOf(one), [1, 1, 0], 'an event is at most one step')
   const whole = await ask(1, { interval: 'hour' })
-  t.strictSame(countsOf(whole), [1, 1, 1], 'an interval of another form of the query cuts no day')
+  t.strictSame(countsOf(whole), [1, 1, 1], 'the interval of another kind of query has no effect on the range')
 })

@@ -1,5 +1,5 @@
 /**
- * The dashboard of product numbers for Grafana: what each of its panels asks, asked of a daemon.
+ * Runs the query of every panel of the Grafana dashboard with product numbers against a daemon.
  *
  * @lane quick
  */
@@ -26,7 +26,7 @@ const DASHBOARD = JSON.parse(
 ) as Dashboard
 const DAY_MS = 86_400_000
 
-t.test('every panel is answered with rows that have its columns', async (t) => {
+t.test('every panel gets rows with its columns', async (t) => {
   const daemon = await shareDecisions()
   const nowMs = Date.now()
   const seen = (daysAgo: number, event: string, url: string) => ({

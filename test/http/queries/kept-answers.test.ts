@@ -1,5 +1,5 @@
 /**
- * A query that is asked again and again: its answer is ready, and shows everything that was written.
+ * A repeated query: its answer comes from the cache and includes everything that was written.
  *
  * @lane quick
  */
@@ -10,7 +10,7 @@ import type { Json } from '../../fixtures/queries/query-cases.ts'
 
 const TIMES = 4
 
-t.test('every change shows in the next answer', async (t) => {
+t.test('every change appears in the next answer', async (t) => {
   const daemon = await shareDecisions()
   const view = (distinct_id: string, properties: Json = {}) => ({
     ...{ event: 'view', distinct_id, properties },
@@ -39,7 +39,7 @@ t.test('every change shows in the next answer', async (t) => {
     { kind: 'WebOverviewQuery', properties: [] },
     { kind: 'EventsQuery', select: ['event', 'distinct_id'], orderBy: ['timestamp ASC'] },
   ]
-  /** What is left when the moment of the answer is taken away. */
+  /** Returns an answer without the time at which it was made. */
   const ask = async (query: Json): Promise<string> => {
     const { status, body } = await daemon.api('POST', 'query/', 1, { query })
     statuses.add(status)
@@ -52,7 +52,7 @@ t.test('every change shows in the next answer', async (t) => {
   const expectSame = async (what: string): Promise<void> => {
     for (const query of queries) {
       const kept = await ask(query)
-      // Nobody has asked that before.
+      // This query was not sent before.
       const anew = await ask({ ...query, tags: { name: `${++asked}` } })
       const name = `after ${what}: ${JSON.stringify(query)}`
       differences.equal(kept, anew, name)
@@ -79,7 +79,7 @@ t.test('every change shows in the next answer', async (t) => {
       daemon.api('PATCH', '', 1, { test_account_filters: [{ ...rich, operator: 'is_not' }] }),
     'a person who is deleted': async () => {
       await daemon.api('DELETE', `persons/${String(ann['uuid'])}/?delete_events=true`, 1)
-      // Its events go some moments after the answer, and would go between two questions.
+      // Its events are deleted some moments after the answer, which could be between two queries.
       await daemon.until(async () => {
         const { body } = await daemon.api('GET', 'events/?distinct_id=ann', 1)
         return (body['results'] as readonly Json[]).length === 0
@@ -90,11 +90,11 @@ t.test('every change shows in the next answer', async (t) => {
     await change()
     await expectSame(what)
   }
-  t.strictSame(differences.list(), [], 'every answer is that of a query that nobody has asked')
-  t.strictSame([...statuses], [200, 400], 'a cohort that is gone is refused')
+  t.strictSame(differences.list(), [], 'every answer equals that of a query that was not sent before')
+  t.strictSame([...statuses], [200, 400], 'a deleted cohort is refused')
 })
 
-t.test('what is ready needs no thread', async (t) => {
+t.test('a cached answer needs no thread', async (t) => {
   const daemon = await shareDecisions()
   await daemon.capture([{ event: 'view', distinct_id: 'ann' }])
   const query = { kind: 'TrendsQuery', series: [{ kind: 'EventsNode', event: 'view' }] }

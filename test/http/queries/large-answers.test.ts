@@ -1,5 +1,5 @@
 /**
- * Charts that would have more points than people can tell apart.
+ * Charts with more points than people can distinguish.
  *
  * @lane quick
  */
@@ -12,12 +12,12 @@ const MINUTES = {
   interval: 'minute',
   dateRange: { date_from: '2023-01-01', date_to: '2023-01-11' },
 }
-/** 28,800 of them. */
+/** 28,800 points. */
 const MANY_MINUTES = { ...MINUTES, dateRange: { date_from: '2023-01-01', date_to: '2023-01-21' } }
 const BROWSERS = { breakdownFilter: { breakdown: 'browser', breakdown_limit: 1000 } }
 const VALUES = 30
 
-t.test('they are refused before these are made', async (t) => {
+t.test('they are refused before the points are computed', async (t) => {
   const daemon = await shareDecisions()
   await daemon.capture(
     Array.from({ length: VALUES }, (_, number) => ({
@@ -57,5 +57,5 @@ t.test('they are refused before these are made', async (t) => {
     trendsFilter: { display: 'BoldNumber' },
   }
   const { status } = await daemon.api('POST', 'query/', 1, { query: totals })
-  t.equal(status, 200, 'one number of each is no answer over time')
+  t.equal(status, 200, 'one number for each is not a time series')
 })

@@ -1,5 +1,5 @@
 /**
- * Queries over the day that Samoa left out: 30 December 2011.
+ * Queries over the day that Samoa skipped: 30 December 2011.
  *
  * @lane quick
  */
@@ -7,7 +7,7 @@ import t from 'tap'
 import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 import type { Json } from '../../fixtures/queries/query-cases.ts'
 
-t.test('no kind of query has a bucket for it', async (t) => {
+t.test('no kind of query has a bucket for the skipped day', async (t) => {
   const daemon = await shareDecisions()
   await daemon.api('PATCH', '', 1, { timezone: 'Pacific/Apia' })
   const seen = [

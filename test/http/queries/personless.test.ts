@@ -1,6 +1,6 @@
 /**
- * Visitors who are no persons, as `posthog-js` sends them: they count in every kind of query but lifecycle,
- * each as one for its distinct_id, until they are somebody.
+ * Visitors without a person, as `posthog-js` sends them. They count in every kind of query except lifecycle, one for
+ * each distinct_id, until they are identified.
  *
  * @lane quick
  */
@@ -70,12 +70,12 @@ class Asked {
     return (await this.query(query))['results'] as readonly Json[]
   }
 
-  /** The numbers of the first item. */
+  /** Returns the numbers of the first item. */
   async data(query: Json): Promise<unknown> {
     return (await this.results(query))[0]?.['data']
   }
 
-  /** How many came, each day, with a filter on who they are. */
+  /** Returns the number of visitors for each day, with a filter on persons. */
   async days(filter: Json): Promise<unknown> {
     return this.data({ ...DAU, properties: [filter] })
   }
@@ -94,7 +94,7 @@ class Asked {
   }
 }
 
-t.test('visitors count in all kinds of queries', async (t) => {
+t.test('visitors count in every kind of query except lifecycle', async (t) => {
   const asked = await Asked.start()
   t.strictSame(await asked.data(DAU), [3, 2, 2])
   const total = { ...DAU, series: [VIEW], trendsFilter: { display: 'BoldNumber' } }
@@ -112,7 +112,7 @@ t.test('visitors count in all kinds of queries', async (t) => {
       ['free', [0, 0, 1]],
       ['pro', [1, 1, 0]],
     ],
-    'as persons without the property',
+    'like persons without the property',
   )
   t.strictSame(await asked.steps(), [4, 2])
   t.equal(await asked.visitors(), 4)
@@ -178,7 +178,7 @@ t.test('they have no properties and are in no cohort', async (t) => {
 })
 
 t.test(
-  'a number is the total of those behind it; of visitors a row says who they are',
+  'a number equals the count of actors behind it, and a row identifies its visitor',
   async (t) => {
     const asked = await Asked.start()
     const [item] = await asked.results({ ...DAU, persons_urls: true })
@@ -267,7 +267,7 @@ t.test(
   },
 )
 
-t.test('a visitor who turns out to be somebody counts once', async (t) => {
+t.test('a visitor who is identified later counts once', async (t) => {
   const asked = await Asked.start()
   const identify = { event: '$identify', distinct_id: 'p3', timestamp: at(5) }
   await asked.daemon.capture([{ ...identify, properties: { $anon_distinct_id: 'v1' } }])
@@ -277,13 +277,13 @@ t.test('a visitor who turns out to be somebody counts once', async (t) => {
   t.strictSame(await asked.days({ key: 'plan', value: 'pro', type: 'person' }), [1, 1, 0])
   const fresh = { event: '$identify', distinct_id: 'new', timestamp: at(5) }
   await asked.daemon.capture([{ ...fresh, properties: { $anon_distinct_id: 'v2' } }])
-  t.strictSame(await asked.data(DAU), [2, 1, 2], 'a person of its own')
+  t.strictSame(await asked.data(DAU), [2, 1, 2], 'a separate person')
   const [, , resurrecting] = await asked.results({ ...DAU, kind: 'LifecycleQuery', series: [VIEW] })
-  t.strictSame(resurrecting?.['data'], [1, 0, 1], 'created later than it came')
+  t.strictSame(resurrecting?.['data'], [1, 0, 1], 'created later than the event arrived')
 })
 
 t.test(
-  'what is erased of a visitor does not count, what is kept of a deleted person neither',
+  'erased events of a visitor do not count, nor do kept events of a deleted person',
   async (t) => {
     const asked = await Asked.start()
     await asked.daemon.api('POST', 'erasures/', 1, { distinct_id: 'v1' })
@@ -299,7 +299,7 @@ t.test(
   },
 )
 
-t.test('events of a deleted person are events still, but nobody stands for them', async (t) => {
+t.test('events of a deleted person still count as events, but have no actor', async (t) => {
   const asked = await Asked.start()
   const data = async (series: Json, more: Json = {}): Promise<readonly unknown[]> => {
     const query = { ...DAU, series: [{ ...VIEW, ...series }], ...more }
@@ -344,7 +344,7 @@ t.test('events of a deleted person are events still, but nobody stands for them'
     day: '2023-01-02',
     source: { ...DAU, series: [VIEW] },
   }
-  t.equal((await asked.results({ ...actors, source })).length, 2, 'and nobody is behind them')
+  t.equal((await asked.results({ ...actors, source })).length, 2, 'there are no actors behind them')
 })
 
 t.test('events of a visitor are found by the uuid that they show', async (t) => {
@@ -357,7 +357,7 @@ t.test('events of a visitor are found by the uuid that they show', async (t) => 
   t.strictSame(await count(uuidOf.get('v1')), [['v1', 3]])
   t.strictSame(await count(uuidOf.get('v2')?.toUpperCase()), [['v2', 2]])
   t.strictSame(await count(uuidOf.get('p3')), [['p3', 3]])
-  t.strictSame(await count('5d3c9a0e-4d0c-5f0e-8f55-2f3b5f0a9c11'), [], 'nobody')
+  t.strictSame(await count('5d3c9a0e-4d0c-5f0e-8f55-2f3b5f0a9c11'), [], 'no person')
   const listed = async (uuid: unknown): Promise<readonly unknown[]> => {
     const { body } = await asked.daemon.api('GET', `events/?person_id=${String(uuid)}`)
     return ((body['results'] ?? []) as readonly Json[]).map(
@@ -369,7 +369,7 @@ t.test('events of a visitor are found by the uuid that they show', async (t) => 
   t.strictSame(await listed(uuidOf.get('v1')), ['v1 true', 'v1 true', 'v1 true'])
   t.strictSame(await listed(uuidOf.get('p3')), ['p3 true', 'p3 true', 'p3 true'])
   await asked.daemon.capture([did('$identify', 'p3', 5, 10, { $anon_distinct_id: 'v1' })])
-  t.strictSame(await count(uuidOf.get('v1')), [], 'it is somebody now')
+  t.strictSame(await count(uuidOf.get('v1')), [], 'the visitor is a person now')
   t.strictSame(await listed(uuidOf.get('v1')), [])
   const { body } = await asked.daemon.api('GET', 'persons/?distinct_id=p3')
   const [person] = body['results'] as readonly Json[]

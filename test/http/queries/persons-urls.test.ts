@@ -1,5 +1,5 @@
 /**
- * Who is behind a number: the address beside each number of random queries leads to so many persons.
+ * The address beside each number of random queries leads to as many persons as the number says.
  *
  * @lane all
  */
@@ -13,7 +13,7 @@ import { roundsOf, seedOf } from '../../fixtures/random-depth.ts'
 
 const SEED = seedOf(1)
 const QUERIES_EACH = roundsOf(15, 4)
-/** The first has events of one person at one time, and values that are null. */
+/** The first project has events of one person at the same time, and values that are null. */
 const ZONES = ['UTC', 'Europe/Berlin', 'America/New_York']
 
 /** A number and the address beside it. */
@@ -30,7 +30,7 @@ function linkOf(number: unknown, entry: unknown): Linked {
   return { number: Math.abs(number), url }
 }
 
-/** All numbers of an answer. */
+/** Returns all numbers of an answer. */
 function linksOf(item: Json): readonly Linked[] {
   if ('persons_url' in item) return [linkOf(item['value'] ?? item['count'], item['persons_url'])]
   if (Array.isArray(item['values'])) return (item['values'] as Json[]).flatMap(linksOf)
@@ -41,7 +41,7 @@ function linksOf(item: Json): readonly Linked[] {
   return data.map((number, index) => linkOf(number, urls[index]))
 }
 
-t.test('every address leads to as many as the number beside it says', async (t) => {
+t.test('every address leads to as many persons as its number says', async (t) => {
   const daemon = await startDecisions(t, ZONES.length)
   const known = new Map<string, { numbers: number; linked: number; above: number }>()
   const differences = new Differences()

@@ -10,12 +10,12 @@ import { caseFaults, casesOf, QueryCases } from '../../fixtures/queries/query-ca
 const CASES = casesOf('question-cases.json')
 
 /**
- * The persons of this case are to have no `$browser`, which every event with one gives them (docs/compatibility/
- * persons.md, "Persons"): ingestion goes before.
+ * The case expects persons without `$browser`, but every event with `$browser` sets it (docs/compatibility/persons.md,
+ * "Persons"). Ingestion takes precedence.
  */
 const CONTRADICTED = 'tr-016'
 
-t.test('every case is answered as it says', async (t) => {
+t.test('every case gets its expected answer', async (t) => {
   const cases = await QueryCases.start(t, CASES)
   const only = process.env['QUERY_CASES'] ?? ''
   const differences = new Differences()
@@ -24,5 +24,5 @@ t.test('every case is answered as it says', async (t) => {
     const answer = await cases.ask(index, one, 'POST', 'query/', one.request)
     differences.same(caseFaults(one, answer), [], `${one.id} ${one.title}`)
   }
-  t.strictSame(differences.list(), [], 'every case is answered as it says')
+  t.strictSame(differences.list(), [], 'every case has its expected answer')
 })

@@ -1,6 +1,6 @@
 /**
- * Names of properties in quotes: every name can be asked for, as PostHog's clients write it, and a name that is not
- * written right is refused, never looked for with its quotes.
+ * Quoted property names: every name can be queried in the notation of PostHog's clients. A malformed name is refused
+ * and is never looked up together with its quotes.
  *
  * @lane quick
  */
@@ -25,7 +25,7 @@ const NAMES = [
   'back\\slash',
 ]
 
-/** As PostHog's clients write it. */
+/** Quotes a name as PostHog's clients do. */
 function written(name: string): readonly string[] {
   const escaped = name.replaceAll('\\', '\\\\')
   return [
@@ -37,7 +37,7 @@ function written(name: string): readonly string[] {
   ]
 }
 
-t.test('a property of any name is a column', async (t) => {
+t.test('a property with any name can be a column', async (t) => {
   const daemon = await shareDecisions()
   const properties = Object.fromEntries(NAMES.map((name, index) => [name, `v${index}`]))
   const event = { event: 'x', distinct_id: 'a', timestamp: '2023-01-02T00:00:00Z' }

@@ -1,5 +1,5 @@
 /**
- * What queries refuse, and what lies below their route.
+ * Refusals of queries, and the paths below their route.
  *
  * @lane quick
  */
@@ -8,7 +8,7 @@ import { shareDecisions } from '../../fixtures/flags/shared-daemon.ts'
 
 const ID = '018f38bf-1d00-7a0e-8000-000000000001'
 
-t.test('there is nothing below the route', async (t) => {
+t.test('there are no routes below the query route', async (t) => {
   const daemon = await shareDecisions()
   const statusOf = async (method: string, path: string) =>
     (await daemon.api(method, path, 1, method === 'POST' ? {} : undefined)).status
@@ -30,7 +30,7 @@ t.test('there is nothing below the route', async (t) => {
     properties: [{ key: 'k', operator: 'is_date_after', value }],
   })
   const unreadable = [400, 'invalid_query', 'properties.0.value']
-  t.strictSame(await refusalOf(dated('someday')), unreadable, 'a date that cannot be read')
+  t.strictSame(await refusalOf(dated('someday')), unreadable, 'an invalid date')
   for (const date of ['-7d', '2026-01-31', '2026-01-31T10:00:00Z', 'mStart']) {
     t.equal(await refusalOf(dated(date)), 200, date)
   }

@@ -1,5 +1,5 @@
 /**
- * Sentences about queries, each asked over HTTP: every math, interval, breakdown, filter and refusal.
+ * Sentences about queries, each verified over HTTP: every math, interval, breakdown, filter and refusal.
  *
  * @lane quick
  */
@@ -13,7 +13,7 @@ import {
   QueryCases,
 } from '../../fixtures/queries/query-cases.ts'
 
-/** Events, and what is asked about them. */
+/** Events, and the queries about them. */
 type Sentences = Omit<QueryCase, 'id' | 'request' | 'expect'> & {
   readonly asked: readonly {
     readonly now?: string
@@ -39,5 +39,5 @@ t.test('every sentence holds', async (t) => {
       differences.same(caseFaults(one, answer), [], name)
     }
   }
-  t.strictSame(differences.list(), [], 'every sentence is answered as it says')
+  t.strictSame(differences.list(), [], 'every sentence has its expected answer')
 })

@@ -1,5 +1,5 @@
 /**
- * Values of properties of sessions, rules of projects that are refused, and timelines, over HTTP.
+ * Values of session properties, invalid rules of projects, and timelines, over HTTP.
  *
  * @lane quick
  */
@@ -38,7 +38,7 @@ const CASE: QueryCase = {
   },
 }
 
-t.test('values of sessions, timelines, and rules of projects', async (t) => {
+t.test('values of sessions and timelines are returned, and invalid rules are refused', async (t) => {
   const cases = await QueryCases.share([CASE])
   const get = (path: string) => cases.ask(0, CASE, 'GET', path)
   const valuesOf = async (query: string) => (await get(`sessions/values/?${query}`)).body
@@ -96,7 +96,7 @@ t.test('values of sessions, timelines, and rules of projects', async (t) => {
   }
 })
 
-t.test('rules of channels lie within the modifiers of a project, too', async (t) => {
+t.test('channel rules can also be set in the modifiers of a project', async (t) => {
   const { daemon } = await QueryCases.share([{ ...CASE, id: 'two' }])
   const rulesOf = (channel_type: string) => [{ channel_type, combiner: 'AND', items: [] }]
   const change = async (settings: object) => {
@@ -110,7 +110,7 @@ t.test('rules of channels lie within the modifiers of a project, too', async (t)
   t.strictSame(await change({ modifiers: { customChannelTypeRules: mine } }), mine)
   const { body } = await daemon.api('GET', 'sessions/values/?key=$channel_type&value=min', 2)
   t.strictSame(body, [{ name: 'Mine' }])
-  t.strictSame(await change({ modifiers: { other: true } }), mine, 'other modifiers change nothing')
+  t.strictSame(await change({ modifiers: { other: true } }), mine, 'other modifiers are unchanged')
   t.strictSame(await change({ customChannelTypeRules: rulesOf('Ours') }), rulesOf('Ours'))
   for (const value of ['x', [{ channel_type: 'x' }]]) {
     const settings = { modifiers: { customChannelTypeRules: value } }

@@ -1,5 +1,5 @@
 /**
- * Clients that ask for large answers and stop reading: others are answered in the meantime.
+ * Clients request large answers and stop reading. Other clients are answered in the meantime.
  *
  * @lane quick
  */
@@ -11,7 +11,7 @@ import { PERSONAL_KEY, startDecisions } from '../../fixtures/flags/decision-daem
 const READERS = 20
 const ROWS = 5000
 
-t.test('a count does not wait for lists of events that nobody reads', async (t) => {
+t.test('a count does not wait for event lists that are not read', async (t) => {
   const daemon = await startDecisions(t, 1, { 'analytics-threads': '1' })
   await daemon.capture(
     Array.from({ length: ROWS }, (_, number) => ({

@@ -1,6 +1,6 @@
 /**
- * Answers as tables, in CSV and on shared pages: the days are those of the project, series and values can be told
- * apart, and every number is there.
+ * Answers as tables, in CSV and on shared pages: days are those of the project, series and values are distinguishable,
+ * and every number is there.
  *
  * @lane quick
  */
@@ -34,7 +34,7 @@ async function startIn(timezone: string): Promise<DecisionDaemon> {
     json: { timezone },
   })
   if (changed.status !== 200) throw new Error(JSON.stringify(changed.body))
-  // Noon of the days there, and a day before them.
+  // Noon of the days in the project's time zone, and one day before them.
   const events = [
     ['a', '2024-04-30', 'pro'],
     ['a', '2024-05-01', 'pro'],
@@ -63,7 +63,7 @@ async function csvOf(daemon: DecisionDaemon, query: Json): Promise<readonly (rea
   return parseCsv(await answer.text())
 }
 
-/** The tables of the shared page of an insight with this query: a list of cells for each row. */
+/** Returns the tables of the shared page of an insight with this query: a list of cells for each row. */
 async function sharedOf(daemon: DecisionDaemon, query: Json) {
   const insight = await daemon.api('POST', 'insights/', 1, { name: 'Shared', query })
   const path = `insights/${String(insight.body['id'])}/sharing/`
@@ -75,10 +75,10 @@ async function sharedOf(daemon: DecisionDaemon, query: Json) {
   )
 }
 
-t.test('tables of retention have the days of the project', async (t) => {
+t.test('retention tables use the days of the project', async (t) => {
   for (const timezone of ['Asia/Kolkata', 'America/Los_Angeles', 'Pacific/Auckland']) {
     const daemon = await startIn(timezone)
-    // In Los Angeles it is seven hours earlier: still the same day.
+    // In Los Angeles it is seven hours earlier and still the same day.
     const [head, ...rows] = await csvOf(daemon, RETENTION)
     t.strictSame(head, ['Day 0', 'Day 1', 'breakdown_value', 'date'], timezone)
     const expected = [
@@ -99,7 +99,7 @@ t.test('tables of retention have the days of the project', async (t) => {
   }
 })
 
-t.test('hours and weeks of retention are those of the project', async (t) => {
+t.test('retention uses the hours and weeks of the project', async (t) => {
   const daemon = await startIn('Asia/Kolkata')
   const { retentionFilter } = RETENTION
   const dates = async (period: string, dateRange: Json) => {
@@ -113,7 +113,7 @@ t.test('hours and weeks of retention are those of the project', async (t) => {
   t.strictSame(await dates('Month', DAYS), ['2024-05-01'])
 })
 
-t.test('lines of CSV say which series they are of', async (t) => {
+t.test('lines of CSV name their series', async (t) => {
   const daemon = await startIn('UTC')
   const trends = { kind: 'TrendsQuery', dateRange: DAYS }
   t.strictSame(await csvOf(daemon, { ...trends, series: SERIES }), [
@@ -144,7 +144,7 @@ t.test('lines of CSV say which series they are of', async (t) => {
   )
 })
 
-t.test('shared pages show every number, and whose it is', async (t) => {
+t.test('shared pages show every number with its series', async (t) => {
   const daemon = await startIn('Asia/Kolkata')
   const trends = { kind: 'TrendsQuery', dateRange: DAYS, series: [E] }
   const breakdownFilter = { breakdown: 'plan' }

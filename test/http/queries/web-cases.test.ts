@@ -8,7 +8,7 @@ import { caseFaults, casesOf, QueryCases, requestOf } from '../../fixtures/queri
 
 const CASES = casesOf('web-cases.json')
 
-t.test('every case is answered as it says', async (t) => {
+t.test('every case gets its expected answer', async (t) => {
   const cases = await QueryCases.start(t, CASES)
   const only = process.env['QUERY_CASES'] ?? ''
   for (const [index, one] of CASES.entries()) {

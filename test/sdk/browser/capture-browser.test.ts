@@ -1,7 +1,7 @@
 /**
- * The released posthog-js in a real Chromium, on a page of another origin, against the built daemon:
- * gzip (its default), plain JSON behind a preflight, and the beacon that a closing page sends. Every
- * event is read back, and the browser complains about nothing.
+ * The released posthog-js in Chromium, on a page of another origin, against the built daemon: gzip (the default), plain
+ * JSON after a preflight request, and the beacon of a closing page. Every event is read back, and the browser reports
+ * no errors.
  *
  * @lane browser
  */
@@ -25,7 +25,7 @@ const SDK = readFileSync(fileURLToPath(import.meta.resolve('posthog-js/dist/arra
 const PAGE =
   '<!doctype html><title>Shop</title><body><h1>Shop</h1><script src="/sdk.js"></script></body>'
 
-/** What the SDK is told; the rest is its default. */
+/** The options of the SDK. The others keep their defaults. */
 interface SdkOptions {
   readonly disable_compression?: boolean
 }
@@ -40,7 +40,7 @@ interface PostHogGlobal {
 t.teardown(closeConnections)
 t.setTimeout(300_000)
 
-/** A request as it went over the wire, and the status of its answer. */
+/** A request as it was sent over the network, and the status of its answer. */
 interface Recorded {
   readonly method: string
   readonly path: string
@@ -50,8 +50,8 @@ interface Recorded {
 }
 
 /**
- * Passes everything on to the daemon, byte by byte, and notes it: a browser shows its debugger neither
- * preflights nor what a closing page sends.
+ * A proxy that forwards everything to the daemon byte by byte and records it. The debugger of a browser shows neither
+ * preflights nor the requests of a closing page.
  */
 async function startRecorder(t: Test, target: string): Promise<{ url: string; seen: Recorded[] }> {
   const seen: Recorded[] = []
@@ -79,7 +79,7 @@ async function startRecorder(t: Test, target: string): Promise<{ url: string; se
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen }
 }
 
-/** One visitor, and what his browser complained about. */
+/** One visitor, and the errors that the browser reported. */
 class Visit {
   readonly page: Page
   readonly complaints: string[] = []
@@ -106,9 +106,9 @@ class Visit {
     await page.goto(site)
     const options = {
       api_host: url,
-      // Feature flags and remote configuration are asked for elsewhere.
+      // Feature flags and remote configuration are tested elsewhere.
       advanced_disable_flags: true,
-      // Otherwise a headless browser counts as a robot.
+      // Otherwise a headless browser counts as a bot.
       opt_out_useragent_filter: true,
       autocapture: false,
       disable_session_recording: true,
@@ -145,7 +145,7 @@ class Visit {
     )
   }
 
-  /** Closes the page as a visitor does, so that it may send its last words. */
+  /** Closes the page as a visitor does, so that it can send its last events. */
   async leave(): Promise<void> {
     await this.page.close({ runBeforeUnload: true })
     await new Promise((resolve) => setTimeout(resolve, 500))
@@ -164,7 +164,7 @@ function only(events: readonly StoredEvent[], name: string): StoredEvent {
   return event
 }
 
-/** When the process of a daemon started, in milliseconds since 1970; known to the second. */
+/** Returns the start time of a daemon process in milliseconds since 1970, accurate to the second. */
 async function startOf({ url }: SpawnedDaemon): Promise<number> {
   const page = await (await fetch(`${url}/metrics`)).text()
   const [, seconds] = /^process_start_time_seconds (\d+)$/m.exec(page) ?? []
@@ -200,13 +200,13 @@ function checkVisit(
     properties: { $anon_distinct_id: anonymous, $set: { email: 'visitor@example.com' } },
   })
   t.match(only(events, 'last words'), { distinct_id: 'visitor', properties: { goodbye: true } })
-  t.equal(new Set(events.map(({ uuid }) => uuid)).size, events.length, 'nothing twice')
+  t.equal(new Set(events.map(({ uuid }) => uuid)).size, events.length, 'no event is stored twice')
   const seenAtMs = Date.parse(pageview.timestamp)
-  t.ok(seenAtMs >= daemonStartMs, 'the page was seen after the daemon had started')
-  t.ok(seenAtMs <= Date.parse(pageview.created_at), 'and before the event arrived')
+  t.ok(seenAtMs >= daemonStartMs, 'the page was opened after the start of the daemon')
+  t.ok(seenAtMs <= Date.parse(pageview.created_at), 'the page was opened before the event arrived')
 }
 
-/** Does everything that a visitor does, checks what was stored, and answers what was sent. */
+/** Performs all actions of a visitor, checks the stored events, and returns the requests. */
 async function visitShop(
   t: Test,
   browser: Browser,
@@ -221,7 +221,7 @@ async function visitShop(
   await visit.capture('added to cart', { price: 12.5, name: 'größe 💻' })
   for (let index = 0; index < 5; index++) await visit.capture('in a batch', { index })
   await visit.identify('visitor', { email: 'visitor@example.com' })
-  t.equal((await untilStored(source, 8)).length, 8, 'sent without being asked')
+  t.equal((await untilStored(source, 8)).length, 8, 'events that the SDK sends automatically')
   await visit.capture('last words', { goodbye: true })
   await visit.leave()
   await untilStored(source, 1, 'event=last%20words')
@@ -242,15 +242,15 @@ t.test('posthog-js in Chromium', async (t) => {
     return daemon
   }
 
-  await t.test('as it comes: gzip, and a beacon when the page closes', async (t) => {
+  await t.test('default options: gzip, and a beacon when the page closes', async (t) => {
     const seen = await visitShop(t, browser, await start(t), {})
     for (const sent of seen) {
-      t.match(sent, { method: 'POST', type: /^text\/plain/, isGzip: true }, 'without a preflight')
+      t.match(sent, { method: 'POST', type: /^text\/plain/, isGzip: true }, 'no preflight request is needed')
     }
     t.ok(seen.length >= 2 && seen.length < 9, `several events share one of ${seen.length} requests`)
   })
 
-  await t.test('without compression: JSON behind a preflight, base64 in the beacon', async (t) => {
+  await t.test('without compression: JSON after a preflight request, base64 in the beacon', async (t) => {
     const seen = await visitShop(t, browser, await start(t), { disable_compression: true })
     const forms = seen.map(({ method, type }) => `${method} ${type.split(';')[0]}`)
     t.strictSame([...new Set(forms)].sort(), [

@@ -1,8 +1,8 @@
 /**
- * Browser SDKs and flags, against the built daemon: the released posthog-js of today (`/flags/`, remote
- * configuration) and of the days of `/decide/` in a real Chromium, on a page of another origin, and
- * posthog-js-lite in Node. All users get from them what the daemon decides, and what a page does to its
- * flags (properties, groups, logging in, loading them again) has the effect that it should have.
+ * Browser SDKs and flags, against the built daemon. The current posthog-js (`/flags/`, remote configuration) and an
+ * older release (`/decide/`) run in Chromium on a page of another origin. posthog-js-lite runs in Node. Every user
+ * receives the decisions of the daemon from them. Changes that a page makes (properties, groups, login, reloading
+ * flags) have the documented effect.
  *
  * @lane browser
  */
@@ -36,9 +36,12 @@ import { SHOP_USERS, type ShopUser } from '../../fixtures/flags/shop-users.ts'
 interface Release {
   readonly name: string
   readonly script: string
-  /** Where it asks for flags. */
+  /** The route from which it requests flags. */
   readonly flagsPath: string
-  /** Whether it looks for remote configuration, tells its device, and waits with bootstrapped flags. */
+  /**
+   * Whether it loads remote configuration, sends its device ID, and delays its first request when flags are
+   * bootstrapped.
+   */
   readonly isCurrent: boolean
 }
 
@@ -64,7 +67,7 @@ const shop: Shop = await startShop(t, 'some')
 const host = shop.daemon.url
 const source = { url: host, personalKey: PERSONAL_KEY }
 
-/** Differences between what an SDK shows of a user's flags and what the daemon decides. */
+/** Returns the differences between the flags of a user in an SDK and the decisions of the daemon. */
 function surprisesOf(
   user: ShopUser,
   { values, payloads }: Shown,
@@ -88,20 +91,20 @@ const expected = new Map(
   ),
 )
 
-t.test('posthog-js-lite shows all users what the daemon decides', async (t) => {
+t.test('posthog-js-lite shows all users the decisions of the daemon', async (t) => {
   const surprises: string[] = []
   const failures: unknown[] = []
   for (const [user, wanted] of expected) {
     const client = openLite(user.id, failures)
     client.setPersonPropertiesForFlags(user.overrides as never, false)
     client.register({ $groups: user.groups })
-    // False: the id has not just been identified.
+    // False, because the id was identified earlier.
     const values = (await client.reloadFeatureFlagsAsync(false)) ?? {}
     const payloads = client.getFeatureFlagPayloads() ?? {}
     surprises.push(...surprisesOf(user, { values, payloads }, wanted))
   }
   t.strictSame(failures, [])
-  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} surprises`)
+  t.strictSame(surprises.slice(0, 20), [], `${surprises.length} unexpected values`)
 })
 
 function openLite(distinctId: string | null, failures: unknown[]): PostHogLite {
@@ -115,7 +118,7 @@ function openLite(distinctId: string | null, failures: unknown[]): PostHogLite {
   return client
 }
 
-t.test('posthog-js-lite loads flags again when it knows more about its user', async (t) => {
+t.test('posthog-js-lite loads flags again when the properties of its user change', async (t) => {
   const failures: unknown[] = []
   const client = openLite(null, failures)
   t.teardown(() => client.shutdown())
@@ -151,7 +154,7 @@ t.test('posthog-js-lite loads flags again when it knows more about its user', as
   t.strictSame(failures, [])
 })
 
-/** An id for which the flag with continuity is otherwise than for another id. */
+/** Returns an id for which the flag with continuity has another value than for the given id. */
 async function visitorUnlike(anonymous: string, name: string): Promise<string> {
   const other = (await shop.ask({ distinct_id: anonymous })).values.get('continuity')
   for (let number = 0; number < 100; number++) {
@@ -161,7 +164,7 @@ async function visitorUnlike(anonymous: string, name: string): Promise<string> {
   throw new Error('all visitors are alike')
 }
 
-/** Ids that a release can send. */
+/** Returns the ids that a release can send. */
 t.test('posthog-js in Chromium', async (t) => {
   const browser = await launchBrowser(t)
   if (browser === null) return
@@ -176,7 +179,7 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
     host,
   }
 
-  await t.test(`${name} shows all users what the daemon decides`, async (t) => {
+  await t.test(`${name} shows all users the decisions of the daemon`, async (t) => {
     const visit = await Visit.begin(t, place)
     await visit.loaded()
     const users = SHOP_USERS
@@ -189,7 +192,7 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
       return surprisesOf(user, shown[index] ?? { values: {}, payloads: {} }, wanted)
     })
     t.ok(users.length >= 300)
-    t.strictSame(surprises.slice(0, 20), [], `${surprises.length} surprises`)
+    t.strictSame(surprises.slice(0, 20), [], `${surprises.length} unexpected values`)
     t.strictSame(visit.complaints, [])
     const flagAnswers = visit.answers.filter((answer) => answer === `${flagsPath} 200`)
     t.equal(flagAnswers.length, users.length + 1)
@@ -197,14 +200,14 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
     t.equal(visit.answers.includes(config), isCurrent)
   })
 
-  await t.test(`${name} tells the page its flags, and again when they change`, async (t) => {
+  await t.test(`${name} reports its flags to the page, and reports them again when they change`, async (t) => {
     const visit = await Visit.begin(t, place)
     await visit.loaded()
     const anonymous = await visit.distinctId()
     const { values, payloads } = await shop.ask({
       distinct_id: anonymous,
       evaluation_runtime: 'client',
-      // The device is the anonymous id.
+      // The device ID is the anonymous id.
       ...(isCurrent ? { $device_id: anonymous } : {}),
     })
     const on = [...values].filter(([, value]) => value !== false)
@@ -258,7 +261,7 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
     t.strictSame(visit.complaints, [])
   })
 
-  await t.test(`${name} keeps the flags with continuity of a visitor who logs in`, async (t) => {
+  await t.test(`${name} keeps the flags with continuity of a visitor after login`, async (t) => {
     const visit = await Visit.begin(t, place, { person_profiles: 'always' })
     await visit.loaded()
     const anonymous = await visit.distinctId()
@@ -268,18 +271,18 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
     const visitor = await visitorUnlike(anonymous, name)
     await visit.change(() => visit.call('identify', visitor))
     t.equal(await visit.distinctId(), visitor)
-    t.equal(await visit.flag('continuity'), before, 'as before')
+    t.equal(await visit.flag('continuity'), before, 'the value is the same as before login')
     const { values } = await shop.ask({ distinct_id: visitor })
-    t.equal(await visit.flag('variants'), values.get('variants'), 'by the new id')
+    t.equal(await visit.flag('variants'), values.get('variants'), 'the value is the one of the new id')
     await untilStored(source, 1, `event=%24identify&distinct_id=${encodeURIComponent(visitor)}`)
     const kept = async () => (await shop.ask({ distinct_id: visitor })).values.get('continuity')
     await until(async () => (await kept()) === before)
     await visit.change(() => visit.call('reloadFeatureFlags'))
-    t.equal(await visit.flag('continuity'), before, 'for ever')
+    t.equal(await visit.flag('continuity'), before, 'the value stays the same')
     t.strictSame(visit.complaints, [])
   })
 
-  await t.test(`${name} has bootstrapped flags before any answer`, async (t) => {
+  await t.test(`${name} has bootstrapped flags before the first answer`, async (t) => {
     const { values, payloads } = await shop.ask({
       distinct_id: 'bootstrapped',
       evaluation_runtime: 'client',
@@ -288,7 +291,7 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
       bootstrap: {
         distinctID: 'bootstrapped',
         isIdentifiedID: true,
-        // One value that only the page can have, to tell them apart.
+        // A value that only the page can have, so that the two sources can be distinguished.
         featureFlags: { ...Object.fromEntries(values), nobody: true },
         featureFlagPayloads: Object.fromEntries(payloads),
       },
@@ -304,7 +307,7 @@ async function testRelease(t: Test, browser: Browser, release: Release): Promise
   })
 
   if (isCurrent) {
-    await t.test(`${name} does not ask for the flags of a project without any`, async (t) => {
+    await t.test(`${name} does not request flags for a project without flags`, async (t) => {
       const project = await shop.api('POST', '../../projects/', { name: 'Without flags' })
       const key = String(project['api_token'])
       const visit = await Visit.begin(t, place, {}, key)

@@ -1,8 +1,8 @@
 /**
- * posthog-js with its default options in a real Chromium, in every way that a page can have it: from the
- * npm package, with PostHog's `<script>` and with its loader, the files coming from the built daemon. The
- * browser has nothing to say about any of it, and a first flag is there when the page is loaded again.
- * What the project switches on is captured, and visitors without cookies are told apart.
+ * posthog-js with its default options in Chromium, installed in every supported way: from the npm package, with
+ * PostHog's `<script>` tag, and with its loader. The built daemon serves the files. The browser reports no errors, and
+ * a first flag is available when the page is reloaded. Features that the project enables are captured, and visitors
+ * without cookies are distinguished.
  *
  * @lane browser
  */
@@ -21,15 +21,15 @@ const USER_AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
 const MODULE = readFileSync(fileURLToPath(import.meta.resolve('posthog-js/dist/module.mjs')))
 
-/** How a page gets the SDK: what stands in its head. */
+/** How a page includes the SDK: the content of its head. */
 interface Way {
   readonly name: string
   readonly head: (host: string, key: string, options: string) => string
 }
 
 /**
- * What PostHog's snippet does, with three of the functions that it lets a page call early: calls are kept
- * in a list, and `init` loads array.js from the host, which replaces the list and makes up for the calls.
+ * Does the same as PostHog's snippet, with three of the functions that a page may call early. Calls are kept in a list,
+ * and `init` loads array.js from the host. The loaded script replaces the list and replays the calls.
  */
 const STUB = `
   const list = (window.posthog = window.posthog || [])
@@ -82,7 +82,7 @@ function startShop(t: Test, head: string): Promise<string> {
   return startSite(t, page, '/sdk.mjs', MODULE)
 }
 
-/** A visitor, everything that his browser says, and what it asked of the daemon. */
+/** A visitor, all errors that the browser reports, and the requests that it sent to the daemon. */
 class Visitor {
   readonly page: Page
   readonly said: string[] = []
@@ -96,7 +96,7 @@ class Visitor {
     page.on('pageerror', (error) => this.said.push(String(error)))
     page.on('requestfailed', (request) => {
       const reason = request.failure()?.errorText ?? 'failed'
-      // Leaving a page ends what is on the way.
+      // Leaving a page cancels pending requests.
       if (reason !== 'net::ERR_ABORTED') this.said.push(`${request.url()}: ${reason}`)
     })
     page.on('response', (response) => {
@@ -129,7 +129,7 @@ class Visitor {
   }
 }
 
-/** A project of its own, and how to change it. */
+/** A project of its own, and a function that changes it. */
 async function makeProject(daemon: SpawnedDaemon, name: string) {
   const ask = async (method: string, path: string, json: object) => {
     const answer = await send(`${daemon.url}/api/projects/${path}`, {
@@ -149,7 +149,7 @@ async function makeProject(daemon: SpawnedDaemon, name: string) {
   return { source, key: String(key), ask }
 }
 
-/** Comes, leaves a pageview and a click, and is told of the first flag when the page is loaded again. */
+/** Visits the page, produces a pageview and a click, and receives the first flag when the page is reloaded. */
 async function visit(t: Test, browser: Browser, daemon: SpawnedDaemon, way: Way): Promise<void> {
   const { source, key, ask } = await makeProject(daemon, way.name)
   const site = await startShop(t, way.head(daemon.url, key, '{}'))
@@ -169,7 +169,7 @@ async function visit(t: Test, browser: Browser, daemon: SpawnedDaemon, way: Way)
   await visitor.page.click('button')
   const [click] = await untilStored(source, 1, 'event=$autocapture')
   t.match(click, { properties: { $event_type: 'click' }, elements_chain: /^button.*text="Buy"/ })
-  t.strictSame(visitor.said, [], 'the browser has nothing to say')
+  t.strictSame(visitor.said, [], 'the browser reports no errors')
   t.notOk(visitor.answers.some((answer) => /surveys|recorder|autocapture/.test(answer)))
   t.strictSame(
     visitor.answers.filter((answer) => !/ (200|304)$/.test(answer)),
@@ -177,7 +177,7 @@ async function visit(t: Test, browser: Browser, daemon: SpawnedDaemon, way: Way)
   )
 }
 
-/** What the project switches on is loaded and captured. */
+/** Checks that features enabled by the project are loaded and captured. */
 async function throwSomething(t: Test, browser: Browser, daemon: SpawnedDaemon): Promise<void> {
   const { source, key, ask } = await makeProject(daemon, 'all on')
   const settings = {
@@ -204,11 +204,11 @@ async function throwSomething(t: Test, browser: Browser, daemon: SpawnedDaemon):
   })
   const vitals = await untilStored(source, 1, 'event=$web_vitals')
   t.match(Object.keys(vitals[0]?.properties ?? {}).join(), /\$web_vitals_(FCP|LCP|INP|CLS)_value/)
-  t.strictSame(await untilStored(source, 0, 'event=$autocapture'), [], 'clicks are switched off')
-  t.match(visitor.said.join('\n'), /^RangeError: out of stock$/, 'and nothing else')
+  t.strictSame(await untilStored(source, 0, 'event=$autocapture'), [], 'clicks are not captured')
+  t.match(visitor.said.join('\n'), /^RangeError: out of stock$/, 'nothing else is captured')
 }
 
-/** Two visitors without cookies; one of them loads the page again. */
+/** Two visitors without cookies. One of them reloads the page. */
 async function visitWithoutCookies(
   t: Test,
   browser: Browser,
@@ -227,9 +227,9 @@ async function visitWithoutCookies(
   const pageviews = await untilStored(source, 3, 'event=$pageview')
   const [one, again, other] = pageviews.map(({ distinct_id: id }) => id)
   t.match(one, /^cookieless_/)
-  t.equal(again, one, 'the same visitor')
+  t.equal(again, one, 'it is the same visitor')
   t.match(other, /^cookieless_/)
-  t.not(other, one, 'somebody else')
+  t.not(other, one, 'another visitor')
   for (const { properties, person_mode: mode } of pageviews) {
     t.equal(mode, 'propertyless')
     t.match(properties, { $cookieless_mode: true, $session_id: /-7/, $host: new URL(site).host })
@@ -239,15 +239,15 @@ async function visitWithoutCookies(
 }
 
 t.test('posthog-js in Chromium with its default options', async (t) => {
-  // The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing.
+  // The SDK treats a browser that reports automation as a bot and sends nothing.
   const browser = await launchBrowser(t, ['--disable-blink-features=AutomationControlled'])
   if (browser === null) return
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   t.teardown(() => daemon.stop())
   const tests = WAYS.map((way) => t.test(way.name, (t) => visit(t, browser, daemon, way)))
   await Promise.all(tests)
-  await t.test('exceptions and web vitals as the project says', (t) =>
+  await t.test('exceptions and web vitals are captured if the project enables them', (t) =>
     throwSomething(t, browser, daemon),
   )
-  await t.test('without cookies', (t) => visitWithoutCookies(t, browser, daemon))
+  await t.test('visitors without cookies are distinguished', (t) => visitWithoutCookies(t, browser, daemon))
 })

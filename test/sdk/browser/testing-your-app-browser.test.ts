@@ -1,6 +1,6 @@
 /**
- * The application of docs/TESTING-YOUR-APP.md in a browser: what the example for Playwright does and expects, step by
- * step. The application is the one of the page.
+ * Runs the steps of the Playwright example in docs/TESTING-YOUR-APP.md in a browser, with the application from that
+ * page.
  *
  * @lane browser
  */
@@ -32,7 +32,7 @@ t.test('a click signs up the visitor of the page, and a flag changes the button'
   const { startApp } = (await import(pathToFileURL(join(folder, 'app.mjs')).href)) as {
     readonly startApp: StartApp
   }
-  // The application looks for the SDK of the page in the folder that it is started in.
+  // The application looks for the browser SDK in its working directory.
   const app = await startApp({ url: daemon.ready.url, key: daemon.ready.project_api_key })
   t.teardown(() => app.close())
 
