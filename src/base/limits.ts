@@ -1,133 +1,301 @@
 /**
- * Limits that are not settings. Each has a name, a unit and, beside it, what is answered beyond it.
- * Sources: ingestion rules in docs/compatibility/errors.md, "Limits".
+ * Limits that several folders or the API share and that are not settings. `npm run docs` writes their comments to
+ * docs/LIMITS.md and docs/limits-internal.md. Source of the ingestion rules: docs/compatibility/errors.md, "Limits".
  */
 
-/** Nesting of containers in a JSON body, the root counting as 1. Deeper: 400 `invalid_payload`. */
-export const JSON_DEPTH_MAX = 128
 /**
- * Elements of one request. Above what 20 MiB of the smallest events that are stored hold (1,165,084 of
- * `{"distinct_id":1}` on /engage). More: 413 `request_too_large`. Stands in rules/capture/scanner/assembly.ts, too.
+ * The number of containers (objects and lists) in a JSON body that may be nested, including the root. A body that is
+ * nested more deeply is answered 400: `invalid_payload` for events, `invalid_input` for other requests.
+ * @user Requests and answers
+ */
+export const JSON_DEPTH_MAX = 128
+// The same value is in rules/capture/scanner/assembly.ts.
+/**
+ * The number of events in one request. More are answered 413 `request_too_large`. The value is above the number of the
+ * smallest events that fit into 20 MiB (1,165,084 times `{"distinct_id":1}` on /engage).
+ * @user Events
  */
 export const BODY_EVENTS_MAX = 1_200_000
 /**
- * Values (members and elements at any depth) of one event: as many as are turned into objects at a time.
- * An event within the limit of properties has half as many at most. More: 413 `request_too_large`.
+ * The number of values (members and elements at any depth) in one event, or beside `batch`. More are answered 413
+ * `request_too_large`. An event whose properties are within their size limit has at most half as many.
+ * @user Events
  */
 export const EVENT_VALUES_MAX = 1_200_000
-/** Bytes of a body on a private route. More: 413. */
+/**
+ * The number of bytes in the body of a request to a private route. A larger body is answered 413.
+ * @user Requests and answers
+ */
 export const API_BODY_BYTES_MAX = 4 * 1024 * 1024
-/** Values in the JSON body of a private route, which is parsed on the main thread. More: 413. */
+/**
+ * The number of values in the JSON body of a request to a private route. A body with more is answered 413, because the
+ * main thread parses it.
+ * @user Requests and answers
+ */
 export const API_BODY_VALUES_MAX = 110_000
-/** Objects and lists among them, which take the most time. More: 413. */
+/**
+ * The number of objects and lists in the JSON body of a request to a private route. A body with more is answered 413,
+ * because objects and lists take the most time to parse.
+ * @user Requests and answers
+ */
 export const API_BODY_CONTAINERS_MAX = 20_000
-/** Values in a body that is parsed to find the personal key in it. More: 413. */
+/**
+ * The number of values in a JSON body that is searched for `personal_api_key`. A body with more is answered 413. Send
+ * the key in the header instead.
+ * @user Requests and answers
+ */
 export const API_KEY_BODY_VALUES_MAX = 20_000
-/** Values in the body of a flag request, which is parsed on the main thread. More: 413. */
+/**
+ * The number of values in the body of a flag request. A body with more is answered 413, because the main thread parses
+ * it.
+ * @user Flags
+ */
 export const FLAG_BODY_VALUES_MAX = 20_000
-/** UTF-16 units of an event name. Longer: cut. */
+/**
+ * The number of UTF-16 units in the name of an event. The rest of a longer name is cut off.
+ * @user Events
+ */
 export const EVENT_NAME_UNITS_MAX = 200
-/** Code points of a distinct_id. Longer: cut. */
+/**
+ * The number of code points in a `distinct_id`. The rest of a longer ID is cut off.
+ * @user Events
+ */
 export const DISTINCT_ID_POINTS_MAX = 200
-/** Characters of a project or personal key. Longer: 401 `invalid_api_key`. */
+/**
+ * The number of characters in a project key or personal key. A longer key is invalid: on the ingestion routes it is
+ * answered 401 `invalid_api_key`.
+ * @user Requests and answers
+ */
 export const KEY_CHARACTERS_MAX = 64
-/** Characters of the name of a project or role, or of the label of a key. Longer: 400 `max_length`. */
+/**
+ * The number of characters in the name of a project, role or group type, or in the label of a key. A longer one is
+ * answered 400 `max_length`.
+ * @user Projects, users and keys
+ */
 export const NAME_CHARACTERS_MAX = 200
-/** How far ahead of the server's clock a timestamp may lie. Beyond: the arrival time is taken, with a warning. */
+/**
+ * The time that a timestamp may be ahead of the server's clock. For a later timestamp, the time of arrival is used
+ * instead, with a warning.
+ * @user Events
+ */
 export const FUTURE_TIMESTAMP_MS_MAX = 23 * 60 * 60 * 1000
-/** Group types of a project. A further one: ignored. */
+/**
+ * The number of group types of a project. Events do not add another type, and an index beyond the last one is answered
+ * 400 `invalid_input`.
+ * @user Persons and groups
+ */
 export const GROUP_TYPES_MAX = 5
-/** Events of one page of a list. A larger limit is taken for this one. */
+/**
+ * The number of rows on one page of events, flags, groups and the objects of the organization. A larger `limit` is
+ * treated as this one.
+ * @user Requests and answers
+ */
 export const PAGE_EVENTS_MAX = 1000
-/** Events of one page when the request names no limit. */
+/**
+ * The number of rows on one page of events, flags, groups and the objects of the organization if the request has no
+ * `limit`.
+ */
 export const PAGE_EVENTS_DEFAULT = 100
-/** How long events that were not stored are kept, and counted by the hour. */
+/**
+ * The number of days for which dropped events are kept and counted by hour. Older ones are removed.
+ * @user Events
+ */
 export const DROPPED_DAYS_MAX = 7
-/** Decoded bytes up to which a body is checked on the front; larger ones are checked in the pool. */
+/**
+ * The number of bytes, decoded, of a body of events that the main thread checks. The worker threads check larger
+ * bodies.
+ */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
-/** Bytes of lz64, or of JSON that must be parsed, up to which a body is checked on the front. */
+/**
+ * The number of bytes of lz64, or of JSON that must be parsed, that the main thread checks. The worker threads check
+ * larger bodies.
+ */
 export const FRONT_SLOW_BYTES_MAX = 32 * 1024
-/** Bytes of a slab for large bodies (slabs.ts). A larger body or block: memory of its own. */
+/** The number of bytes in a slab for large bodies (base/slabs.ts). A larger body or block gets memory of its own. */
 export const SLAB_BYTES_MAX = 24 * 1024 * 1024
-/** Slabs in use at a time; fewer where the budget for bodies has no room for them. Further bodies: as above. */
+/**
+ * The number of slabs for large bodies in use at a time. There are fewer if the budget for bodies has no room for
+ * them. Further bodies get memory of their own.
+ */
 export const SLABS_MAX = 8
-/** Bytes of a body up to which it lies in a small slab, which has a quarter more for what its block adds. */
+/**
+ * The number of bytes of a body that fits into a small slab. The slab is a quarter larger, for what the block adds to
+ * the body.
+ */
 export const SMALL_SLAB_BODY_BYTES_MAX = 1024 * 1024
-/** Small slabs in use at a time, within a sixth of the budget for bodies. Further bodies: memory of their own. */
+/**
+ * The number of small slabs in use at a time, within a sixth of the budget for bodies. Further bodies get memory of
+ * their own.
+ */
 export const SMALL_SLABS_MAX = 32
-/** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */
+/**
+ * The number of bytes in the body of a flag request, as sent and decoded. A larger body is answered 413, because the
+ * main thread reads it.
+ * @user Flags
+ */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
-/** Bytes of the body of a flag request whose decision is remembered. Larger ones are decided each time. */
+/**
+ * The number of bytes in the body of a flag request whose decision is cached. Larger requests are decided each time.
+ */
 export const DECISION_BYTES_MAX = 4096
-/** Bytes, about, of all decisions that are remembered, without their answers. Beyond: the oldest are forgotten. */
+/**
+ * The approximate number of bytes of all cached decisions, without their answers. Beyond it, the oldest ones are
+ * evicted.
+ */
 export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
-/** Bytes, about, of the requests that are known to ask for one of them. Beyond: the oldest are read again. */
+/**
+ * The approximate number of bytes of the cached requests that are known to ask for a cached decision. Beyond it, the
+ * oldest ones are evicted and read again.
+ */
 export const KNOWN_REQUESTS_BYTES_MAX = 8 * 1024 * 1024
-/** Bytes of an answer that is remembered with its decision. Longer ones are put together each time. */
+/** The number of bytes of an answer that is cached with its decision. Longer answers are built each time. */
 export const KNOWN_ANSWER_BYTES_MAX = 16 * 1024
-/** Bytes of the answers that are kept so. Beyond: the newest takes the place of the oldest, which is put together again. */
+/**
+ * The number of bytes of all cached answers. Beyond it, the newest answer replaces the oldest one, which is built
+ * again when it is needed.
+ */
 export const KNOWN_ANSWERS_BYTES_MAX = 16 * 1024 * 1024
-/** Bytes, about, of the decoded columns that analytic queries keep when no setting says otherwise. Beyond: the oldest are given up. */
+/**
+ * The default number of bytes, approximately, of the decoded columns that analytic queries cache. Beyond it, the
+ * oldest columns are evicted.
+ */
 export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
-/** Bytes of one piece of the memory in which threads keep blocks together: V8 makes no larger buffer than 4 GiB. A block is never larger: it is not kept. */
+/**
+ * The number of bytes in one chunk of the memory in which threads share blocks, because V8 creates no buffer larger
+ * than 4 GiB. A larger block is not cached.
+ */
 export const BLOCK_CHUNK_BYTES_MAX = 1024 ** 3
-/** Milliseconds, about, that a thread waits for another that changes what is kept there. Longer: it goes on without it, until nobody uses it and it begins anew. */
+/**
+ * The approximate time, in milliseconds, that a thread waits for another one to release the lock of the shared blocks.
+ * After it, the thread works without the shared blocks, and they are cleared when no thread uses them.
+ */
 export const BLOCK_LOCK_WAITS_MAX = 1000
-/** Bytes of request line and headers, unless the environment variable UWS_HTTP_MAX_HEADERS_SIZE says otherwise. Beyond: 431. */
+/**
+ * The number of bytes in the request line and headers, unless the environment variable UWS_HTTP_MAX_HEADERS_SIZE sets
+ * another value. A request with more is answered 431.
+ * @user Requests and answers
+ */
 export const HEADER_BYTES_MAX = 65_536
-/** Bytes of the rows of one page, about: a page ends there, with `next`, but not before its first row. */
+/**
+ * The approximate number of bytes in the rows of one page. The page ends there, but not before its first row, and
+ * `next` leads to the rest. A timeline with more is answered 400 `query_too_large`.
+ * @user Requests and answers
+ */
 export const PAGE_BYTES_MAX = 8 * 1024 * 1024
-/** Rows of a page up to which the threads for short reads try it. More: the threads for long reads make it. */
+/**
+ * The number of rows on a page that the threads for short reads try to build. The threads for long reads build larger
+ * pages.
+ */
 export const SHORT_PAGE_ROWS_MAX = 100
-/** Bytes of the rows of a page that the threads for short reads make. More: as above. */
+/**
+ * The number of bytes in the rows of a page that the threads for short reads build. The threads for long reads build
+ * larger pages.
+ */
 export const SHORT_PAGE_BYTES_MAX = 256 * 1024
-/** Milliseconds that a page may take on a thread for short reads. More: as above. */
+/**
+ * The time that a page may take on a thread for short reads. A page that takes longer is built by the threads for long
+ * reads.
+ */
 export const SHORT_PAGE_MS_MAX = 50
-/** Bytes of a table that is made as a whole. More: 400 `invalid_input`. */
+/**
+ * The number of bytes in a table (CSV) that is built as a whole. A larger table is answered 400 `invalid_input`.
+ * @user Requests and answers
+ */
 export const TABLE_BYTES_MAX = 16 * 1024 * 1024
-/** Bytes that large answers hold together while they wait for their readers. Beyond: stalled ones are cut, else 503. */
+/**
+ * The number of bytes that all large answers hold while they wait for their readers. Beyond it, answers whose readers
+ * have stalled are cut off. If that does not free enough memory, a request is answered 503.
+ * @user Requests and answers
+ */
 export const WAITING_ANSWERS_BYTES_MAX = 128 * 1024 * 1024
-/** Reads that may wait for a thread for long reads. Beyond: the largest of them is refused with 503. */
+/**
+ * The number of reads that may wait for a thread for long reads. Beyond it, the read that asks for the most rows is
+ * answered 503.
+ * @user Requests and answers
+ */
 export const LONG_READS_WAITING_MAX = 32
-/** Distinct ids of a person in lists and within events. Further ones: left out, and all are counted. */
+/**
+ * The number of `distinct_ids` of a person in lists and within events. Further IDs are left out, and
+ * `distinct_ids_count` gives their total number.
+ * @user Persons and groups
+ */
 export const DISTINCT_IDS_LISTED_MAX = 100
-/** Distinct ids of a person that is shown alone or within an analytic answer. Further ones: as above. */
+/**
+ * The number of `distinct_ids` of a person that is shown alone or within an analytic answer. Further IDs are left out,
+ * and `distinct_ids_count` gives their total number.
+ * @user Persons and groups
+ */
 export const DISTINCT_IDS_SHOWN_MAX = 1000
-/** Cells of one table, empty ones included. More: 400 `invalid_input`. */
+/**
+ * The number of cells in one table (CSV), including empty ones. A table with more is answered 400 `invalid_input`.
+ * @user Requests and answers
+ */
 export const TABLE_CELLS_MAX = 5_000_000
-/** Bytes of the names of all columns. More: as too many cells. */
+/**
+ * The number of bytes in the names of all columns of a table (CSV). A table with more is answered 400 `invalid_input`.
+ */
 export const TABLE_HEADER_BYTES_MAX = 4 * 1024 * 1024
-/** Label sets that one family may have. Further ones share the set whose values are all `other`. */
+/** The number of label sets of one metric family. Further label sets share the set whose values are all `other`. */
 export const METRIC_LABEL_SETS_MAX = 1000
-/** UTF-16 units of a pattern that a refusal repeats. */
+/** The number of UTF-16 units of a pattern that an error message quotes. The rest is left out. */
 export const PATTERN_QUOTED_UNITS_MAX = 40
-/** Instructions of a compiled pattern. A larger one counts as invalid. */
+/** The number of instructions in a compiled pattern for replacements. A larger pattern counts as invalid. */
 export const REPLACEMENT_PROGRAM_MAX = 1000
-/** UTF-16 units of a text that are searched; the rest stays as it is. */
+/** The number of UTF-16 units of a text in which replacements are made. The rest stays unchanged. */
 export const REPLACEMENT_TEXT_UNITS_MAX = 10_000
-/** UTF-16 units of a result; no more replacements are made in a text that has become longer. */
+/**
+ * The number of UTF-16 units of a text after replacements. No further replacements are made in a text that has become
+ * longer.
+ */
 export const REPLACEMENT_RESULT_UNITS_MAX = 20_000
-/** UTF-16 units of a pattern. A longer one counts as invalid. */
+/**
+ * The number of UTF-16 units in a regular expression. A longer one counts as invalid.
+ * @user Cohorts, actions and filters
+ */
 export const PATTERN_UNITS_MAX = 500
-/** Instructions of a compiled pattern. A larger one counts as invalid. */
+/** The number of instructions in a compiled regular expression. A larger one counts as invalid. */
 export const PATTERN_PROGRAM_MAX = 1000
-/** UTF-16 units of a text that are searched; the rest is not looked at. */
+/**
+ * The number of UTF-16 units of a text in which a regular expression is searched. The rest of the text is ignored.
+ * @user Cohorts, actions and filters
+ */
 export const PATTERN_TEXT_UNITS_MAX = 2000
-/** What the engine may remember about one pattern; it works slower, not wrong, when that is used up. */
+/**
+ * The number of bytes that the regular expression engine may cache for one pattern. When they are used up, it works
+ * more slowly, with the same results.
+ */
 export const PATTERN_ENGINE_BYTES_MAX = 32 * 1024
-/** Compiled patterns that are kept; the one that was compiled first goes first. */
+/** The number of compiled patterns that are cached. Beyond it, the pattern that was compiled first is evicted. */
 export const CACHED_PATTERNS_MAX = 500
-/** States that fit into the memory of an engine, at most: each takes 150 bytes and more. */
+/** The number of states that fit into the memory of an engine. A state takes at least 150 bytes. */
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
-/** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
+/**
+ * The budget of one request for regular expressions, in units of 30 ns. It is about 12 ms, measured for the worst
+ * patterns.
+ */
 export const PATTERN_REQUEST_UNITS_MAX = 400_000
-/** The highest number of a partition of events; each has a stream, and an outbox on every machine that accepts for it. */
+/**
+ * The highest number of a partition of events. The setting `partitions` accepts no higher number. Each partition has a
+ * stream, and an outbox on every machine that accepts events for it.
+ * @user Cluster and ClickHouse
+ */
 export const PARTITION_MAX = 63
-/** Persons or groups that one rehearsal of a flag decides about. More: 400 `invalid_input`. */
+/**
+ * The number of persons or groups for which one rehearsal of a flag decides. A larger `sample` is answered 400
+ * `invalid_input`.
+ * @user Flags
+ */
 export const REHEARSAL_SAMPLE_MAX = 100_000
-/** The same when the client does not say. */
+/** The number of persons or groups for which a rehearsal decides if the request has no `sample`. */
 export const REHEARSAL_SAMPLE_USUAL = 10_000
-/** Days for which it is kept how often flags had each value. More: 400 `invalid_input`. */
+/**
+ * The number of days for which the number of decisions by flag and value is kept. A larger `days` is answered 400
+ * `invalid_input`.
+ * @user Flags
+ */
 export const USAGE_DAYS_MAX = 30
-/** Days of time zones whose offset a thread remembers, some 100 bytes each. More: it begins anew. */
+/**
+ * The number of days of time zones whose offset a thread caches, about 100 bytes each. Beyond it, the cache is
+ * cleared.
+ */
 export const ZONE_DAYS_MAX = 16_384

@@ -1,96 +1,152 @@
-/** The limits of the command line: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of the command line, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** After the last request was due, answers are awaited for this long. */
+/**
+ * The time for which `bench` waits for answers after the last request was due. Requests without an answer then count
+ * as unanswered.
+ */
 export const BENCH_STRAGGLERS_MS_MAX = 5000
-/** Beyond, requests that are due are not even kept: the step has failed. */
+/** The number of requests of `bench` that are due but not sent yet. Beyond it, the step ends as failed. */
 export const BENCH_WAITING_MAX = 200_000
-/** Seconds of `bench`. More: a wrong use. */
+/** The highest `--seconds` of `bench`. A higher value is a usage error. */
 export const BENCH_SECONDS_MAX = 3600
-/** Events of a batch of `bench`. More: a wrong use. */
+/** The highest `--batch` of `bench`, in events. A higher value is a usage error. */
 export const BENCH_BATCH_EVENTS_MAX = 10_000
-/** Connections of `bench`. More: a wrong use. */
+/** The highest `--connections` of `bench`. A higher value is a usage error. */
 export const BENCH_CONNECTIONS_MAX = 4096
-/** Events a second of `bench`. More: a wrong use. */
+/** The highest `--rate` of `bench`, in events per second. A higher value is a usage error. */
 export const BENCH_RATE_MAX = 10_000_000
-/** The largest number of anything that is named by one: no store has larger. More: a wrong use. */
+/**
+ * The highest number that a command accepts for an object or a count. No store has a higher number. A higher value is
+ * a usage error.
+ */
 export const ID_MAX = 0xffff_fffe
-/** Persons of a list. More: a wrong use. */
+/**
+ * The number of persons that a command lists. A higher `--limit` is treated as this one.
+ * @user Command line
+ */
 export const LIST_PERSONS_MAX = 10_000
-/** Milliseconds of the download of the SDK. Longer: it fails. */
+/** The time that the download of the SDK may take. If it takes longer, the command fails. */
 export const DOWNLOAD_MS_MAX = 120_000
-/** Flushes that `doctor` times. It stops there. */
+/** The number of flushes that `doctor` measures. It stops there. */
 export const DISK_FLUSHES_MAX = 2000
-/** Large writes that `doctor` times. It stops there. */
+/** The number of large writes that `doctor` measures. It stops there. */
 export const DISK_LARGE_WRITES_MAX = 16
-/** Milliseconds in which it flushes. It stops there. */
+/** The time for which `doctor` measures flushes. It stops then. */
 export const DISK_FLUSHING_MS_MAX = 1200
-/** Milliseconds in which it writes much. It stops there. */
+/** The time for which `doctor` measures large writes. It stops then. */
 export const DISK_LARGE_MS_MAX = 600
-/** Filters that are named one by one; of the others only the count. */
+/** The number of invalid filters that `doctor` names. Further ones are counted. */
 export const FILTERS_NAMED_MAX = 50
-/** Milliseconds that a command waits for the daemon. Longer: it fails. */
+/**
+ * The time for which a command waits for an answer of the daemon. After it, the command fails.
+ * @user Command line
+ */
 export const DAEMON_ANSWER_MS_MAX = 60_000
-/** Events of a body. More wait for the next. */
+/** The number of events in one request of an import. Further events go into the next request. */
 export const IMPORT_BATCH_EVENTS_MAX = 10_000
-/** A body is sent before it is larger than this, unless one event is. */
+/** The number of bytes of events from which on an import sends a request. */
 export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
-/** Times that a batch is sent. Then the import fails. */
+/** The number of times that an import sends a request that is not answered. After the last one, the import fails. */
 export const IMPORT_ATTEMPTS_MAX = 60
-/** Milliseconds that an import waits for an answer. Longer: sent again. */
+/** The time for which an import waits for an answer. After it, the request is sent again. */
 export const IMPORT_ANSWER_MS_MAX = 120_000
-/** Bytes of an answer that are read. */
+/** The number of bytes of an answer that an import reads. The rest is ignored. */
 export const IMPORT_ANSWER_BYTES_MAX = 64 * 1024
-/** Characters of an answer that a message shows. Longer: cut. */
+/** The number of characters of an answer that an error of an import shows. The rest is cut off. */
 export const IMPORT_DETAIL_CHARACTERS_MAX = 200
-/** Bytes of one line, which may be a whole page of events. Longer: the line is named and left out. */
+/**
+ * The number of bytes in one line of an imported file, which may contain a whole page of events. A longer line is
+ * skipped and reported.
+ * @user Command line
+ */
 export const LINE_BYTES_MAX = 256 * 1024 * 1024
-/** Characters of one record of a table. Longer: its first line is named and left out. */
+/**
+ * The number of characters in one record of an imported CSV table. A longer record is skipped, and its first line is
+ * reported.
+ * @user Command line
+ */
 export const IMPORT_RECORD_CHARACTERS_MAX = 8 * 1024 * 1024
-/** Values of `--event-data`, which are kept in memory. More: the command ends. */
+/**
+ * The number of values in the file of `--event-data`, because they are kept in memory. If there are more, the command
+ * fails. Import month by month.
+ * @user Command line
+ */
 export const IMPORT_EVENT_DATA_MAX = 5_000_000
-/** Milliseconds that a command waits for the metrics. Longer: they are unknown. */
+/** The time for which a command waits for the metrics of the daemon. After it, the metrics are shown as unknown. */
 export const METRICS_ANSWER_MS_MAX = 10_000
-/** Characters of a cell of a printed table. Longer: cut. */
+/** The number of characters in a cell of a printed table. The rest is cut off. */
 export const CELL_CHARACTERS_MAX = 80
-/** Columns of the longest bar of a chart. */
+/** The number of terminal columns in the longest bar of a chart. */
 export const BAR_COLUMNS_MAX = 50
-/** Rows that a query asks for. More: a wrong use. */
+/**
+ * The number of rows that a `query` command asks for. A higher `--limit` is treated as this one.
+ * @user Command line
+ */
 export const QUERY_ROWS_MAX = 10_000
-/** Names of events that are offered when none is close to what was typed. */
+/** The number of event names that a `query` command suggests if no name is similar to the given one. */
 export const QUERY_NAMES_SHOWN_MAX = 5
-/** Erasures of a list. More: a wrong use. */
+/**
+ * The number of erasures that a command lists. A higher `--limit` is treated as this one.
+ * @user Command line
+ */
 export const LIST_ERASURES_MAX = 10_000
-/** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
+/**
+ * The number of bytes at the end of an exported file in which its last line is searched. A line is one event, which is
+ * smaller.
+ */
 export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
-/** Faulty lines that an import names. Further: counted. */
+/** The number of invalid lines that an import reports. Further ones are counted. */
 export const IMPORT_FAULTS_SHOWN_MAX = 100_000
-/** Events that the daemon refuses one after the other, with none accepted in between. More: the import ends. */
+/**
+ * The number of events in a row that the daemon may refuse, with none accepted in between. With a further one, the
+ * import fails.
+ * @user Command line
+ */
 export const IMPORT_REFUSALS_IN_A_ROW_MAX = 100
-/** Periods of a cohort of retention, its own included. Later ones are not shown. */
+/** The number of periods of a cohort that `query retention` shows, including its own. Later periods are not shown. */
 export const QUERY_RETURNS_MAX = 100
-/** Steps of a funnel. More: a wrong use. */
+/**
+ * The number of steps of `query funnel`. More are a usage error.
+ * @user Command line
+ */
 export const QUERY_STEPS_MAX = 20
-/** Of what a command names, kept in its audit entry; the rest is cut off. */
+/** The number of characters of the operand of a command that its audit entry keeps. The rest is cut off. */
 export const OBJECT_ID_CHARACTERS_MAX = 200
-/** Events of a day that a project may be limited to. More: a wrong use. */
+/**
+ * The highest daily number of events that a project can be limited to. A higher `--daily-events-limit` is a usage
+ * error.
+ * @user Command line
+ */
 export const DAILY_EVENTS_LIMIT_MAX = 1_000_000_000_000
-/** Bytes of events of a day that a project may be limited to. More: a wrong use. */
+/**
+ * The highest daily number of bytes of events that a project can be limited to. A higher `--daily-bytes-limit` is a
+ * usage error.
+ * @user Command line
+ */
 export const DAILY_BYTES_LIMIT_MAX = 1024 ** 5
-/** Kills of `prove-durability`. More: a wrong use. */
+/** The highest `--kills` of `prove-durability`. A higher value is a usage error. */
 export const PROOF_KILLS_MAX = 10_000
-/** Seconds of load before a kill of `prove-durability`. More: a wrong use. */
+/** The highest `--seconds` of load before a kill of `prove-durability`. A higher value is a usage error. */
 export const PROOF_SECONDS_MAX = 600
-/** Connections of `prove-durability`. More: a wrong use. */
+/** The highest `--connections` of `prove-durability`. A higher value is a usage error. */
 export const PROOF_CONNECTIONS_MAX = 256
-/** The largest seed of `prove-durability`. More: a wrong use. */
+/** The highest `--seed` of `prove-durability`. A higher value is a usage error. */
 export const PROOF_SEED_MAX = 2_147_483_648
-/** Events that `prove-durability` sends. Beyond, it only sends again what got no answer. */
+/**
+ * The number of different events that `prove-durability` sends. Beyond it, the command only repeats events that were
+ * not answered.
+ */
 export const PROOF_EVENTS_MAX = 2_000_000
-/** Milliseconds in which a daemon of `prove-durability` gets ready. Longer: the command fails. */
+/** The time that a daemon of `prove-durability` has to become ready. After it, the command fails. */
 export const PROOF_START_MS_MAX = 120_000
-/** Milliseconds that a request of `prove-durability` waits for its answer. Longer: its events count as unanswered. */
+/**
+ * The time for which a request of `prove-durability` waits for its answer. After it, its events count as unanswered.
+ */
 export const PROOF_ANSWER_MS_MAX = 30_000
-/** Milliseconds in which the events of `prove-durability` are processed at the end. Longer: the command fails. */
+/** The time that the events of `prove-durability` have to be processed at the end. After it, the command fails. */
 export const PROOF_PROCESSING_MS_MAX = 300_000
-/** Events of each kind of fault that the report of `prove-durability` names by their uuid; the others are counted. */
+/**
+ * The number of events of each kind of fault that the report of `prove-durability` names by their UUIDs. Further ones
+ * are counted.
+ */
 export const PROOF_EXAMPLES_MAX = 20

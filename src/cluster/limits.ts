@@ -1,68 +1,144 @@
-/** The limits of cluster: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of cluster, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Without a majority of brokers for that long, milliseconds, events are acknowledged from this disk alone, or refused. */
+/**
+ * The time for which a request waits until a majority of the brokers has its events. After it, events are acknowledged
+ * from the local disk alone, or answered 503 if the settings require a majority.
+ * @user Cluster and ClickHouse
+ */
 export const REPLICATION_MS_MAX = 1000
-/** How long a message may be on its way to the brokers, milliseconds. Beyond, it is sent again. */
+/** The time that the brokers have to confirm a message. After it, the message is sent again. */
 export const PUBLISH_MS_MAX = 3000
-/** Bytes of blocks in one message, unless a single block is larger. Further blocks go into the next. */
+/**
+ * The number of bytes of blocks in one message, unless a single block is larger. Further blocks go into the next
+ * message.
+ */
 export const MESSAGE_BYTES_MAX = 2 * 1024 * 1024
-/** Bytes of blocks that wait in memory for the brokers. Further ones are read from the outbox again. */
+/**
+ * The number of bytes of blocks that wait in memory for the brokers. Further blocks are read from the outbox on disk
+ * again.
+ */
 export const OUTBOX_MEMORY_BYTES_MAX = 32 * 1024 * 1024
-/** Bytes of messages that wait to be processed. Beyond, nothing more is taken from the stream. */
+/**
+ * The number of bytes of messages that wait to be processed. Beyond it, no further messages are taken from the stream.
+ */
 export const FOLLOWED_BYTES_MAX = 64 * 1024 * 1024
-/** How long an outbox waits for a copy beyond those that must have a block, milliseconds, while it comes no further. */
+/**
+ * The time for which an outbox keeps blocks for a replica that makes no progress, after enough replicas have stored
+ * them.
+ */
 export const LAGGARD_MS_MAX = 300_000
-/** Times that an outbox was opened, or had to give up a number; its numbers cannot tell more apart. */
+/**
+ * The number of times that an outbox can be opened or skip a number, because its numbers have no room for more. Beyond
+ * it, the start fails with a reference to docs/CLUSTER.md.
+ * @user Cluster and ClickHouse
+ */
 export const OUTBOX_RUNS_MAX = 8000
-/** How long the stream keeps messages, milliseconds. A copy that is away for longer needs a newer backup. */
+/**
+ * The time for which the stream keeps messages. A replica that was away for longer needs a newer backup.
+ * @user Cluster and ClickHouse
+ */
 export const STREAM_AGE_MS_MAX = 7 * 86_400_000
-/** How long a change of the catalogue may wait for a majority of brokers, milliseconds. Beyond: 503. */
+/**
+ * The time for which a change of the catalogue waits for a majority of the brokers. After it, the change is answered
+ * 503.
+ * @user Cluster and ClickHouse
+ */
 export const CONTROL_MS_MAX = 5000
-/** The same while none was there for the change before it. */
+/**
+ * The time for which a change of the catalogue waits for a majority of the brokers if the change before found none.
+ * After it, the change is answered 503.
+ */
 export const CONTROL_ALONE_MS_MAX = 1000
-/** Messages of the stream of the catalogue. Beyond, the whole catalogue is added and what it stands for cut off. */
+/**
+ * The number of messages in the stream of the catalogue. Beyond it, the whole catalogue is added to the stream, and
+ * the older messages are removed.
+ */
 export const CONTROL_MESSAGES_MAX = 1024
-/** How long a machine without a catalogue waits for the brokers, milliseconds. Beyond, it ends, and may be started again. */
+/**
+ * The time for which a machine without a catalogue waits for the brokers at its start. After it, the process ends with
+ * an error. It can be started again.
+ * @user Cluster and ClickHouse
+ */
 export const JOIN_MS_MAX = 60_000
-/** Bytes that a message may need besides one body: heads, and small requests of the same commit. */
+/**
+ * The number of bytes that a message may need in addition to one body, for headers and for small requests of the same
+ * commit. If `max_payload` of the brokers is less than `body_limit` plus this number, Tenrec reports it.
+ */
 export const MESSAGE_HEADS_BYTES_MAX = 2 * 1024 * 1024
-/** How long the machines of a cluster are listened to, milliseconds: each tells how it is every two seconds. */
+/**
+ * The time, in milliseconds, for which a command such as `cluster status` listens to the machines of a cluster. Each
+ * machine reports its state every two seconds.
+ */
 export const STATUS_LISTENED_MS = 3000
-/** How long before its events the secret of a day is made, and how long after them one may still come, milliseconds. */
+/**
+ * The time, in milliseconds, by which the stream keeps the secrets of days longer than events: a secret is created
+ * before the events of its day, and they may still arrive after it.
+ */
 export const SALT_DAYS_MS = 6 * 86_400_000
-/** Questions of one machine to those that hold events that may wait for their answers. Beyond: 503. */
+/**
+ * The number of requests of one machine to the machines that hold events that can wait for answers at a time. A
+ * further one is answered 503.
+ * @user Cluster and ClickHouse
+ */
 export const QUESTIONS_WAITING_MAX = 1024
-/** Questions of other machines that one works on. Beyond, they are refused with 503. */
+/** The number of requests of other machines that one machine works on. A further one is refused with 503. */
 export const QUESTIONS_SERVED_MAX = 1024
-/** How long an answer may take in all, milliseconds. Beyond: 503. */
+/**
+ * The time that a complete answer of another machine may take. After it, the request is answered 503.
+ * @user Cluster and ClickHouse
+ */
 export const QUESTION_MS_MAX = 300_000
-/** How long who was asked may be silent, milliseconds. Beyond, a read is asked once more, and then refused with 503. */
+/** The time for which another machine may send nothing. After it, a read is sent once more and then answered 503. */
 export const SILENCE_MS_MAX = 2000
-/** How long it is tried to find a machine that holds events, milliseconds. Beyond: 503. */
+/** The time for which a machine that holds the events is searched. After it, the request is answered 503. */
 export const NOBODY_MS_MAX = 1000
-/** How long a question waits for a copy to be as far as who asks has seen, milliseconds. Beyond, another one is asked. */
+/**
+ * The time for which a request waits until a replica has caught up with the last write of the machine that asks. After
+ * it, another replica is asked.
+ */
 export const QUESTION_WAIT_MS_MAX = 1500
-/** Bytes of one answer of another machine. Beyond: 503. */
+/** The number of bytes in one answer of another machine. A larger one becomes 503. */
 export const DISTANT_ANSWER_BYTES_MAX = 64 * 1024 * 1024
-/** Bytes of answers that one machine puts together at a time. Beyond: 503. */
+/**
+ * The number of bytes of answers of other machines that one machine collects at a time. Beyond it, the request is
+ * answered 503.
+ */
 export const DISTANT_ANSWERS_BYTES_MAX = 256 * 1024 * 1024
-/** Bytes of a part of an answer in one message, or what fits into one if that is less. */
+/** The number of bytes of an answer in one message. It is less if the brokers accept only smaller messages. */
 export const ANSWER_PART_BYTES_MAX = 512 * 1024
-/** Outcomes of commands that a machine remembers for others. Beyond, the oldest is forgotten. */
+/**
+ * The number of results of commands that a machine keeps for other machines. Beyond it, the oldest result is evicted.
+ */
 export const OUTCOMES_KEPT_MAX = 2000
-/** How long a decision waits for what is stored elsewhere, milliseconds. Beyond, flags that need it fail. */
+/**
+ * The time for which the decision of a flag waits for persons or groups that another machine stores. After it, flags
+ * that need them fail.
+ * @user Cluster and ClickHouse
+ */
 export const FACTS_MS_MAX = 300
-/** How long before another machine is asked for it, milliseconds. */
+/**
+ * The time for which a machine may leave a request for the persons or groups of a flag decision unanswered. After it,
+ * another machine is asked.
+ */
 export const FACTS_SILENCE_MS_MAX = 150
-/** How long what a decision needed is taken as it was, milliseconds: less than processing takes to show an event. */
+/**
+ * The time for which persons and groups of other machines are cached for flag decisions. It is shorter than the time
+ * that processing needs to show an event.
+ */
 export const FACTS_KEPT_MS_MAX = 100
-/** Bytes of what decisions needed that is kept. Beyond, the oldest is forgotten. */
+/** The number of bytes of these cached persons and groups. Beyond it, the oldest ones are evicted. */
 export const FACTS_KEPT_BYTES_MAX = 16 * 1024 * 1024
-/** A copy that has not come to the end of the stream for that long, milliseconds, answers nobody. */
+/**
+ * The time for which a replica may be behind the end of the stream. After it, the replica answers no requests until it
+ * has caught up.
+ */
 export const HOLDER_LATE_MS_MAX = 10_000
-/** How long cohorts and group types are waited for, milliseconds. Beyond, they are asked for again. */
+/** The time for which a machine waits for cohorts and group types of another machine. After it, it asks again. */
 export const DEFINITIONS_MS_MAX = 5000
-/** How long what an edge asks must be as far as what was written there, milliseconds: copies that are later answer nobody. */
+/** The time after a write during which the machine that wrote reads only from replicas that have this write. */
 export const WRITTEN_MS_MAX = 30_000
-/** Bytes that are kept for bodies of messages, as much as those of several blocks need. A larger body has memory of its own. */
+/**
+ * The number of bytes that are kept for the bodies of messages, enough for several blocks. A larger body gets memory
+ * of its own.
+ */
 export const MESSAGE_KEPT_BYTES_MAX = 4 * 1024 * 1024

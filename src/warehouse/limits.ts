@@ -1,30 +1,46 @@
-/** The limits of warehouse: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of warehouse, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** How long ClickHouse may take to answer a question, milliseconds. Beyond: 503. */
+/**
+ * The time for which a query waits for the answer of ClickHouse. After it, the query is answered 503.
+ * @user Cluster and ClickHouse
+ */
 export const QUERY_MS_MAX = 30_000
-/** The same of an insert, or of an order to delete. Beyond, it is sent again. */
+/** The time for which an insert or a deletion waits for the answer of ClickHouse. After it, it is sent again. */
 export const INSERT_MS_MAX = 60_000
-/** Bytes of one answer of ClickHouse. More: 503. */
+/**
+ * The number of bytes in one answer of ClickHouse. With more, the query is answered 503.
+ * @user Cluster and ClickHouse
+ */
 export const ANSWER_BYTES_MAX = 512 * 1024 * 1024
-/** Rows of one insert. Further ones go into the next. */
+/** The number of rows in one insert. Further rows go into the next insert. */
 export const BATCH_ROWS_MAX = 65_536
-/** Bytes of one insert, unless a single event is larger. Further ones go into the next. */
+/** The number of bytes in one insert, unless a single event is larger. Further events go into the next insert. */
 export const BATCH_BYTES_MAX = 16 * 1024 * 1024
-/** How long events wait for others to be sent with them, milliseconds, at most. */
+/** The time for which events wait for others so that they are sent to ClickHouse together. */
 export const BATCH_WAIT_MS_MAX = 5000
-/** How long the next try waits while ClickHouse does not answer, milliseconds; it begins with a tenth of that. */
+/** The longest pause between two retries while ClickHouse does not answer. The first pause is a tenth of it. */
 export const RETRY_MS_MAX = 10_000
-/** Months, before the one of arrival, that get a partition of their own. Older events share one. */
+/**
+ * The number of months before the month of arrival that get a partition of their own. Older events share one
+ * partition.
+ */
 export const PARTITION_MONTHS_MAX = 24
-/** Numbers of distinct_ids in one order to delete. Further ones go into the next. */
+/** The number of distinct ID numbers in one deletion. Further ones go into the next deletion. */
 export const ERASURE_IDS_MAX = 10_000
-/** Rows of a column that are read ahead of who reads one segment after the other. */
+/** The number of rows of a column that are read ahead for a reader that reads one segment after the other. */
 export const AHEAD_ROWS_MAX = 65_536
-/** Bytes of columns that a thread has read ahead. Beyond: the oldest are read again. */
+/**
+ * The number of bytes of columns that a thread has read ahead. Beyond it, the oldest ones are evicted and read again.
+ */
 export const AHEAD_BYTES_MAX = 128 * 1024 * 1024
-/** How long a segment whose copy was not whole keeps its columns, milliseconds, until it is compared again. */
+/**
+ * The time, in milliseconds, for which a segment with an incomplete copy keeps its columns until it is compared again.
+ */
 export const COMPARE_AGAIN_MS = 600_000
-/** How long ClickHouse has an event, milliseconds, before the store may give it away: a kernel flushes within 35 s. */
+/**
+ * The time, in milliseconds, for which ClickHouse must have an event before the store may remove it. A kernel flushes
+ * within 35 s.
+ */
 export const COPY_SETTLED_MS = 36_000
-/** How long `tenrec doctor` waits for ClickHouse, milliseconds. */
+/** The time for which `tenrec doctor` waits for ClickHouse. After it, the check fails. */
 export const LOOK_MS_MAX = 5000

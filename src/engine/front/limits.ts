@@ -1,56 +1,97 @@
-/** The limits of engine/front: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of engine/front, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Records whose last line in the log is remembered. */
+/** The number of damaged records whose last log line is remembered. Beyond it, the list is cleared. */
 export const DAMAGE_RECORDS_MAX = 1000
 /**
- * Memory kept for the next blocks, as large as traffic has made it: fresh memory for every commit makes
- * the garbage collector run.
+ * The number of buffers that are kept for the next blocks, because fresh memory for every commit starts the garbage
+ * collector. Their size follows the traffic.
  */
 export const COMMIT_SPARE_BUFFERS_MAX = 4
-/** Bytes of one of them. A larger one is given up. */
+/** The number of bytes in such a buffer. A larger one is released. */
 export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
-/** A commit that takes longer leaves its requests with 503 and unknown outcome. */
+/**
+ * The time that a commit to the disk may take. After it, its requests are answered 503, although their events may
+ * still be stored.
+ * @user Events
+ */
 export const COMMIT_MS_MAX = 10_000
-/** Bytes that are worth a commit of their own at any time. */
+/** The number of waiting bytes from which on a commit starts at once. */
 export const COMMIT_SPACED_BYTES_MAX = 1024 * 1024
-/** Requests that are remembered, so that a client that repeats itself fills no log. */
+/**
+ * The number of recent person overrides that are remembered, so that a client that repeats itself does not fill the
+ * log. Beyond it, the list is cleared.
+ */
 export const OVERRIDES_RECENT_MAX = 10_000
-/** Commands that may wait at a time; a further one is refused with 503. */
+/**
+ * The number of changes of persons that may wait at a time. A further one is answered 503.
+ * @user Persons and groups
+ */
 export const COMMANDS_WAITING_MAX = 1000
-/** A command that takes longer is answered with 503; it may still be carried out. */
+/**
+ * The time for which a change of persons waits for its result. After it, the request is answered 503, although the
+ * change may still be made.
+ * @user Persons and groups
+ */
 export const COMMAND_WAIT_MS_MAX = 30_000
-/** A backlog of that many events is worked on without a pause, unless the front is busy. */
+/** The number of waiting events above which processing works without a pause, unless the front is busy. */
 export const GATHER_EVENTS_MAX = 16_384
-/** While the front is busy, processing waits until the oldest event is that old, milliseconds. */
+/** The time for which processing waits for a busy front, measured from the oldest waiting event. */
 export const YIELD_MS_MAX = 1000
-/** Or until so many events wait: as many as one commit of processing gathers. */
+/**
+ * The number of waiting events up to which processing waits for a busy front. It is as many as one commit of
+ * processing collects.
+ */
 export const YIELD_EVENTS_MAX = 49_152
-/** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
+/**
+ * The time after its start during which the daemon may report that it is not ready because events of an earlier run
+ * are not processed yet.
+ */
 export const CATCH_UP_MS_MAX = 30_000
 /**
- * The longest pause between two retries of failed processing, in milliseconds. The first pauses are shorter. The log
- * keeps accepted events until a retry succeeds.
+ * The longest pause between two retries of failed processing. The first pauses are shorter. The log keeps accepted
+ * events until a retry succeeds.
  */
 export const PROCESSING_RETRY_MS_MAX = 10_000
-/** Streams of events that are open at a time. A further one: 503. */
+/**
+ * The number of live event streams that are open at a time. A further one is answered 503.
+ * @user Console and live events
+ */
 export const LIVE_STREAMS_MAX = 20
-/** Events a second that one stream goes on to show. Further ones are counted, and it says how many. */
+/**
+ * The number of events per second that one live stream shows continuously. Further events are counted, and the stream
+ * reports their number.
+ * @user Console and live events
+ */
 export const LIVE_EVENTS_PER_SECOND_MAX = 10
-/** Events that it shows at once after it has shown none for some seconds. Further ones: as above. */
+/**
+ * The number of events that a live stream shows at once after some seconds without events. Further events are counted,
+ * and the stream reports their number.
+ * @user Console and live events
+ */
 export const LIVE_EVENTS_AT_ONCE_MAX = 50
-/** Bytes that wait for the reader of a stream, unless a single event is larger. Further events: as above. */
+/**
+ * The number of bytes that wait for the reader of a live stream, unless a single event is larger. Further events are
+ * counted, and the stream reports their number.
+ * @user Console and live events
+ */
 export const LIVE_QUEUE_BYTES_MAX = 256 * 1024
-/** Projects whose refused requests are remembered. Beyond: the one that was refused nothing for longest is forgotten. */
+/**
+ * The number of projects whose refused requests are remembered. Beyond it, the project without a refusal for the
+ * longest time is evicted.
+ */
 export const FATE_PROJECTS_MAX = 100
-/** How long they are told, milliseconds. Older ones are left out. */
+/** The time for which refused requests are shown. Older ones are left out. */
 export const FATE_AGE_MS_MAX = 86_400_000
-/** Bytes of a refused body in which a key of a project is looked for. Further: not seen. */
+/** The number of bytes of a refused body in which a project key is searched. The rest is ignored. */
 export const FATE_LOOKED_AT_BYTES_MAX = 4096
-/** Minutes of which rates are remembered. Older ones are forgotten. */
+/** The number of minutes for which rates are kept. Older ones are removed. */
 export const RATE_MINUTES_MAX = 24 * 60
-/** How far ahead a full disk is foretold, milliseconds. Beyond: not. */
+/** The time ahead for which a full disk is predicted. A later date is not shown. */
 export const FORECAST_MS_MAX = 10 * 365 * 86_400_000
-/** Counts, by flag, value and hour, that are kept, some 100 bytes each; beyond, the oldest hours go. */
+/**
+ * The number of counts of decisions, by flag, value and hour, that are kept, about 100 bytes each. Beyond it, the
+ * oldest hours are removed.
+ */
 export const USAGE_ROWS_MAX = 200_000
-/** Decisions that were repeated and are not counted flag by flag yet; with so many they are, at once. */
+/** The number of repeated decisions that are not counted by flag yet. At the limit, all of them are counted at once. */
 export const USAGE_REPEATED_MAX = 256

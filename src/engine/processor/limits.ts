@@ -1,37 +1,57 @@
-/** The limits of engine/processor: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of engine/processor, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Batches without events that may wait beside those with events. */
+/** The number of batches that may wait for a subscriber. Beyond it, the subscriber misses everything up to then. */
 export const BATCHES_MAX = 1024
-/** Bytes of blocks that one commit gathers while the disk is short of room; the next ones follow at once. */
+/** The number of bytes of blocks in one commit while the disk has little free space. The next blocks follow at once. */
 export const SHORT_COMMIT_BYTES_MAX = 16 * 1024 * 1024
-/** Letters of one command; it says when there are more. */
+/** The number of dead letters that one command handles. It reports whether there are more. */
 export const COMMAND_LETTERS_MAX = 200
-/** Bytes of letters after which one command ends, so that events do not wait long. */
+/** The number of bytes of dead letters after which one command ends, so that events do not wait long. */
 export const COMMAND_LETTER_BYTES_MAX = 8 * 1024 * 1024
-/** Bytes of what is remembered of user agents, and as many of addresses. Beyond: the oldest is found out anew. */
+/**
+ * The number of bytes in the cache of user agents, and in the cache of addresses. Beyond it, the oldest entries are
+ * evicted.
+ */
 export const ENRICHMENT_CACHE_BYTES_MAX = 8 * 1024 * 1024
-/** Bytes of a GeoIP database, which is read into memory. Larger: not read. */
+/**
+ * The number of bytes in a GeoIP database, which is read into memory. A larger database is not used.
+ * @user Events
+ */
 export const GEOIP_FILE_BYTES_MAX = 1024 ** 3
-/** References that one record of a GeoIP database may hold. More: the address has no place. */
+/** The number of references in one record of a GeoIP database. For a record with more, the address has no location. */
 export const GEOIP_REFERENCES_MAX = 2000
-/** Milliseconds that one look into a GeoIP database may take. Longer: the database is used no more. */
+/**
+ * The time that one lookup in a GeoIP database may take. After a longer lookup, the database is no longer used, with a
+ * warning in the log.
+ */
 export const GEOIP_LOOKUP_MS_MAX = 1000
-/** UTF-16 units of the properties of the events that one run takes for all streams. Further ones are missed. */
+/**
+ * The number of UTF-16 units of the properties of events that one run collects for all live streams. Further events
+ * are counted as missed.
+ */
 export const LIVE_RUN_UNITS_MAX = 1024 * 1024
-/** Bytes of memory that one transaction of processing may gather. At the limit it commits, even in the middle of a block. */
+/**
+ * The number of bytes of memory that one transaction of processing collects. At the limit it commits, even in the
+ * middle of a block.
+ */
 export const GATHERED_BYTES_MAX = 64 * 1024 * 1024
-/** After a batch of events failed, the next batch is this many times smaller. */
+/** The factor by which the next batch is smaller after a batch of events failed. */
 export const ATTEMPT_PARTS = 8
-/** How often an event may fail alone with an error before it becomes a dead letter. */
+/**
+ * The number of times that an event may fail with an error when it is processed alone. Then it becomes a dead letter.
+ * @user Events
+ */
 export const ATTEMPTS_ALONE_MAX = 2
 /**
- * How often an event may end the thread or the process alone before it becomes a dead letter. More often than with an
- * error, because a process that is repeatedly killed from outside must not lose the event.
+ * The number of times that an event may end the thread or the process when it is processed alone. Then it becomes a
+ * dead letter. The number is higher than for errors, because a process that is repeatedly killed from outside must not
+ * lose the event.
+ * @user Events
  */
 export const ENDS_ALONE_MAX = 8
-/** Failed maintenance steps that are recorded. Beyond this, the oldest one is forgotten. */
+/** The number of failed maintenance steps that are recorded. Beyond it, the oldest one is removed. */
 export const FAILED_STEPS_MAX = 100
 /** The pause of a maintenance step after its first failure, in milliseconds. It doubles with each further failure. */
 export const STEP_PAUSE_MS_MIN = 600_000
-/** The longest pause of a maintenance step, in milliseconds. */
+/** The longest pause of a maintenance step. */
 export const STEP_PAUSE_MS_MAX = 86_400_000

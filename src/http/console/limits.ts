@@ -1,4 +1,7 @@
-/** The limits of http/console: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of http/console, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Bytes of all files of the console, compressed ones too: they stay in memory. Beyond: it is not served. */
+/**
+ * The number of bytes of all files of the console, including the compressed ones, which stay in memory. With more, the
+ * console is not served.
+ */
 export const CONSOLE_BYTES_MAX = 4 * 1024 * 1024

@@ -1,50 +1,92 @@
-/** The limits of http/server: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of http/server, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Characters of an object's id that are kept. */
+/** The number of characters of the ID of an object that an audit entry keeps. The rest is cut off. */
 export const AUDIT_OBJECT_CHARACTERS_MAX = 200
-/** An answer up to this size is asked for the id of what was made. */
+/**
+ * The number of bytes of an answer in which the audit log searches for the ID of a created object. Larger answers are
+ * not searched.
+ */
 export const AUDIT_ANSWER_BYTES_MAX = 64 * 1024
-/** uWebSockets.js reads at most this much at a time: a larger body never comes in one piece. */
+/** The number of bytes that uWebSockets.js reads at a time. A larger body never arrives in one chunk. */
 export const BODY_READ_BYTES_MAX = 512 * 1024
-/** Memory of bodies that is kept to be used again. Further: given up. */
+/** The number of buffers for bodies that are kept for reuse. Further ones are released. */
 export const BODY_SPARES_MAX = 64
-/** What a refused client may still send before its connection is cut instead of drained. */
+/**
+ * The number of bytes that a client may still send after its request was refused. If more are left, or if their number
+ * is unknown, the connection is closed at once.
+ * @user Requests and answers
+ */
 export const BODY_DRAIN_BYTES_MAX = 64 * 1024 * 1024
-/** Milliseconds between two looks at uploads that are too slow. */
+/** The time between two checks for uploads that are too slow. */
 export const BODY_SWEEP_MS_MAX = 1000
-/** Lines of headers of a request. Further: 431. uWebSockets.js has the same limit. */
+/**
+ * The number of header lines of a request. A request with more is answered 431. uWebSockets.js has the same limit.
+ * @user Requests and answers
+ */
 export const HEADER_LINES_MAX = 98
-/** Milliseconds that a connection may be idle, that headers may take, and that a body or an answer may stand still. Longer: the connection is closed. uWebSockets.js has about the same limit. */
+/**
+ * The time that a connection may be idle, that headers may take, and that a body or an answer may make no progress.
+ * After it, the connection is closed. uWebSockets.js has about the same limit.
+ * @user Requests and answers
+ */
 export const CONNECTION_IDLE_MS_MAX = 10_000
-/** Bytes of a body that came within that time and count as a standstill. uWebSockets.js has the same limit. */
+/**
+ * The number of bytes of a body that count as no progress if they are all that arrived within
+ * `CONNECTION_IDLE_MS_MAX`. uWebSockets.js has the same limit.
+ */
 export const BODY_STANDSTILL_BYTES_MAX = 160 * 1024
-/** Bytes of answers that wait on one connection of node:http for its reader. With more, the next request closes the connection. */
+/**
+ * The number of bytes of answers that may wait on one connection of node:http for its reader. Beyond it, the next
+ * request closes the connection.
+ */
 export const PIPELINED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
-/** Milliseconds between two looks at the connections of node:http. */
+/** The time between two checks of the connections of node:http. */
 export const CONNECTION_LOOK_MS_MAX = 1000
-/** Milliseconds that a client of node:http has to close a connection behind its last answer. Longer: it is closed, and what the client still sends is lost. */
+/**
+ * The time that a client of node:http has to close a connection after its last answer. After it, the server closes the
+ * connection, and anything that the client still sends is lost.
+ */
 export const CONNECTION_LINGER_MS_MAX = 2000
-/** Proxies in a row that are believed; the address that the last of them saw is taken. */
+/**
+ * The number of trusted proxies in a row. Beyond it, the address that the last of them saw is taken as the address of
+ * the client.
+ */
 export const PROXY_HOPS_MAX = 16
-/** Characters at the end of the header that are looked at. */
+/**
+ * The number of characters at the end of `X-Forwarded-For` that are read. The beginning of a longer header is ignored.
+ */
 export const FORWARDED_CHARACTERS_MAX = 2048
-/** Headers `X-Forwarded-For` whose address is remembered. A further one: all are looked at again. */
+/** The number of `X-Forwarded-For` headers whose address is cached. Beyond it, the cache is cleared. */
 export const FORWARDED_KNOWN_MAX = 4096
-/** Characters of one of them. A longer one is looked at each time. */
+/** The number of characters in such a header. A longer header is read each time. */
 export const FORWARDED_KNOWN_CHARACTERS_MAX = 100
-/** Characters of a name that a client chose, in an answer. */
+/** The number of characters of a name from a request that an error shows. The rest is cut off. */
 export const NAME_SHOWN_CHARACTERS_MAX = 400
-/** A value up to this many characters is named in a refusal. */
+/** The number of characters of an invalid value that an error shows. A longer value is left out. */
 export const SHOWN_CHARACTERS_MAX = 20
-/** Rows of a page and of a table. A larger limit is taken for this one. */
+/**
+ * The number of rows on a page of persons, cohorts, actions or analytic rows, and in a table. A larger `limit` is
+ * treated as this one.
+ * @user Requests and answers
+ */
 export const PAGE_ROWS_MAX = 10_000
-/** Addresses, and projects, that are remembered; beyond, those that came least lately start afresh. */
+/**
+ * The number of addresses, and of projects, whose request rate is counted. Beyond it, those with the oldest requests
+ * start again.
+ */
 export const RATE_BUCKETS_MAX = 100_000
-/** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
+/** The number of bytes of an answer that is sent in one call. Larger answers follow the pace of the reader. */
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
-/** UTF-16 units of a text that the main thread makes at a time. A longer one is made in pieces, and others have their turn in between. */
+/**
+ * The number of UTF-16 units of a text that the main thread builds at a time. A longer text is built in chunks, and
+ * other requests are served in between.
+ */
 export const ANSWER_TEXT_UNITS_MAX = 256 * 1024
-/** Milliseconds between two looks at answers that wait for their readers. */
+/** The time between two checks of answers that wait for their readers. */
 export const ANSWER_LOOK_MS_MAX = 1000
-/** Logins, and codes of invitations, of one address that may fail in a minute. A further one: 429 with `Retry-After`. */
+/**
+ * The number of logins, and of invitation codes, from one address that may fail in a minute. A further one is answered
+ * 429 with `Retry-After`.
+ * @user Console and live events
+ */
 export const LOGIN_FAILURES_PER_MINUTE_MAX = 5

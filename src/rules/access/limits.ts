@@ -1,8 +1,14 @@
-/** The limits of rules/access: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of rules/access, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Milliseconds without a request that somebody made after which a session of the console ends. */
+/**
+ * The time without a user request after which a console session ends.
+ * @user Console and live events
+ */
 export const SESSION_IDLE_MS_MAX = 12 * 3_600_000
-/** Milliseconds after which a session of the console ends whatever it does. */
+/**
+ * The time after which a console session ends, even if it is in use.
+ * @user Console and live events
+ */
 export const SESSION_AGE_MS_MAX = 7 * 24 * 3_600_000
-/** Milliseconds by which the noted time of its last use may be late: it is written no more often. */
+/** The time by which the stored time of the last use of a console session may be late. It is not written more often. */
 export const SESSION_SEEN_LATE_MS_MAX = 60_000

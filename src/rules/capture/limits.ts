@@ -1,41 +1,69 @@
-/** The limits of rules/capture: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of rules/capture, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.ts'
 
-/** Characters of an entry beyond which it is no address (an IPv6 address with a zone has fewer). */
+/**
+ * The number of characters in an entry of `X-Forwarded-For` that may be an address. A longer entry is not an address.
+ * An IPv6 address with a zone is shorter.
+ */
 export const ADDRESS_CHARACTERS_MAX = 100
-/** Characters of `X-Forwarded-For` among which an address is looked for; proxies in front add few. */
+/** The number of characters of `X-Forwarded-For` in which an address is searched. The rest is ignored. */
 export const FORWARDED_FOR_CHARACTERS_MAX = 1000
-/** How late an event may arrive and still belong to the visitor of its day. */
+/**
+ * The time that a cookieless event may arrive after the end of its day and still count for the visitor of that day. A
+ * later event counts for the day on which it arrived.
+ * @user Events
+ */
 export const COOKIELESS_LATE_MS_MAX = 72 * 3_600_000
-/** UTF-16 units of the extra text that tells visitors apart. Longer: cut. */
+/** The number of UTF-16 units of `$cookieless_extra`, which distinguishes cookieless visitors. The rest is ignored. */
 export const COOKIELESS_EXTRA_UNITS_MAX = 100
-/** Names of zones come from clients; beyond that number all that is known of them is forgotten. */
+/**
+ * The number of time zones whose formatters are cached, because clients send their names. Beyond it, the cache is
+ * cleared.
+ */
 export const COOKIELESS_ZONES_MAX = 200
-/** No zone has a longer name. */
+/** The number of UTF-16 units in the name of a time zone. A longer name is not a time zone. */
 export const COOKIELESS_ZONE_UNITS_MAX = 64
-/** UTF-16 units of the text of an element. Longer: cut. */
+/**
+ * The number of UTF-16 units of the text of a clicked element. The rest is cut off.
+ * @user Events
+ */
 export const ELEMENT_TEXT_UNITS_MAX = 400
-/** UTF-16 units of the address of an element. Longer: cut. */
+/**
+ * The number of UTF-16 units of the `href` of a clicked element. The rest is cut off.
+ * @user Events
+ */
 export const ELEMENT_HREF_UNITS_MAX = 2048
-/** More than any name or id keeps: a code point has at most two units. */
+/**
+ * The number of UTF-16 units of JSON after which the text of a name or ID is complete. It is above every limit of
+ * names and IDs: a code point has at most two units.
+ */
 export const FIELD_JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
-/** Rows of a column that the kernel fills by itself. A column of more is filled value by value. */
+/** The number of rows of a column that the kernel fills at once. A longer column is filled value by value. */
 export const COLUMN_BLOCK_ROWS = 8192
-/** Bytes of an event beyond which it is always parsed: what large events hold hardly repeats. */
+/**
+ * The number of bytes of an event that the kernel reads. A larger event is always parsed, because its content hardly
+ * repeats.
+ */
 export const KERNEL_EVENT_BYTES_MAX = 256 * 1024
-/** Events without a key that are looked at for one before the body has to wait for those that are proved. */
+/**
+ * The number of events without a key in which a key is searched before the body waits in the queue for bodies whose
+ * key is proved.
+ */
 export const KEY_PROOF_EVENTS_MAX = 1000
-/** UTF-16 units of a text in a warning. Longer: cut. */
+/**
+ * The number of UTF-16 units of a text in an ingestion warning. The rest is cut off.
+ * @user Events
+ */
 export const WARNING_UNITS_MAX = 1000
-/** UTF-16 units of a time in a warning. Longer: cut. */
+/** The number of UTF-16 units of an invalid time that a warning shows. The rest is cut off. */
 export const TIME_SHOWN_UNITS_MAX = 100
-/** Characters of a time that is not in ISO 8601. Longer: no time. */
+/** The number of characters in a timestamp that is not in ISO 8601. A longer one is not a valid timestamp. */
 export const TIME_CHARACTERS_MAX = 120
-/** Texts of classes of elements of which the thread remembers what they become. */
+/** The number of `class` texts of elements whose result a thread caches. Beyond it, the cache is cleared. */
 export const CLASSES_KEPT_MAX = 1000
-/** UTF-16 units of such a text; longer ones are taken apart each time. */
+/** The number of UTF-16 units in such a text. A longer text is parsed each time. */
 export const CLASSES_KEPT_UNITS_MAX = 300
-/** UTF-16 units of a value that the reason for leaving out a line shows. Longer: cut. */
+/** The number of UTF-16 units of a value that the reason for skipping a line shows. The rest is cut off. */
 export const IMPORT_VALUE_SHOWN_UNITS_MAX = 100
-/** UTF-16 units of the name and version of an SDK in `PostHog-Sdk-Info`. Longer: the header is ignored. */
+/** The number of UTF-16 units in the header `PostHog-Sdk-Info`. A longer header is ignored. */
 export const SDK_INFO_UNITS_MAX = 200

@@ -1,16 +1,16 @@
-/** The limits of rules/events: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of rules/events, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Values of a property of events that are offered. Further: left out. */
+/** The number of values of an event property that are suggested. Less frequent values are left out. */
 export const OFFERED_VALUES_MAX = 50
-/** UTF-16 units of a value that is offered; longer ones are left out. */
+/** The number of UTF-16 units in a suggested value. Longer values are left out. */
 export const OFFERED_UNITS_MAX = 500
-/** Different values that are counted for that; those that come later are left out. */
+/** The number of different values that are counted for suggestions. Values that are found later are left out. */
 export const VALUES_COUNTED_MAX = 100_000
-/** Names of events of one's own that are offered in the place of values. Further: left out. */
+/** The number of custom event names that are suggested as values. Less frequent names are left out. */
 export const OFFERED_EVENTS_MAX = 1000
-/** Samples of a reason for which events have no stored row. The newest are kept. */
+/** The number of samples for each reason why events were not stored. The newest ones are kept. */
 export const FATE_SAMPLES_MAX = 10
-/** UTF-16 units of the body of a refused request that a sample has. Further: cut. */
+/** The number of UTF-16 units of a refused body that a sample keeps. The rest is cut off. */
 export const FATE_BODY_UNITS_MAX = 1024
-/** Bytes of what a dead letter holds that a list shows. Further: cut. */
+/** The number of bytes of the content of a dead letter that a list shows. The rest is cut off. */
 export const LETTER_BODY_BYTES_MAX = 4096

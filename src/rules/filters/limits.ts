@@ -1,24 +1,53 @@
-/** The limits of rules/filters: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of rules/filters, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Elements of a chain that are looked at, from the clicked one outwards. */
+/**
+ * The number of elements in the chain of a clicked element that filters read, from the clicked one outwards. Further
+ * elements are ignored.
+ */
 export const ELEMENTS_MAX = 200
-/** Characters of a selector. A longer one matches nothing. */
+/**
+ * The number of UTF-16 units in a CSS selector. A longer selector matches nothing.
+ * @user Cohorts, actions and filters
+ */
 export const SELECTOR_UNITS_MAX = 1000
-/** Regular expressions of one flag, cohort or action. More: 400 `invalid_input`. */
+/**
+ * The number of regular expressions in one flag, cohort or action. More are answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
 export const PATTERNS_MAX = 200
-/** UTF-16 units of all of them together. More: 400 `invalid_input`. */
+/**
+ * The number of UTF-16 units of all these regular expressions together. More are answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
 export const PATTERN_UNITS_SUM_MAX = 5000
-/** UTF-16 units of an operator that a refusal repeats. */
+/** The number of UTF-16 units of an unknown operator that an error quotes. The rest is cut off. */
 export const QUOTED_UNITS_MAX = 40
-/** Filters of one tree. More: 400 `invalid_input`. */
+/**
+ * The number of filters in one filter tree of a list, cohort or analytic request. More are answered 400
+ * `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
 export const TREE_FILTERS_MAX = 100
-/** Groups within groups in a list of persons and in analytic queries. Deeper: 400 `invalid_input`. */
+/**
+ * The number of filter groups that may be nested in a list of persons or an analytic request. A deeper tree is
+ * answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
 export const TREE_LIST_DEPTH_MAX = 5
-/** A cohort has groups of groups of filters and nothing deeper. */
+/**
+ * The number of filter groups that may be nested in a cohort. A deeper tree is answered 400 `invalid_input`.
+ * @user Cohorts, actions and filters
+ */
 export const TREE_COHORT_DEPTH_MAX = 2
-/** Cohorts that refer to each other: nobody is a member of a deeper one. */
+/**
+ * The number of cohorts that may refer to each other in a row. A cohort beyond that has no members.
+ * @user Cohorts, actions and filters
+ */
 export const PERSON_COHORT_DEPTH_MAX = 10
-/** Nesting up to which keys are sorted; what lies deeper keeps its order. */
+/**
+ * The number of nested containers whose keys are sorted when values are compared. The keys of deeper containers keep
+ * their order.
+ */
 export const SORTED_DEPTH_MAX = 128
-/** Characters of a version; a longer text is none. */
+/** The number of UTF-16 units in a version that a filter compares. A longer text is not a version. */
 export const VERSION_UNITS_MAX = 256

@@ -1,46 +1,98 @@
-/** The limits of rules/flags: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of rules/flags, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Flags that may change at once for the set not to be put together anew. */
+/** The number of flags that may change at once before the compiled set of flags is built again as a whole. */
 export const COMPILED_CHANGES_MAX = 32
-/** Levels of groups in a tree of filters. */
+/**
+ * The number of filter groups that may be nested in a cohort that a flag uses. A cohort with a deeper tree cannot be
+ * evaluated for flags.
+ */
 export const FLAG_COHORT_TREE_DEPTH_MAX = 2
-/** Flags that have to be evaluated before a flag. With more, SDKs are made to ask the server. */
+/**
+ * The number of flags that must be evaluated before a flag. If there are more, SDKs that evaluate flags locally ask
+ * the server instead.
+ */
 export const FLAG_CHAIN_MAX = 100
-/** Values within a list or object that filters compare, at any depth. A flag that compares a larger one fails with `pattern_limit`. */
+/**
+ * The number of values, at any depth, within a list or object that filters of flags compare. A flag that compares a
+ * larger one fails with `pattern_limit`.
+ * @user Flags
+ */
 export const COMPARED_VALUES_MAX = 1000
-/** Cohorts that ask for each other in a row. One more counts as one that cannot be computed. */
+/**
+ * The number of cohorts that may refer to each other in a row when a flag is evaluated. A cohort beyond that counts as
+ * unavailable.
+ */
 export const FLAG_COHORT_DEPTH_MAX = 50
-/** Entries that differ from the common map; with more, a map of its own is made. */
+/**
+ * The number of entries in which a lookup of flags may differ from the shared map. With more, it gets a map of its
+ * own.
+ */
 export const LOOKUP_CHANGES_MAX = 128
-/** What a date may be at most, either way, as for `Date`. */
+/**
+ * The distance of a time from 1970, in either direction, that a date can represent. A value beyond it is not a time.
+ */
 export const TIME_MS_MAX = 8.64e15
-/** Examples of those for whom a rehearsed change of a flag counts. Further ones are counted only. */
+/**
+ * The number of examples of affected persons or groups that the rehearsal of a flag shows. Further ones are only
+ * counted.
+ */
 export const REHEARSAL_EXAMPLES_MAX = 20
-/** Changes of value, with the conditions that led to them, that a rehearsal tells apart; the most frequent ones. */
+/**
+ * The number of different changes of value, with the conditions that cause them, that a rehearsal shows. Less frequent
+ * ones are left out.
+ */
 export const REHEARSAL_FLIPS_MAX = 100
-/** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
+/**
+ * The number of bytes of JSON in the filters of one flag. Larger filters are answered 400 `invalid_input`.
+ * @user Flags
+ */
 export const FLAG_FILTERS_BYTES_MAX = 1024 * 1024
-/** Values that one property filter may list. More: 400 `invalid_input`. */
+/**
+ * The number of values in the list of one property filter of a flag. More are answered 400 `invalid_input`. Use a
+ * cohort instead.
+ * @user Flags
+ */
 export const FLAG_LISTED_VALUES_MAX = 1000
-/** Index of a group type in a flag. Higher: 400. */
+/** The highest index of a group type in a flag. A higher one is answered 400 `invalid_input`. */
 export const FLAG_GROUP_INDEX_MAX = 4
-/** Cohorts that are looked at to check a flag. Beyond: the others are not checked. */
+/** The number of cohorts that are read to check one flag. Further cohorts are not checked. */
 export const FLAG_COHORTS_VISITED_MAX = 1000
-/** Filters that can never match which are shown of a flag. */
+/** The number of filters that can never match that `status_details` of a flag shows. Further ones are left out. */
 export const FLAG_FAULTS_SHOWN_MAX = 20
-/** Dependent flags that a refusal names. */
+/** The number of dependent flags that an error names. Further ones are counted. */
 export const DEPENDENTS_NAMED_MAX = 5
-/** Bytes of JSON of both values of a change; larger ones are left out of the log. */
+/**
+ * The number of UTF-16 units of JSON of the old and the new value of a changed field of a flag together. Larger values
+ * are left out of the activity log.
+ */
 export const FLAG_CHANGE_UNITS_MAX = 256 * 1024
-/** Characters of the key of a flag. Longer: 400 `max_length`. */
+/**
+ * The number of characters in the key of a flag. A longer key is answered 400 `max_length`.
+ * @user Flags
+ */
 export const FLAG_KEY_CHARACTERS_MAX = 400
-/** UTF-16 units of the name of a flag. Longer: 400 `max_length`. */
+/**
+ * The number of UTF-16 units in the name of a flag. A longer name is answered 400 `max_length`.
+ * @user Flags
+ */
 export const FLAG_NAME_UNITS_MAX = 65_536
-/** Tags of a flag. More: 400 `invalid_input`. */
+/**
+ * The number of tags or evaluation contexts of a flag. More are answered 400 `invalid_input`.
+ * @user Flags
+ */
 export const FLAG_TAGS_MAX = 200
-/** UTF-16 units of a tag of a flag. Longer: 400. */
+/**
+ * The number of UTF-16 units in such a text. A longer one is answered 400 `max_length`.
+ * @user Flags
+ */
 export const FLAG_TAG_UNITS_MAX = 255
-/** Dashboards of a flag. More: 400. */
+/**
+ * The number of dashboards of a flag. More are answered 400 `invalid_input`.
+ * @user Flags
+ */
 export const FLAG_DASHBOARDS_MAX = 1000
-/** Bytes of the JSON of rollback conditions. More: 400. */
+/**
+ * The number of bytes of JSON in the rollback conditions of a flag. More are answered 400 `invalid_input`.
+ * @user Flags
+ */
 export const FLAG_ROLLBACK_BYTES_MAX = 65_536

@@ -1,86 +1,179 @@
-/** The limits of rules/queries: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of rules/queries, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Series of one query. More: 400 `invalid_query`. */
+/**
+ * The number of series in one query. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_SERIES_MAX = 26
-/** Filters of one tree. More: 400 `invalid_query`. */
+/**
+ * The number of filters in one filter tree of a query. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_FILTERS_MAX = 100
-/** Texts and patterns in lists of filters that look for parts, all of one tree together. More: 400 `invalid_query`. */
+/**
+ * The number of texts and patterns in the lists of all filters of one tree that search for a part of a text. More are
+ * answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_PATTERNS_MAX = 1000
-/** Groups of filters within each other. Deeper: 400 `invalid_query`. */
+/**
+ * The number of filter groups that may be nested in a query. A deeper tree is answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_FILTER_DEPTH_MAX = 10
-/** Breakdowns of one query. More: 400 `invalid_query`. */
+/**
+ * The number of breakdowns in one query. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_BREAKDOWNS_MAX = 3
-/** Values of a breakdown when the query does not say how many. */
+/** The number of values that a breakdown shows if the query has no `breakdown_limit`. */
 export const QUERY_BREAKDOWN_VALUES = 25
-/** Values that a breakdown may ask for. More: 400 `invalid_query`. */
+/**
+ * The highest `breakdown_limit` of a query. A higher one is answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_BREAKDOWN_VALUES_MAX = 1000
-/** Cohorts of one breakdown. More: 400 `invalid_query`. */
+/**
+ * The number of cohorts in one breakdown. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_COHORTS_MAX = 25
-/** Bins of a breakdown by number. More: 400 `invalid_query`. */
+/**
+ * The number of bins in a breakdown by a number. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_BINS_MAX = 100
 /**
- * Points of one series of a chart, such as the days since 1970 or the minutes of 17 days: many more than a screen has
- * columns. More: 400 `query_too_large`.
+ * The number of points in one series of a chart, such as the days since 1970 or the minutes of 17 days. It is far
+ * above the number of columns of a screen. More are answered 400 `query_too_large`.
+ * @user Queries
  */
 export const CHART_SERIES_POINTS_MAX = 25_000
-/** Points of all series of a chart, one for each value of a breakdown, such as the hours of a year for 25 values. More: 400 `query_too_large`. */
+/**
+ * The number of points in all series of a chart, with one series for each value of a breakdown, such as the hours of a
+ * year for 25 values. More are answered 400 `query_too_large`.
+ * @user Queries
+ */
 export const CHART_POINTS_MAX = 250_000
-/** Bytes of one answer. More: 400 `query_too_large`. */
+/**
+ * The number of bytes in the answer to one query. A larger answer becomes 400 `query_too_large`.
+ * @user Queries
+ */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
-/** Bytes of the result of an insight, alone, on a dashboard or on a shared page. More: the sentence of a 400 stands in its place. */
+/**
+ * The number of bytes in the result of an insight, alone, on a dashboard or on a shared page. For a larger result, the
+ * error `query_too_large` is shown instead.
+ * @user Insights, dashboards and annotations
+ */
 export const INSIGHT_RESULT_BYTES_MAX = 16 * 1024 * 1024
-/** Characters of the address of those behind a number. A longer one is not given. */
+/**
+ * The number of characters in the URL that leads to the persons behind a number. A longer URL is left out of the
+ * answer.
+ */
 export const PERSONS_URL_UNITS_MAX = 32 * 1024
-/** Rows of one page of a table of web analytics. A query for more gets so many. */
+/**
+ * The number of rows on one page of a table of web analytics. A larger `limit` is treated as this one.
+ * @user Queries
+ */
 export const WEB_ROWS_MAX = 50_000
-/** Events of a timeline of sessions, the newest. */
+/**
+ * The number of events in a timeline of sessions. The newest ones are shown.
+ * @user Queries
+ */
 export const TIMELINE_EVENTS_MAX = 1000
-/** Rows of one page when the query does not say how many. */
+/** The number of rows on one page of a query that has no `limit`. */
 export const QUERY_PAGE_ROWS = 100
-/** Rows that a page may ask for. More: 400 `invalid_query`. */
+/**
+ * The highest `limit` of a query for events or actors. A higher one is answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_PAGE_ROWS_MAX = 50_000
-/** Columns of one list. More: 400 `invalid_query`. */
+/**
+ * The number of columns in one query (`select`). More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_COLUMNS_MAX = 100
-/** `coalesce` within each other. Deeper: 400 `invalid_query`. */
+/**
+ * The number of `coalesce` calls that may be nested in a column. A deeper column is answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_COLUMN_DEPTH_MAX = 5
-/** Events that are read one by one to be put in order. More: 400 `query_too_large`. */
+/**
+ * The number of events that are read one by one to sort them. More are answered 400 `query_too_large`.
+ * @user Queries
+ */
 export const EVENT_ROWS_COMPARED_MAX = 50_000
-/** Columns of retention when the query does not say how many. */
+/** The number of columns in a retention table if the query has no `totalIntervals`. */
 export const RETENTION_COLUMNS = 8
-/** Columns of retention that may be asked for. More: 400 `invalid_query`. */
+/**
+ * The highest `totalIntervals` of a retention query. A higher one is answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const RETENTION_COLUMNS_MAX = 100
-/** Rows of a table of retention, such as the hours of 22 years. More: 400 `invalid_query`. */
+/**
+ * The number of rows in a retention table, such as the hours of 22 years. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const RETENTION_ROWS_MAX = 200_000
-/** Numbers of a table of retention: all values of a breakdown together. More: 400. */
+/**
+ * The number of numbers in a retention table, for all values of a breakdown together. More are answered 400.
+ * @user Queries
+ */
 export const QUERY_CELLS_MAX = 4_000_000
-/** Actors that are read and sorted for one answer. More: by an index where there is one, else 400 `query_too_large`. */
+/**
+ * The number of actors that are read and sorted for one answer. If there are more and no index has the order, the
+ * answer is 400 `query_too_large`.
+ * @user Queries
+ */
 export const ACTORS_SORTED_MAX = 100_000
-/** Values of a breakdown on a map of the world, whatever the query says. */
+/** The number of values of a breakdown on a world map, whatever `breakdown_limit` the query has. */
 export const QUERY_MAP_VALUES = 250
-/** Numbers that smoothing averages. More: 400 `invalid_query`. */
+/**
+ * The number of values that smoothing averages (`smoothingIntervals`). A larger number is answered 400
+ * `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_SMOOTHING_MAX = 100
-/** Formulas of one query. More: 400 `invalid_query`. */
+/**
+ * The number of formulas in one query. More are answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_FORMULAS_MAX = 26
-/** Characters of a formula. More: 400 `invalid_query`. */
+/**
+ * The number of UTF-16 units in a formula. A longer formula is answered 400 `invalid_query`.
+ * @user Queries
+ */
 export const QUERY_FORMULA_UNITS_MAX = 500
-/** Different edges of one query of paths. More: 400 `query_too_large`. */
+/**
+ * The number of different edges in one paths query. More are answered 400 `query_too_large`.
+ * @user Queries
+ */
 export const PATH_EDGES_MAX = 2_000_000
-/** Bins of times that a funnel may ask for. A larger number is taken for this one. */
+/** The number of time bins that a funnel can ask for. A larger number is treated as this one. */
 export const FUNNEL_BINS_MAX = 90
-/** Bins of times of a funnel that asks for none: the cube root of the number of actors, but no more. */
+/**
+ * The number of time bins of a funnel that asks for no number. Their number is the cube root of the number of actors,
+ * up to this limit.
+ */
 export const FUNNEL_OWN_BINS_MAX = 60
 /**
- * Memory for the bits of distinct_ids by periods that one part of a query keeps. More: parts are divided by persons
- * and not remembered.
+ * The number of bytes for the bits of distinct IDs by period that one part of a query keeps. With more, the query is
+ * divided by persons, and its parts are not cached.
  */
 export const PERSON_BITS_BYTES_MAX = 24 * 1024 * 1024
-/** Memory for where each person is in a funnel. More: its events are gathered person by person, slower. */
+/**
+ * The number of bytes for the state of every person in a funnel. With more, the events are gathered person by person,
+ * which is slower.
+ */
 export const FUNNEL_STREAM_BYTES_MAX = 128 * 1024 * 1024
-/** What of it a thread keeps for the next funnel. More: it is taken anew each time. */
+/** The number of these bytes that a thread keeps for its next funnel. More memory is allocated each time. */
 export const FUNNEL_SPARE_BYTES_MAX = 16 * 1024 * 1024
-/** Numbers by bucket and value of a breakdown that are counted side by side. More: value by value, slower. */
+/**
+ * The number of counts, by bucket and breakdown value, that are kept at the same time. With more, the values are
+ * counted one after the other, which is slower.
+ */
 export const TREND_CELLS_MAX = 1_000_000
-/** Values of a property of sessions that are offered. */
+/** The number of values of a session property that are suggested. Less frequent values are left out. */
 export const SESSION_VALUES_MAX = 20
-/** UTF-16 units of what is remembered of how a query is shaped, see `shapeOf`. Further ones: cut off. */
+/** The number of UTF-16 units in the text that describes the shape of a query (`shapeOf`). The rest is cut off. */
 export const QUERY_SHAPE_UNITS_MAX = 300

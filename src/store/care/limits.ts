@@ -1,8 +1,11 @@
-/** The limits of store/care: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of store/care, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** A chunk ends at the latest with the entry that reaches this size. */
+/** The number of bytes in a chunk of a backup. A chunk ends with the entry that reaches this size. */
 export const CHUNK_BYTES_MAX = 8 * 1024 * 1024
-/** A read that takes longer came from the disk: then what lies around it is fetched, too. */
+/**
+ * The time in which a page that is in memory is read. A slower read came from the disk, so the backup reads the
+ * adjacent pages, too.
+ */
 export const PAGE_CACHED_MS_MAX = 0.1
-/** After this many findings the rest of a file is not looked at. */
+/** The number of findings in one file after which `verify` does not check the rest of it. */
 export const VERIFY_FINDINGS_MAX = 20

@@ -1,52 +1,121 @@
-/** The limits of store/catalog: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of store/catalog, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Entries that are kept, some 30 MB; the oldest make room. */
+/**
+ * The number of audit entries that are kept, about 30 MB. Beyond it, the oldest ones are removed.
+ * @user Projects, users and keys
+ */
 export const AUDIT_ENTRIES_MAX = 100_000
-/** Bytes of keys and values in one part of a whole catalogue, unless a single value is larger. More: another part. */
+/**
+ * The number of bytes of keys and values in one part of a complete catalogue, unless a single value is larger. The
+ * rest goes into the next part.
+ */
 export const CATALOGUE_PART_BYTES_MAX = 512 * 1024
-/** Flags that may change at once for lists to be changed; with more, they are made anew. */
+/** The number of flags that may change at once before the cached lists of flags are built again as a whole. */
 export const FLAG_CHANGES_READ_MAX = 128
-/** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
+/**
+ * The number of flags of one project, including deleted ones. A further one is answered 400 `invalid_input`. The key
+ * of a deleted flag can be used again.
+ * @user Flags
+ */
 export const FLAGS_MAX = 10_000
-/** UTF-16 units of the JSON of all filters of a project: they are in memory. Beyond: 400 `invalid_input`. */
+/**
+ * The number of UTF-16 units of JSON in the filters of all flags of a project, because they are in memory. More are
+ * answered 400 `invalid_input`.
+ * @user Flags
+ */
 export const FLAG_FILTERS_UNITS_MAX = 32 * 1024 * 1024
-/** Scopes of a key. More: 400 `invalid_input`. */
+/**
+ * The number of scopes of a key. More are answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const KEY_SCOPES_MAX = 100
-/** Characters of the label of a key. Longer: 400 `max_length`. */
+/** The number of characters in the label of a key. A longer label is answered 400. */
 export const KEY_LABEL_CHARACTERS_MAX = 200
-/** Keys of each kind that are not revoked. A further one is refused. */
+/**
+ * The number of keys of each kind that are not revoked. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const KEYS_MAX = 10_000
-/** Revoked keys that stay to be seen; beyond, the oldest are forgotten. */
+/** The number of revoked keys that stay visible. Beyond it, the oldest ones are removed. */
 export const REVOKED_KEYS_MAX = 1000
-/** Projects of the organization. A further one: 400 `invalid_input`. */
+/**
+ * The number of projects of the organization. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const PROJECTS_MAX = 10_000
-/** Test account filters of a project, rules for its paths, rules for its channels: each list. More: 400 `invalid_input`. */
+/**
+ * The number of items in each list of a project: its test account filters, its path cleaning rules and its channel
+ * rules. More are answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const PROJECT_LIST_ITEMS_MAX = 100
-/** Bytes of the JSON of such a list. More: 400 `invalid_input`. */
+/**
+ * The number of bytes of JSON in such a list. More are answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const PROJECT_LIST_BYTES_MAX = 64 * 1024
-/** Deleted definitions of events of a project. A further one: 400 `invalid_input`. */
+/**
+ * The number of deleted event definitions of a project. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const DELETED_DEFINITIONS_MAX = 10_000
-/** Roles of the organization. A further one is refused. */
+/**
+ * The number of roles of the organization. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const ROLES_MAX = 500
-/** Members of a role. A further one is refused. */
+/**
+ * The number of members of a role. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const ROLE_MEMBERS_MAX = 1000
-/** Role access entries of all flags. A further one is refused. */
+/**
+ * The number of role access entries of all flags. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const ROLE_ACCESS_MAX = 10_000
-/** Users, inactive ones too. A further one is refused. */
+/**
+ * The number of users, including inactive ones. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const USERS_MAX = 5000
-/** Invitations that wait. A further one is refused. */
+/**
+ * The number of invitations that are not accepted yet. A further one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const INVITES_MAX = 1000
-/** How long an invitation can be accepted, milliseconds. Later: 400 `invalid_input`. */
+/**
+ * The time for which an invitation can be accepted. Later it is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const INVITE_MS_MAX = 7 * 86_400_000
-/** Characters of an e-mail address. Longer: 400 `invalid_input`. */
+/**
+ * The number of characters in the email address of a user. A longer address is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const EMAIL_CHARACTERS_MAX = 254
-/** Characters of a first name. Longer: 400 `max_length`. */
+/**
+ * The number of characters in the first name of a user. A longer name is answered 400 `max_length`.
+ * @user Projects, users and keys
+ */
 export const FIRST_NAME_CHARACTERS_MAX = 150
-/** Characters of a user's distinct_id. Longer: 400 `invalid_input`. */
+/**
+ * The number of characters in the `distinct_id` of a user. A longer one is answered 400 `invalid_input`.
+ * @user Projects, users and keys
+ */
 export const USER_DISTINCT_ID_CHARACTERS_MAX = 200
-/** Sessions of the console of one user. With a further one, the one that was unused longest ends. */
+/**
+ * The number of console sessions of one user. A further one ends the session that was not used for the longest time.
+ * @user Console and live events
+ */
 export const SESSIONS_OF_USER_MAX = 50
-/** Milliseconds for which the code of a login link can be used. */
+/**
+ * The time for which the code of a login link can be used. Later it is invalid.
+ * @user Console and live events
+ */
 export const LOGIN_CODE_MS_MAX = 600_000
-/** Codes of login links that wait to be used. With a further one, the oldest is void. */
+/**
+ * The number of login link codes that are not used yet. A further one makes the oldest invalid.
+ * @user Console and live events
+ */
 export const LOGIN_CODES_MAX = 100

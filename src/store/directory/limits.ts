@@ -1,14 +1,23 @@
-/** The limits of store/directory: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of store/directory, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** A command holds the lock for a moment: how long others wait for that, and commands for each other. */
+/**
+ * The time for which a process waits for the lock of the data directory while a command or another process holds it
+ * for a moment.
+ */
 export const LOCK_WAIT_MS_MAX = 1500
-/** The same for a command. */
+/** The time for which a command waits for the lock of the data directory while another command holds it. */
 export const LOCK_COMMAND_WAIT_MS_MAX = 10_000
-/** Who holds the lock and leaves no note for so long neither looks whether it is free nor is about to write one. */
+/**
+ * The time for which a process waits for a lock whose holder has written no note. A holder without a note for longer
+ * neither only checks the lock nor is about to write a note.
+ */
 export const LOCK_SILENCE_MS_MAX = 500
-/** Others who come at the same moment are in the way for an instant, commands until they end, a daemon stays. */
+/**
+ * The number of attempts to register as a user of an environment. Other processes that start at the same time are in
+ * the way for a moment, a command until it ends, and a daemon for longer.
+ */
 export const LOCK_ATTEMPTS_MAX = 75
-/** The same beside a running daemon. */
+/** The same number if a daemon runs on the data directory. */
 export const LOCK_ATTEMPTS_BESIDE_DAEMON_MAX = 10
-/** Milliseconds until the helper that holds the lock has it. Longer: the start fails. */
+/** The time in which the helper process must take the lock. If it takes longer, the start fails. */
 export const LOCK_SPAWN_MS_MAX = 10_000

@@ -1,10 +1,19 @@
-/** The limits of engine/front/shares: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+/** The limits of engine/front/shares, listed in docs/LIMITS.md or docs/limits-internal.md by `npm run docs`. */
 
-/** Senders whose waiting events are counted, some 300 bytes each. Beyond, when all have something waiting: further ones share one account. */
+/**
+ * The number of senders whose waiting events are counted separately, about 300 bytes each. If all of them have waiting
+ * events, further senders share one account.
+ */
 export const SENDERS_MAX = 8192
-/** Shares into which the waiting queue is divided at most. When more senders fill it alike, all are refused with 503. */
+/**
+ * The number of shares into which the queue of waiting events is divided. If more senders fill the queue equally, all
+ * of them are answered 503.
+ */
 export const SHARES_MAX = 1000
-/** A sender has the queue for itself when nobody else's events were accepted for that long, milliseconds. */
+/** The time without accepted events of any other sender after which a sender may use the whole queue. */
 export const SENDER_ACTIVE_MS_MAX = 60_000
-/** What processing of a sender's events takes, as a multiple of the first estimate. More is taken for this. */
+/**
+ * The highest factor between the measured processing time of a sender's events and its first estimate. A higher one is
+ * treated as this one.
+ */
 export const WORK_FACTOR_MAX = 100
